@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from bench.runner import Contender, Effort, interleave
-from edgefl.codec import FORMATS, decode, encode
-from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Linear
-from edgefl.neurons.gather import take
-from edgefl.neurons.spec import ModelSpec
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.operations import Linear
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.codec import FORMATS, decode, encode
 from edgefl.rng import INIT, stream
 
 SIDE = 1000  # of a square Linear layer

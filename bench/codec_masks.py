@@ -16,13 +16,13 @@ import numpy as np
 import safetensors.numpy
 
 from bench.runner import Contender, Effort, interleave
-from edgefl.codec import FORMATS, decode, encode
-from edgefl.codec.masks import decode_mask, encode_mask
-from edgefl.graph import Graph, Node
-from edgefl.graph.operations import Linear
-from edgefl.neurons.gather import take
-from edgefl.neurons.mask import Bits, Mask
-from edgefl.neurons.spec import ModelSpec
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.operations import Linear
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.mask import Bits, Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.codec import FORMATS, decode, encode
+from edgefl.protocol.codec.masks import decode_mask, encode_mask
 
 SIDE = 1000  # of a square Linear layer
 DENSITIES = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.95, 0.99)

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bench import brought, machine
-from edgefl.graph import Model
-from edgefl.graph.models import EXAMPLES, build
-from edgefl.nn import convert, plain, select, to_torch
-from edgefl.nn.conversion import converted
-from edgefl.nn.native_tensors import ops
-from edgefl.nn.saved import saved_bytes
+from edgefl.models.graph import Model
+from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.rng import INIT, stream
+from edgefl.torch import convert, plain, select, to_torch
+from edgefl.torch.conversion import converted
+from edgefl.torch.native_tensors import ops
+from edgefl.torch.saved_tensors import saved_bytes
 
 BAR = {"fedspu_emnist": 2.0, "fedspu_cifar": 2.0, "fedspu_speech": 2.0}  # eager over converted, of the small CNNs
 MODELS = (*BAR, "lenet5", "pflego_mlp", "vgg11", "resnet18", "mobilenet_v2")

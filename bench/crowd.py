@@ -18,11 +18,11 @@ from bench import hosted, stopwatch
 from bench.figures import Figure
 from bench.fleet import Fleet, fleet
 from bench.processes import Process, python, wait_until
-from edgefl.device.model import Data
-from edgefl.device.protocol import Device, Profile, World
-from edgefl.device.socket import DeviceSocket, ServerAddress
-from edgefl.device.state import DeviceState
-from edgefl.experiment.shares import read_share, share_file
+from edgefl.deployment.device.device_model import Data
+from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.experiment.client_dataset import read_share, share_file
 
 MB = 1e6
 HOSTS = 4

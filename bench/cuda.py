@@ -2,7 +2,7 @@
 
 Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
 shares p of active neurons and at densities of an ERK mask, with every layer that can on masked kernels and with none:
-where the two meet, sparsity.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
+where the two meet, sparse_choice.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
 eager, torch.compile, and either captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
 of the backend cuda-tf32 and of PyTorch where it may use TF32, in turns with each other. Without a device that the
 backend and torch both see, this says so and prints no number. `--part I/N` takes every N-th case, for machines that are
@@ -33,15 +33,15 @@ from bench.runner import Contender, Effort, Timing, interleave
 from bench.step import BROUGHT, KEEPS, PAPER, POOL, SEED, Case
 from edgefl import kernels
 from edgefl.errors import BackendError
-from edgefl.graph import Model
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.lowering import sparse_weight
-from edgefl.learners.lowering.macs import step_macs
-from edgefl.neurons.random_mask import random_mask
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
-from edgefl.nn import to_torch
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.lowering import sparse_weight
+from edgefl.learning.lowering.mac_counts import step_macs
+from edgefl.models.graph import Model
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.random_mask import random_mask
 from edgefl.rng import INIT, NEURONS, stream
+from edgefl.torch import to_torch
 
 BATCHES = (16, 128)
 DENSITIES = (1.0, 0.5, 0.2, 0.1, 0.05)

@@ -1,7 +1,8 @@
 """A weak client's whole round: FedSPU's at p = .2, the same behind the cut that its budget asks for, and a dense one.
 
 Five epochs over as many examples as a client has in the federation bench, B = 16, by the learner alone: what stands
-still is run once, its results are kept, and steps follow on them (learners/running/cached.py). One thread, CPU time.
+still is run once, its results are kept, and steps follow on them (learning/running/cached_prefix.py). One thread, CPU
+time.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from bench.federation import EXAMPLES
 from bench.figures import Figure
 from bench.runner import Contender, Effort, clock_for, interleave
 from bench.step import SEED, Case
-from edgefl.algorithms import FedSPUCached
-from edgefl.algorithms.budget import Effort as Passes
-from edgefl.algorithms.budget import Offer, Shares, choose, cost
-from edgefl.graph import Graph, Model
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.batches import Keyed, Minibatches
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.batches import Keyed, Minibatches
+from edgefl.methods import FedSPUCached
+from edgefl.methods.budget import Effort as Passes
+from edgefl.methods.budget import Offer, Shares, choose, cost
+from edgefl.models.graph import Graph, Model
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import DATA, INIT, NEURONS, stream
 
 KEEP, PASSES, LR = 0.2, Passes(epochs=5, batch=16), 1e-3

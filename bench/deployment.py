@@ -24,19 +24,19 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from edgefl.server import run_history
+from edgefl.server.run_history import is_served
 
 from bench import machine
 from bench.figures import Figure, print_json, print_table
 from bench.processes import Process, processes, wait_until
 from bench.superlink import SuperLink, end, version
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.client_dataset import share_file, write_share
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import share_file, write_share
-from edgefl.server import history
-from edgefl.server.history import is_served
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
-from edgefl.trust.certificates import make_certificates
+from edgefl.protocol.trust.certificates import make_certificates
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.round_loop import simulate
 
 APP = Path(__file__).with_name("flower_edgefl")
 METHODS = ("fedspu", "pflego", "fedspa", "fedavg")
@@ -117,7 +117,7 @@ class Deployed:
 
         def is_over() -> bool:
             self.resident.look()
-            found = history.metrics(run) if is_served(run) else []
+            found = run_history.metrics(run) if is_served(run) else []
             for line in found:
                 closed.setdefault(line["round"], time.monotonic())
             killing.look(len(found))
@@ -236,11 +236,11 @@ def _peak(pid: int) -> int:
 
 def _bytes(name: str, run: Path) -> Iterator[Figure]:
     """Payload of a round over all clients, and what letters add to it."""
-    lines = history.metrics(run)
+    lines = run_history.metrics(run)
     for way in ("down", "up"):
         payload = [sum(line[way].values()) for line in lines]
         yield Figure(f"{name}: payload of a round, {way}", median(payload) / KB, "kB", note=f"{CLIENTS} clients")
-    total = history.traffic(run)[-1]
+    total = run_history.traffic(run)[-1]
     note = f"all letters of {len(lines)} rounds: enrolment, model, evaluation among them"
     yield Figure(f"{name}: letters, down", total.sent / KB, "kB", note=note)
     yield Figure(f"{name}: letters, up", total.received / KB, "kB", note=note)
@@ -252,7 +252,7 @@ def is_simulated(run: Path, experiment: Experiment, path: Path) -> bool:
     journal = Journal(path)
     state = simulate(method, assemble(experiment), experiment.settings(1), journal)
     journal.close()
-    found, scores = history.progress(run).state, [line.get("evaluation") for line in read_metrics(path)]
+    found, scores = run_history.progress(run).state, [line.get("evaluation") for line in read_metrics(path)]
     return (
         found is not None
         and found.arrays.keys() == state.arrays.keys()
@@ -261,5 +261,5 @@ def is_simulated(run: Path, experiment: Experiment, path: Path) -> bool:
             and all(np.array_equal(found.arrays[kind][name], value) for name, value in arrays.items())
             for kind, arrays in state.arrays.items()
         )
-        and [line.get("evaluation") for line in history.metrics(run)] == scores
+        and [line.get("evaluation") for line in run_history.metrics(run)] == scores
     )

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.stopwatch import Stopwatch
-from edgefl.algorithms.fedspu import FedSPU
-from edgefl.commands import cli
-from edgefl.device.protocol import Device
-from edgefl.device.state import DeviceState
-from edgefl.rounds import exchange
-from edgefl.wire.connection import Connection
+from edgefl.cli import cli
+from edgefl.deployment.device.device_protocol import Device
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.methods.fedspu import FedSPU
+from edgefl.methods.rounds import exchange
+from edgefl.protocol.wire.connection import Connection
 
 TIMED: list[tuple[Any, str, str]] = [
     (Device, "_train", "device"),

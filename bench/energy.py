@@ -18,14 +18,14 @@ import numpy as np
 from bench import machine, step
 from bench.native_steps import steps
 from bench.runner import Contender
-from edgefl.commands.energy import NONE
-from edgefl.energy import Meter, choose, idle_watts, survey
-from edgefl.energy.source import Source
-from edgefl.graph import Graph, Model
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.lowering.macs import step_macs
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.cli.energy_messages import NONE
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.energy import Meter, choose, idle_watts, survey
+from edgefl.learning.energy.energy_counters import Source
+from edgefl.learning.lowering.mac_counts import step_macs
+from edgefl.models.graph import Graph, Model
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import INIT, NEURONS, stream
 
 KEEPS = (1.0, 0.2)

@@ -1,8 +1,9 @@
 """A simulated round of FedSPU's EMNIST CNN, whole, against the same round in eager PyTorch; one thread.
 
-Ours is edgefl.simulation: draws, payloads through the codec both ways, a file per client's own model, training, the
-mean, and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in memory
-that takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are out.
+Ours is edgefl.study.simulation: draws, payloads through the codec both ways, a file per client's own model, training,
+the mean, and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in
+memory that takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are
+out.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from torch.nn import functional
 from bench import machine
 from bench.figures import Figure
 from bench.processes import ROOT
-from edgefl.algorithms import FedSPU, FedSPUCached
-from edgefl.algorithms.base import MODEL, Local, minibatches
-from edgefl.data.catalog import load
-from edgefl.data.locate import roots
-from edgefl.data.split import Split
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.locate import roots
+from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
-from edgefl.graph import Model, Params, models
-from edgefl.learners import GraphLearner, Samples
-from edgefl.neurons.spec import ModelSpec
-from edgefl.nn import to_torch
+from edgefl.learning import GraphLearner, Samples
+from edgefl.methods import FedSPU, FedSPUCached
+from edgefl.methods.algorithm import MODEL, Local, minibatches
+from edgefl.models.graph import Model, Params, architectures
+from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
+from edgefl.torch import to_torch
 
 NAME, FILE = "fedspu_emnist", "emnist_byclass_official_test.npz"
 EXAMPLES = 160  # for training, of each client; the paper's clients have some five thousand
@@ -72,11 +73,11 @@ def federation(clients: int) -> tuple[Federation, str]:
     samples, source = _samples(clients * (EXAMPLES + 1))
     parts = np.arange(len(samples), dtype=np.int32).reshape(clients, EXAMPLES + 1)
     splits = tuple(Split(part[:-1], part[:0], part[-1:]) for part in parts)
-    return Federation(models.build(NAME, *models.EXAMPLES[NAME]), samples, splits, SEED), source
+    return Federation(architectures.build(NAME, *architectures.EXAMPLES[NAME]), samples, splits, SEED), source
 
 
 def own_round(algorithm: FedSPU, federation: Federation) -> Params:
-    """The server's model after one round of edgefl.simulation."""
+    """The server's model after one round of edgefl.study.simulation."""
     with tempfile.TemporaryDirectory() as path:
         journal = Journal(Path(path) / algorithm.name)
         state = simulate(algorithm, federation, Settings(rounds=1), journal)
@@ -124,6 +125,6 @@ def _samples(count: int) -> tuple[Samples, str]:
         if (place / FILE).is_file():
             data = load(str(place / FILE))
             return Samples(data.x[:count], data.y[:count], data.scale, data.shift), "EMNIST, a part of byclass"
-    values, (shape, classes) = np.random.RandomState(SEED), models.EXAMPLES[NAME]
+    values, (shape, classes) = np.random.RandomState(SEED), architectures.EXAMPLES[NAME]
     images = values.randint(0, 256, (count, *shape), np.uint8)
     return Samples(images, values.randint(0, classes, count, np.int32), 1 / 255), f"noise for want of {FILE}"

@@ -20,15 +20,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from edgefl.server import run_history
+
 from bench import deployment, machine
 from bench.figures import Figure, print_json, print_table
 from bench.processes import Process, Start, processes, python, wait_until
 from bench.superlink import SuperLink, version
-from edgefl.experiment.assemble import assemble, check_begin
+from edgefl.experiment.assembly import assemble, check_begin
+from edgefl.experiment.client_dataset import share_file, write_share
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import share_file, write_share
-from edgefl.server import history
-from edgefl.trust.certificates import make_certificates
+from edgefl.protocol.trust.certificates import make_certificates
 
 MB = 1e6
 MOST_MB = 60
@@ -37,7 +38,7 @@ HEAVY = ("google", "grpc", "httpx", "requests", "cryptography", "onnx", "scipy",
 ALONE = f"""
 import sys
 sys.modules["torch"] = sys.modules["flwr"] = None
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 code = main(sys.argv[1:])
 print("imported:", *sorted({{name.split(".")[0] for name in sys.modules}} & set({HEAVY})))
 sys.exit(code)
@@ -92,7 +93,7 @@ class Federation:
 
     def closed(self) -> int:
         """Rounds that are closed."""
-        return len(history.metrics(self.run)) if history.is_served(self.run) else 0
+        return len(run_history.metrics(self.run)) if run_history.is_served(self.run) else 0
 
 
 class Crowd:

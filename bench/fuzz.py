@@ -1,4 +1,4 @@
-"""`python -m bench fuzz`: random models against torch in float64, as many as asked for. What one is: tests/learners.
+"""`python -m bench fuzz`: random models against torch in float64, as many as asked for. What one is: tests/learning.
 
 A failure prints the seed of the model and the command that runs it alone.
 """
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TEST = "tests/learners/test_fuzz.py"
+TEST = "tests/learning/test_fuzz.py"
 
 
 def main(arguments: list[str]) -> int:

@@ -15,12 +15,12 @@ import numpy as np
 
 from bench import machine
 from bench.figures import Figure
-from edgefl.algorithms import PFLEGO, FedPer
-from edgefl.algorithms.base import Algorithm, Local, Plan, Task
 from edgefl.experiment.presets import WHOLE
-from edgefl.graph import Model, models
-from edgefl.learners import GraphLearner, Samples
-from edgefl.neurons.spec import ModelSpec
+from edgefl.learning import GraphLearner, Samples
+from edgefl.methods import PFLEGO, FedPer
+from edgefl.methods.algorithm import Algorithm, Local, Plan, Task
+from edgefl.models.graph import Model, architectures
+from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream
 
 TAU, EXAMPLES = 50, 600  # of a client's share of Fashion-MNIST among 100
@@ -54,7 +54,7 @@ class _Round:
     """A client that trains again and again on the same plan."""
 
     def __init__(self, method: Algorithm, classes: int) -> None:
-        graph, values = models.build("pflego_mlp", (1, 28, 28), 10), np.random.RandomState(1)
+        graph, values = architectures.build("pflego_mlp", (1, 28, 28), 10), np.random.RandomState(1)
         initial, spec = graph.init(stream(1, INIT)), ModelSpec.of(graph)
         task, order = Task(spec, 1, 1, examples=EXAMPLES), np.arange(EXAMPLES, dtype=np.int32)
         images = values.randint(0, 256, (EXAMPLES, 1, 28, 28), np.uint8)

@@ -13,19 +13,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench import work
-from bench.stopwatch import Span, Stopwatch
-from edgefl.algorithms.fedspu import FedSPU
-from edgefl.server import round as rounds
+from edgefl.server import open_round as rounds
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.endpoint import announced
-from edgefl.server.entrance import ListenAddress
+from edgefl.server.event_loop import serve
 from edgefl.server.events import Closed, Opened, Record
-from edgefl.server.host import host
-from edgefl.server.rules import Rules
-from edgefl.server.serve import serve
+from edgefl.server.listener import ListenAddress
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_setup import host
 from edgefl.server.store import Store
-from edgefl.wire.connection import Connection
+
+from bench import work
+from bench.stopwatch import Span, Stopwatch
+from edgefl.methods.fedspu import FedSPU
+from edgefl.protocol.wire.connection import Connection
 
 SPANS = "server-spans.json"
 TIMED: list[tuple[Any, str, str]] = [

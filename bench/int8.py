@@ -17,11 +17,11 @@ import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from edgefl import rng
-from edgefl.data.catalog import load
-from edgefl.data.dataset import DataSet
-from edgefl.export.onnx import to_onnx
-from edgefl.graph import Model, models
-from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.models.graph import Model, architectures
+from edgefl.study.export.onnx_nodes import to_onnx
 
 BATCH, AT_ONCE, SEED = 64, 256, 1
 DIGITS_FOR_TRAINING = 1300  # of 1,797; the rest are the test
@@ -117,7 +117,7 @@ def _parted(data: DataSet) -> DataSet:
 
 
 def _trained(case: Case, data: DataSet) -> Model:
-    graph = models.build(case.model, data.input_shape, data.classes)
+    graph = architectures.build(case.model, data.input_shape, data.classes)
     learner = GraphLearner(Model(graph, graph.init(rng.stream(SEED, rng.INIT))))
     samples, draw = Samples(data.x, data.y, data.scale, data.shift), np.random.default_rng(SEED)
     for epoch in range(case.epochs):

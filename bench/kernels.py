@@ -21,13 +21,13 @@ from bench import machine, peers
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, Timing, clock_for, interleave
 from bench.step import KEEPS, SEED, Case
-from edgefl.graph import Graph
-from edgefl.graph.operations import Conv2d, Linear, Operation
 from edgefl.kernels import native
 from edgefl.kernels.memory import aligned_bytes
-from edgefl.learners.lowering.macs import LayerMacs, layer_macs
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.learning.lowering.mac_counts import LayerMacs, layer_macs
+from edgefl.models.graph import Graph
+from edgefl.models.graph.operations import Conv2d, Linear, Operation
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import NEURONS, stream
 
 KINDS = ("forward", "grad_input", "grad_weight")

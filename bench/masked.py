@@ -18,11 +18,11 @@ from bench import machine
 from bench.figures import Figure
 from bench.native_steps import steps
 from bench.runner import Contender, Effort, Timing, clock_for, interleave
-from edgefl.graph import Model
-from edgefl.graph.models import EXAMPLES, build
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.neurons.mask import Mask
-from edgefl.neurons.random_mask import random_mask
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.models.graph import Model
+from edgefl.models.graph.architectures import EXAMPLES, build
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.random_mask import random_mask
 from edgefl.rng import INIT, stream
 
 MODELS = ("vgg11", "resnet18", "lenet5")

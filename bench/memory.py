@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edgefl.graph.models import EXAMPLES, build
-from edgefl.memory import Training, estimate
-from edgefl.memory.measure import METERS, measure
+from edgefl.learning.memory import Training, estimate
+from edgefl.models.graph.architectures import EXAMPLES, build
+from edgefl.study.memory_meter import METERS, measure
 
 MB = 1e6
 CASES = (("fedspu_cifar", 16), ("fedspu_cifar", 128), ("fedspu_emnist", 16), ("fedspu_speech", 16))

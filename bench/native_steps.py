@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from bench.runner import Contender
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.base import Batches, Trainable
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.learner import Batches, Trainable
 
 
 def steps(learner: GraphLearner, samples: Samples, batches: Batches, sgd: SGD, trained: Trainable = None) -> Contender:

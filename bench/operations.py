@@ -19,15 +19,15 @@ from bench import machine
 from bench.peers import EAGER
 from bench.rows import Row, native_name, row
 from bench.runner import Contender, Effort, clock_for, interleave
-from edgefl.graph import INPUT, Graph, Model, Node
-from edgefl.graph import operations as ops
-from edgefl.graph.operations import Operation, Shape
 from edgefl.kernels import native
 from edgefl.kernels.memory import aligned_bytes
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.lowering.schedule import Call, Param, Schedule, Tensor
-from edgefl.nn import to_torch
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.lowering.schedule import Call, Param, Schedule, Tensor
+from edgefl.models.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph import operations as ops
+from edgefl.models.graph.operations import Operation, Shape
 from edgefl.rng import INIT, stream
+from edgefl.torch import to_torch
 
 BATCH, SEED, CLASSES = 16, 1, 2
 BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
+from edgefl.server import run_history
+
 from bench import hosted, stopwatch
 from bench.figures import Figure
 from bench.fleet import fleet, wait_for_end
 from bench.stopwatch import Span
-from edgefl.server import history
 
 BAR_MS = 20
 WARM = 5  # rounds at the beginning that are left out
@@ -39,7 +40,7 @@ def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
         wait_for_end(running, devices, last + 1)
     spans = stopwatch.read(path / hosted.SPANS)
     opened = hosted.times(spans)["Opened"]
-    training = {line["round"]: max(each["seconds"] for each in line["clients"]) for line in history.metrics(path)}
+    training = {line["round"]: max(each["seconds"] for each in line["clients"]) for line in run_history.metrics(path)}
     beyond = [1e3 * (opened[r + 1] - opened[r] - training[r]) for r in range(WARM + 1, last + 1)]
     low, _, high = quantiles(beyond, n=4)
     note = f"median of {rounds} rounds, {clients} devices; quartiles {low:.1f} and {high:.1f}, least {min(beyond):.1f}"

@@ -24,13 +24,14 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from edgefl.server import run_history
+
 from bench import machine
 from bench.faults.cluster import Cluster, deal
 from bench.figures import Figure, print_json, print_table
 from bench.throttle import Throttle, throttle
-from edgefl.algorithms.pace import FORETOLD
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
+from edgefl.methods.throughput import FORETOLD
 
 CORES = (0.4, 0.2, 0.1, 0.04)  # 1 : .5 : .25 : .1; of all eight together 1.5 cores
 CLIENTS, ROUNDS, EPOCHS, DATA = 8, 10, 10, "spoken-digits"
@@ -121,7 +122,7 @@ def _run(place: Path, experiment: Experiment, samples: Path, shares: Sequence[fl
             cluster.start_device(client)
             held.hold(cluster.devices[client].pid, share)
         cluster.finish(limit_s=LIMIT_S)
-    lines = history.metrics(cluster.run)
+    lines = run_history.metrics(cluster.run)
     records: dict[int, list[dict[str, Any]]] = {}
     for record in (record for line in lines for record in line["clients"]):
         records.setdefault(record["client"], []).append(record)

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bench.runner import Contender
-from edgefl.graph import Model
-from edgefl.graph.operations import Conv2d
-from edgefl.nn import to_torch
+from edgefl.models.graph import Model
+from edgefl.models.graph.operations import Conv2d
+from edgefl.torch import to_torch
 
 LEARNING_RATE = 1e-3
 EAGER = "eager"

@@ -13,9 +13,9 @@ import sys
 from asyncio import sslproto
 from typing import cast
 
-from edgefl.wire.connection import Connection
-from edgefl.wire.handshake import NONCE_BYTES
-from edgefl.wire.messages import (
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.handshake import NONCE_BYTES
+from edgefl.protocol.wire.messages import (
     PROTOCOL,
     Challenge,
     Enrol,

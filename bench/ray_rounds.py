@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 
 from bench import machine
-from edgefl.algorithms import FedAvg, FedSPU
-from edgefl.algorithms.base import Algorithm, State
-from edgefl.data.catalog import load
-from edgefl.data.split import Split
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
-from edgefl.graph import models
-from edgefl.learners import Samples
+from edgefl.learning import Samples
+from edgefl.methods import FedAvg, FedSPU
+from edgefl.methods.algorithm import Algorithm, State
+from edgefl.models.graph import architectures
 from edgefl.rng import SPLIT, stream
-from edgefl.simulation.engine import MakeEngine, Threads
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.study.simulation.engine import MakeEngine, Threads
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
 
 MODEL, TRAIN, TEST = "digits_cnn", 80, 10
 SEED = 1
@@ -88,7 +88,7 @@ def federation(clients: int) -> Federation:
     for client in range(clients):
         rows = stream(SEED, SPLIT, client=client).permutation(len(data.y))[: TRAIN + TEST].astype(np.int32)
         splits.append(Split(np.sort(rows[:TRAIN]), rows[:0], np.sort(rows[TRAIN:])))
-    graph = models.build(MODEL, data.input_shape, data.classes)
+    graph = architectures.build(MODEL, data.input_shape, data.classes)
     return Federation(graph, Samples(data.x, data.y, data.scale, data.shift), tuple(splits), SEED)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bench.passing import Through, Ways, passing
-from edgefl.wire import frames, messages
-from edgefl.wire.messages import Message
+from edgefl.protocol.wire import frames, messages
+from edgefl.protocol.wire.messages import Message
 
 ANY_FRAME = frames.LARGEST
 

@@ -14,21 +14,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from edgefl.server.endpoint import announced
+from edgefl.server.event_loop import serve
+from edgefl.server.events import Closed, Record
+from edgefl.server.listener import ListenAddress
+from edgefl.server.round_rules import Rules
+from edgefl.server.schema import open_for_reading
+from edgefl.server.server_setup import host
+from edgefl.server.store import Store
 
 from bench.work import SMALL
-from edgefl.data.split import Split
+from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.learners import Samples
-from edgefl.server.endpoint import announced
-from edgefl.server.entrance import ListenAddress
-from edgefl.server.events import Closed, Record
-from edgefl.server.host import host
-from edgefl.server.rules import Rules
-from edgefl.server.schema import open_for_reading
-from edgefl.server.serve import serve
-from edgefl.server.store import Store
-from edgefl.trust.tls import server_context
+from edgefl.learning import Samples
+from edgefl.protocol.trust.tls import server_context
 
 WEIGHTS = "weights.json"
 LINGER_S = 0.5

@@ -20,15 +20,15 @@ from bench.native_steps import steps
 from bench.rows import Row, native_name, row, sub_name
 from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.errors import GraphError
-from edgefl.graph import Graph, Model
-from edgefl.graph.models import EXAMPLES, build
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.learners.lowering.macs import step_macs
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.submodel import sub_params
-from edgefl.nn import from_torch
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.lowering.mac_counts import step_macs
+from edgefl.models.graph import Graph, Model
+from edgefl.models.graph.architectures import EXAMPLES, build
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.submodel import sub_params
 from edgefl.rng import INIT, NEURONS, stream
+from edgefl.torch import from_torch
 
 KEEPS = (1.0, 0.8, 0.6, 0.4, 0.2)
 POOL = 4  # batches of distinct examples a step draws from

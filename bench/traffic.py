@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from edgefl.server import run_history
+
 from bench.figures import Figure
 from bench.fleet import fleet, wait_for_end
 from bench.relay import Count, Frame, Relay, relay
-from edgefl.server import history
-from edgefl.wire import frames
-from edgefl.wire.connection import payload_bytes
-from edgefl.wire.messages import Evaluate, Evaluated, Message, Train, Trained, Verdict
+from edgefl.protocol.wire import frames
+from edgefl.protocol.wire.connection import payload_bytes
+from edgefl.protocol.wire.messages import Evaluate, Evaluated, Message, Train, Trained, Verdict
 
 ROUND = (Train, Trained, Verdict)  # what every round has
 EVALUATION = (Evaluate, Evaluated)
@@ -37,7 +38,7 @@ def check(counted: Relay, path: Path, rounds: int) -> None:
     """That nothing passed but whole frames, and that the store's tables say the same as the relay."""
     for count in (counted.up, counted.down):
         _equal("bytes at the socket, and in frames", count.bytes, sum(frame.size for frame in count.frames))
-    lines, traffic = history.metrics(path), history.traffic(path)
+    lines, traffic = run_history.metrics(path), run_history.traffic(path)
     for way, count, kind in (("down", counted.down, Train), ("up", counted.up, Trained)):
         for line in lines:
             sent = sum(payload_bytes(each) for each in _of_round(count, line["round"], kind))

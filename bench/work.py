@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgefl.data.split import Split
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import Graph, Node, models
-from edgefl.graph.operations import Flatten, Linear, ReLU
-from edgefl.learners import Samples
+from edgefl.learning import Samples
+from edgefl.models.graph import Graph, Node, architectures
+from edgefl.models.graph.operations import Flatten, Linear, ReLU
 
 SMALL = Graph(  # 985 parameters on the packaged digits, 8x8
     (1, 8, 8),
@@ -48,7 +48,10 @@ def small(experiment: Experiment) -> Federation:
 
 def cifar(experiment: Experiment) -> Federation:
     """FedSPU's CNN for CIFAR-10 on images of noise."""
-    values, graph = np.random.RandomState(1), models.build("fedspu_cifar", *models.EXAMPLES["fedspu_cifar"])
+    values, graph = (
+        np.random.RandomState(1),
+        architectures.build("fedspu_cifar", *architectures.EXAMPLES["fedspu_cifar"]),
+    )
     count = CIFAR_SAMPLES * experiment.clients
     images = values.randint(0, 256, (count, *graph.input_shape), np.uint8)
     rows = np.arange(count, dtype=np.int32).reshape(experiment.clients, 10, -1)

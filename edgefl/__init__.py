@@ -9,6 +9,7 @@ What a name needs is imported when it is first asked for: everything imports thi
 Types of these names are in __init__.pyi.
 """
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -16,10 +17,13 @@ __version__ = "0.1.0"
 
 PLACES = {  # name -> the module that has it
     "Run": "edgefl.study.run",
-    "load": "edgefl.predictor",
+    "load": "edgefl.learning.predictor",
     "open_run": "edgefl.study.run",
     "simulate": "edgefl.study.simulate",
 }
+
+if not os.path.isdir(os.path.join(os.path.dirname(__file__), "server")):
+    import_module("edgefl._checkout").install()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from edgefl.predictor import Predictor as _Predictor
+from edgefl.learning.predictor import Predictor as _Predictor
 from edgefl.study.run import Run as Run
 from edgefl.study.run import open_run as open_run
 from edgefl.study.runner import Engines as _Engines

@@ -2,6 +2,6 @@
 
 import sys
 
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 
 sys.exit(main())

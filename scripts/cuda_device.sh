@@ -30,7 +30,7 @@ export EDGEFL_LIBCUDA=libcuda.so.1
 case "$part" in
     tests)
         "$python" -m pytest -q -n 8 --dist loadfile --continue-on-collection-errors -k "cuda or device" \
-            tests/kernels tests/learners
+            tests/kernels tests/learning
         ;;
     sanitizer)
         command -v compute-sanitizer > /dev/null || { echo "not run: no compute-sanitizer"; exit 0; }

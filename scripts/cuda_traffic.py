@@ -132,11 +132,11 @@ def _step(name: str, batch: int, keep: float, density: float) -> Callable[[], No
     import numpy as np
 
     from bench.step import named
-    from edgefl.graph import Model
-    from edgefl.learners import SGD, GraphLearner, Samples
-    from edgefl.neurons.random_mask import random_mask
-    from edgefl.neurons.selection import NeuronSet
-    from edgefl.neurons.spec import ModelSpec
+    from edgefl.learning import SGD, GraphLearner, Samples
+    from edgefl.models.graph import Model
+    from edgefl.models.neurons.model_spec import ModelSpec
+    from edgefl.models.neurons.neuron_set import NeuronSet
+    from edgefl.models.neurons.random_mask import random_mask
     from edgefl.rng import INIT, NEURONS, stream
 
     (case,) = named(name)

@@ -18,16 +18,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Literal
 
-from edgefl.algorithms.base import Algorithm, Task
-from edgefl.errors import RunError
-from edgefl.graph import Params
-from edgefl.rounds.exchange import NOT_DECLARED, Declared
-from edgefl.rounds.metrics import Tested, accepts_nobody, stuck
-from edgefl.rounds.participation import TRAINED
-from edgefl.server import awaited
-from edgefl.server.arrivals import Arrivals
-from edgefl.server.clients import Clients, Link
-from edgefl.server.declarations import Declarations
+from edgefl.server import waiting_text
+from edgefl.server.client_links import Clients, Link
+from edgefl.server.device_holdings import Holdings
+from edgefl.server.enrolment import Arrivals
 from edgefl.server.events import (
     Action,
     Admit,
@@ -50,15 +44,22 @@ from edgefl.server.events import (
     Timed,
     WakeAt,
 )
-from edgefl.server.pace import Pace
-from edgefl.server.planner import Planner
-from edgefl.server.progress import Progress, Ruling
-from edgefl.server.returning import Holdings
-from edgefl.server.round import OpenRound
-from edgefl.server.rules import Rules
-from edgefl.server.rulings import Rulings
-from edgefl.server.scoring import OpenEvaluation
-from edgefl.wire.messages import Evaluated, Finished, Message, Paced, Trained, Verdict
+from edgefl.server.open_round import OpenRound
+from edgefl.server.round_deadline import Pace
+from edgefl.server.round_evaluation import OpenEvaluation
+from edgefl.server.round_planner import Planner
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress, Ruling
+from edgefl.server.throughput_declarations import Declarations
+from edgefl.server.verdict_log import Rulings
+
+from edgefl.errors import RunError
+from edgefl.methods.algorithm import Algorithm, Task
+from edgefl.methods.rounds.exchange import NOT_DECLARED, Declared
+from edgefl.methods.rounds.participation import TRAINED
+from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
+from edgefl.models.graph import Params
+from edgefl.protocol.wire.messages import Evaluated, Finished, Message, Paced, Trained, Verdict
 
 Phase = Literal["waiting", "training", "storing", "scoring", "over"]
 LATE = "the round was closed"
@@ -141,15 +142,15 @@ class Coordinator:
         """For whom it waits, in one line; None if for nobody. `stage` changes when it waits for something else."""
         left_s = None if self._deadline is None else max(self._deadline - now, 0.0)
         if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._wanted:
-            return awaited.enrolments(self.enrolled, self._wanted, self.task.clients)
+            return waiting_text.enrolments(self.enrolled, self._wanted, self.task.clients)
         if self.phase == "waiting" and self.rules.seen_s is not None:
-            return awaited.candidates(self.round + 1, self.rules.seen_s)
+            return waiting_text.candidates(self.round + 1, self.rules.seen_s)
         if self._open is not None:
             what, planned, answered = f"round {self._open.number}", self._open.clients, self._open.answers.keys()
-            return awaited.replies(what, planned, answered, self._connected(), left_s)
+            return waiting_text.replies(what, planned, answered, self._connected(), left_s)
         if self._evaluation is not None:
             what, everybody = f"the evaluation after round {self.round}", sorted(self.enrolled)
-            return awaited.replies(what, everybody, self._evaluation.answers.keys(), self._connected(), left_s)
+            return waiting_text.replies(what, everybody, self._evaluation.answers.keys(), self._connected(), left_s)
         return None
 
     @property

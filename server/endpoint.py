@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgefl.durable import write_atomically
+from edgefl.system.durable_files import write_atomically
 
 ENDPOINT = "endpoint"
 

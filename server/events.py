@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgefl.algorithms.base import State
-from edgefl.algorithms.pace import Pace
-from edgefl.wire.messages import Evaluated, Message, Paced, Trained
+from edgefl.methods.algorithm import State
+from edgefl.methods.throughput import Pace
+from edgefl.protocol.wire.messages import Evaluated, Message, Paced, Trained
 
 Outcome = Literal["accepted", "late", "refused"]
 
@@ -55,7 +55,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Made:
-    """A client's device trains with this version and these kernels (rounds/maker.py)."""
+    """A client's device trains with this version and these kernels (rounds/provenance.py)."""
 
     client: int
     maker: str

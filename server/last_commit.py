@@ -1,5 +1,6 @@
 """RUN/last_commit: number and digest of the last commit of run.db, written after it. A database that has lost commits,
-with its log or to an older copy, is behind it. Not what is committed (store.py), nor what is made of it (at_rest.py).
+with its log or to an older copy, is behind it. Not what is committed (store.py), nor what is made of it
+(directory_check.py).
 
 Two lines of one length, for commits of even and of odd number: number, digest, CRC-32. A commit takes the place of the
 last but one, so a line that is damaged or half written leaves the commit before it. It is written before anything that
@@ -13,8 +14,8 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from edgefl.durable import write_atomically
 from edgefl.errors import RunError
+from edgefl.system.durable_files import write_atomically
 
 LAST_COMMIT = "last_commit"
 

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
-from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
 from edgefl.server.events import Joined
-from edgefl.server.meeting import Meeting, Offer
-from edgefl.wire.connection import Connection
-from edgefl.wire.messages import Enrol, Hello, Message, ModelChunk, ModelRequest, Refused
-from edgefl.wire.model import chunks
+from edgefl.server.server_handshake import Meeting, Offer
+
+from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.messages import Enrol, Hello, Message, ModelChunk, ModelRequest, Refused
+from edgefl.protocol.wire.model_message import chunks
 
 LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
 UNREAD = 2  # largest messages that may wait for a device to read them
@@ -42,7 +43,7 @@ class Service(Offer):
 
 
 class Hub(Protocol):
-    """What a connection tells the server; server/serve.py."""
+    """What a connection tells the server; server/event_loop.py."""
 
     def enrol(self, peer: Peer, joined: Joined) -> None: ...
 

@@ -11,9 +11,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from edgefl.durable import sync
+from edgefl.server.row_digest import digest
+
 from edgefl.errors import RunError
-from edgefl.server.content import digest
+from edgefl.system.durable_files import sync
 
 DATABASE = "run.db"
 LOG = "run.db-wal"  # SQLite's, of commits that are not in run.db yet; gone when the server has ended by itself
@@ -24,7 +25,7 @@ CREATE TABLE run (
     id TEXT NOT NULL,         -- the name that devices know it by
     settings TEXT NOT NULL,   -- SHA-256 of the settings in run.json, or empty
     commits INTEGER NOT NULL,
-    digest TEXT NOT NULL      -- of all rows (content.py)
+    digest TEXT NOT NULL      -- of all rows (row_digest.py)
 );
 CREATE TABLE clients (
     client INTEGER PRIMARY KEY,
@@ -44,7 +45,7 @@ CREATE TABLE makers (
     maker TEXT,     -- the version and the kernels that its device trained with
     PRIMARY KEY (client, maker)
 ) WITHOUT ROWID;
-CREATE TABLE paces (  -- of devices, as they have measured it (algorithms/pace.py); not in databases from before
+CREATE TABLE paces (  -- of devices, as they have measured it (methods/throughput.py); not in databases from before
     client INTEGER,
     since INTEGER,  -- the round from which plans follow it
     still_s REAL NOT NULL,
@@ -58,14 +59,14 @@ CREATE TABLE paces (  -- of devices, as they have measured it (algorithms/pace.p
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
     deadline REAL,    -- seconds after which it is closed; NULL: never
-    candidates BLOB,  -- whom its clients were chosen among (candidates.py); NULL: everybody
+    candidates BLOB,  -- whom its clients were chosen among (client_bitmap.py); NULL: everybody
     done INTEGER,   -- 1 if no round follows; NULL while the round is open
     state TEXT,     -- plain values of the method's state after it, as JSON; like sha256 for the last two closed rounds
     sha256 TEXT,    -- of the file of its arrays
     line TEXT,      -- its metrics, as JSON
     bundle TEXT     -- its evaluation, as JSON
 );
-CREATE TABLE past (  -- rounds long closed, without what is by client (pruning.py); a table of its own, so that what
+CREATE TABLE past (  -- rounds long closed, without what is by client (log_pruning.py); a table of its own, so that what
     round INTEGER PRIMARY KEY,  -- they were before leaves whole pages free for new ones
     deadline REAL,
     candidates BLOB,

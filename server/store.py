@@ -10,7 +10,7 @@
 `save` commits a batch of records in one transaction. A closed round's arrays are written under its number, temp, fsync
 and rename, before that; they count once the transaction does. Those of the round before it are kept, older ones are
 removed after it. Whatever fails or crashes in between, the run is as after the last batch, and the same batch can be
-saved again. Opening a run changes nothing in it before all of it has been read and checked (at_rest.py).
+saved again. Opening a run changes nothing in it before all of it has been read and checked (directory_check.py).
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from edgefl.algorithms.pace import Pace
-from edgefl.durable import lock, sha256, sync, write_atomically
-from edgefl.errors import RunError
-from edgefl.experiment.run_file import settings_digest
-from edgefl.rounds import state_file
-from edgefl.server import at_rest, candidates, pruning
-from edgefl.server.arrays import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
-from edgefl.server.content import Account, last_commit
+from edgefl.server import client_bitmap, directory_check, log_pruning
+from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.events import Begun, Closed, Enrolment, Judged, Lost, Made, Opened, Record, Scored, Timed, Traffic
 from edgefl.server.last_commit import LastCommit
-from edgefl.server.progress import Progress, Ruling
+from edgefl.server.row_digest import Account, last_commit
+from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create, open_for_writing
-from edgefl.wire import messages
-from edgefl.wire.messages import Trained
+
+from edgefl.errors import RunError
+from edgefl.experiment.run_json import settings_digest
+from edgefl.methods.rounds import state_file
+from edgefl.methods.throughput import Pace
+from edgefl.protocol.wire import messages
+from edgefl.protocol.wire.messages import Trained
+from edgefl.system.durable_files import lock, sha256, sync, write_atomically
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
 KEPT_IT = "outcome IN ('accepted', 'late')"  # the client what it had trained
-RECENT = f"""  -- rulings of a client's last kept training and after it: what a device may still ask for (rulings.py)
+RECENT = f"""  -- rulings of a client's last kept training and after it: verdict_log.py
     LEFT JOIN (SELECT client, max(round) AS kept FROM participation WHERE {KEPT_IT} GROUP BY client)
     USING (client) WHERE kept IS NULL OR round >= kept"""
 
@@ -54,7 +55,7 @@ class Store:
     run_id  the name that devices know the run by, drawn when it began
     """
 
-    def __init__(self, path: Path, keep_rounds: int = pruning.KEPT) -> None:
+    def __init__(self, path: Path, keep_rounds: int = log_pruning.KEPT) -> None:
         """Opens the directory or begins a new one. Raises RunError if it is in use, or if a file in it is missing,
         damaged or older than the others; then nothing has been changed.
         """
@@ -62,7 +63,7 @@ class Store:
         path.mkdir(parents=True, exist_ok=True)
         self._lock = lock(path / LOCK)
         try:
-            if at_rest.is_new(path):
+            if directory_check.is_new(path):
                 create(path, secrets.token_hex(8), settings_digest(path))
                 sync(path.parent)
             self.run_id = _check(path)
@@ -75,8 +76,8 @@ class Store:
         """Everything is whole: from here on there may be changes."""
         try:
             (self.path / FOLDER).mkdir(exist_ok=True)
-            if not (self.path / at_rest.IDENTITY).exists():
-                write_atomically(self.path / at_rest.IDENTITY, self.run_id.encode())
+            if not (self.path / directory_check.IDENTITY).exists():
+                write_atomically(self.path / directory_check.IDENTITY, self.run_id.encode())
             self._database = open_for_writing(self.path)
             self._account = Account(self._database)
             self._last_commit = LastCommit(self.path, last_commit(self._database))
@@ -121,7 +122,7 @@ class Store:
             for record in records:
                 _write(self._database, record, digests)
                 if isinstance(record, Closed):
-                    pruning.prune(self._database, record.round - self._keep_rounds)
+                    log_pruning.prune(self._database, record.round - self._keep_rounds)
             commit = self._account.end()
             self._database.execute("COMMIT")
         except BaseException:
@@ -133,9 +134,9 @@ class Store:
 
 def _check(path: Path) -> str:
     """The id of the run, all of which has been read. Raises RunError naming the file that is not as it should be."""
-    with at_rest.checked(path) as database:
+    with directory_check.checked(path) as database:
         check_newest(path, load_progress(database, path).round)
-        return at_rest.run_id(database)
+        return directory_check.run_id(database)
 
 
 def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, str]) -> None:
@@ -157,7 +158,7 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
             "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (record.client, record.since, *record.pace)
         )
     elif isinstance(record, Opened):
-        among = None if record.candidates is None else candidates.pack(record.candidates)
+        among = None if record.candidates is None else client_bitmap.pack(record.candidates)
         begun = record.round, record.deadline_s, among
         execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", begun)
         planned = [(record.round, client) for client in record.clients]
@@ -241,7 +242,7 @@ def _last_deadline(database: sqlite3.Connection) -> float | None:
 def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
     every = "SELECT round, candidates FROM logged UNION ALL SELECT round, candidates FROM rounds WHERE done IS NULL"
     rows = database.execute(f"SELECT * FROM ({every}) WHERE candidates IS NOT NULL ORDER BY round")
-    return {round: candidates.unpack(data) for round, data in rows}
+    return {round: client_bitmap.unpack(data) for round, data in rows}
 
 
 def _trained(database: sqlite3.Connection) -> dict[int, int]:

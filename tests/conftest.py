@@ -15,7 +15,8 @@ from zlib import crc32
 
 import pytest
 from hypothesis import settings
-from kernels.cuda import standin  # tests/kernels
+
+from tests.kernels.cuda import standin  # tests/kernels
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")

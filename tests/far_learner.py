@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from edgefl.graph import Model
-from edgefl.learners import Evaluation, FitResult, GraphLearner
-from edgefl.learners.base import Array, Gradient, Work
-from edgefl.neurons.gather import take
-from edgefl.neurons.index import read_only
-from edgefl.neurons.mask import Mask
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.submodel import lifted
-from edgefl.neurons.update import Update, values
+from edgefl.learning import Evaluation, FitResult, GraphLearner
+from edgefl.learning.learner import Array, Gradient, Work
+from edgefl.models.graph import Model
+from edgefl.models.neurons.block_index import read_only
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.submodel import lifted
+from edgefl.models.neurons.update import Update, values
 
 
 class Cell:

@@ -15,17 +15,17 @@ from typing import ClassVar
 import numpy as np
 
 from edgefl import rng
-from edgefl.algorithms.base import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients
-from edgefl.algorithms.expected import Expected
-from edgefl.algorithms.fedavg import FedAvg
-from edgefl.graph import Params
-from edgefl.learners import Evaluation
-from edgefl.learners.base import FitResult
-from edgefl.neurons.gather import take, take_flat
-from edgefl.neurons.mask import Mask
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.submodel import lifted
+from edgefl.learning import Evaluation
+from edgefl.learning.learner import FitResult
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients
+from edgefl.methods.expected_reply import Expected
+from edgefl.methods.fedavg import FedAvg
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take, take_flat
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.submodel import lifted
 
 MASK = "mask"
 

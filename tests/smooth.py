@@ -13,11 +13,11 @@ import torch
 
 from edgefl import rng
 from edgefl.experiment import model_file
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import Graph, Model, Node
-from edgefl.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, Flatten, Linear, Tanh
+from edgefl.models.graph import Graph, Model, Node
+from edgefl.models.graph.operations import AvgPool2d, BatchNorm2d, Conv2d, Flatten, Linear, Tanh
 
 CLIENTS, EXAMPLES, TOLERANCE = 3, 24, 2e-5  # of an array's largest value, after a run of two rounds
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import edgefl
-from edgefl.algorithms import FILES
+from edgefl.methods import FILES
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT, PAGE = ROOT / "scripts" / "api.py", ROOT / "docs" / "api.md"
@@ -21,5 +21,5 @@ def test_the_reference_is_up_to_date() -> None:
 def test_it_has_what_import_edgefl_gives_and_every_method() -> None:
     titles = [line.removeprefix("### ") for line in PAGE.read_text().splitlines() if line.startswith("### ")]
     assert {f"edgefl.{name}" for name in edgefl.PLACES} <= set(titles)
-    assert {f"edgefl.algorithms.{file}.{name}" for name, file in FILES.items()} <= set(titles)
+    assert {f"edgefl.methods.{file}.{name}" for name, file in FILES.items()} <= set(titles)
     assert len(titles) == len(set(titles))

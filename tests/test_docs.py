@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from test_imports import MODULES, ROOMS, needed, room_of
 
-from edgefl.algorithms import METHODS
-from edgefl.commands.cli import COMMANDS
+from edgefl.cli.cli import COMMANDS
 from edgefl.kernels.table import FAMILIES
-from edgefl.wire.connection import TABLE, WITH_MODEL, Stage
-from edgefl.wire.handshake import Role
-from edgefl.wire.messages import PROTOCOL, TYPES, Refused
+from edgefl.methods import METHODS
+from edgefl.protocol.wire.connection import TABLE, WITH_MODEL, Stage
+from edgefl.protocol.wire.handshake import Role
+from edgefl.protocol.wire.messages import PROTOCOL, TYPES, Refused
+from tests.test_imports import MODULES, ROOMS, needed, room_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

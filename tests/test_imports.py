@@ -22,43 +22,33 @@ CODE = {"edgefl": ROOT / "edgefl", "edgefl.server": ROOT / "server"}
 LAYERS = {  # top to bottom; a package's name stands for every module in it that no longer name claims
     "errors": ["edgefl", "edgefl.errors"],
     "arithmetic": ["edgefl.kernels", "edgefl._core"],
-    "values": ["edgefl.rng", "edgefl.graph", "edgefl.neurons"],
-    "bytes": ["edgefl.codec", "edgefl.wire"],
-    "learning": ["edgefl.learners", "edgefl.memory", "edgefl.nn"],
-    "methods": ["edgefl.algorithms"],
+    "values": ["edgefl.rng", "edgefl.models"],
+    "bytes": ["edgefl.protocol"],
+    "learning": ["edgefl.learning", "edgefl.torch"],
+    "methods": ["edgefl.methods"],
     "world": [
         "edgefl.__main__",
-        "edgefl.agent",
-        "edgefl.commands",
-        "edgefl.data",
-        "edgefl.device",
-        "edgefl.durable",
-        "edgefl.energy",
+        "edgefl._checkout",
+        "edgefl.cli",
+        "edgefl.deployment",
         "edgefl.experiment",
-        "edgefl.export",
-        "edgefl.flower",
-        "edgefl.graph.files",
         "edgefl.integrations",
-        "edgefl.memory.measure",
-        "edgefl.predictor",
-        "edgefl.rounds",
+        "edgefl.learning.energy",
+        "edgefl.learning.predictor",
+        "edgefl.methods.rounds",
+        "edgefl.models.graph.model_files",
+        "edgefl.protocol.trust",
         "edgefl.server",
-        "edgefl.simulation",
         "edgefl.study",
-        "edgefl.sysfs",
-        "edgefl.toml",
-        "edgefl.trust",
-        "edgefl.virtual",
+        "edgefl.system",
     ],
 }
 ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
-    "edgefl", "errors", "rng", "durable", "sysfs", "toml", "kernels", "graph", "neurons", "codec", "wire", "learners",
-    "nn", "memory", "predictor", "energy", "algorithms", "data", "rounds", "virtual", "experiment", "trust", "device",
-    "flower", "agent", "server", "simulation", "export", "integrations", "study", "commands", "__main__",
+    "edgefl", "_checkout", "errors", "rng", "system", "kernels", "models", "protocol", "learning", "torch", "methods",
+    "experiment", "deployment", "server", "study", "integrations", "cli", "__main__",
 )  # fmt: skip
-
 APART = {  # not below each other in spirit, though the order alone would allow it
     "learning": {"bytes"},  # bytes never meet torch
     "methods": {"bytes"},
@@ -66,34 +56,34 @@ APART = {  # not below each other in spirit, though the order alone would allow 
 
 PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
-    "torch": ["edgefl.nn"],
+    "torch": ["edgefl.torch"],
     "numba": ["edgefl.kernels.numba.compiled"],
-    "cryptography": ["edgefl.flower.node_key", "edgefl.trust.certificates"],
+    "cryptography": ["edgefl.deployment.supernode.node_key", "edgefl.protocol.trust.certificates"],
     "safetensors": [
-        "edgefl.device.state",
-        "edgefl.durable",
-        "edgefl.graph.files",
-        "edgefl.rounds.state_file",
-        "edgefl.simulation.journal",
+        "edgefl.deployment.device.device_state",
+        "edgefl.system.durable_files",
+        "edgefl.models.graph.model_files",
+        "edgefl.methods.rounds.state_file",
+        "edgefl.study.simulation.journal",
     ],
     "flwr": ["edgefl.integrations.flower"],
-    "msgspec": ["edgefl.wire"],
-    "onnx": ["edgefl.export.onnx_file"],
-    "PIL": ["edgefl.data.images"],
+    "msgspec": ["edgefl.protocol.wire"],
+    "onnx": ["edgefl.study.export.onnx_file"],
+    "PIL": ["edgefl.experiment.data.images"],
     "mlflow": ["edgefl.integrations.trackers"],
     "tensorboard": ["edgefl.integrations.trackers"],
     "wandb": ["edgefl.integrations.trackers"],
-    "tomli": ["edgefl.toml"],
+    "tomli": ["edgefl.system.toml"],
     "ray": ["edgefl.integrations.ray"],
     "rich": [
-        "edgefl.commands",
-        "edgefl.data.download",
+        "edgefl.cli",
+        "edgefl.experiment.data.download",
         "edgefl.study.device_tables",
-        "edgefl.study.new_table",
-        "edgefl.study.progress",
+        "edgefl.study.table_style",
+        "edgefl.study.progress_display",
         "edgefl.study.tables",
     ],
-    "matplotlib": ["edgefl.commands.memory_picture", "edgefl.study.picture"],
+    "matplotlib": ["edgefl.cli.memory_picture", "edgefl.study.picture"],
 }
 
 WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance in them: the world's own
@@ -102,13 +92,14 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
     "urllib",
 }  # fmt: skip
 GRANTED = {
+    "edgefl": {"os"},  # the package's own file alone: whether the server's folder is inside
     "edgefl.kernels": {"os"},  # EDGEFL_KERNELS
     "edgefl.kernels.cuda.device": {"threading"},  # one device for all threads
-    "edgefl.kernels.cuda.images": {"pathlib"},  # the compiled kernels
+    "edgefl.kernels.cuda.compiled_images": {"pathlib"},  # the compiled kernels
 }
 FORBIDDEN = {  # standard module -> the modules that may import it
-    "asyncio": [f"edgefl.server.{name}" for name in ("entrance", "peer", "secured", "serve")],
-    "socket": ["edgefl.device.socket", "edgefl.server.entrance", "edgefl.server.peer"],
+    "asyncio": [f"edgefl.server.{name}" for name in ("event_loop", "listener", "peer", "tls_transport")],
+    "socket": ["edgefl.deployment.device.device_socket", "edgefl.server.listener", "edgefl.server.peer"],
     "pickle": [],
     "marshal": [],
     "shelve": [],
@@ -131,15 +122,20 @@ def is_in(module: str, names: list[str]) -> bool:
     return any(module == name or module.startswith(name + ".") for name in names)
 
 
+def covers(name: str, module: str) -> bool:
+    """True if `module` is `name` or lies in that package; "edgefl" itself covers only the package's own file."""
+    return module == name or (name != "edgefl" and module.startswith(name + "."))
+
+
 def layer_of(module: str) -> str | None:
-    """The layer with the longest name that covers `module`; "edgefl" itself covers only the package's own file."""
+    """The layer with the longest name that covers `module`."""
     names = {name: layer for layer, names in LAYERS.items() for name in names}
-    covering = [name for name in names if module == name or (name != "edgefl" and module.startswith(name + "."))]
+    covering = [name for name in names if covers(name, module)]
     return names[max(covering, key=len)] if covering else None
 
 
 def room_of(module: str) -> str:
-    """The package or top-level file that a module is in: "graph" for edgefl.graph.json."""
+    """The package or top-level file that a module is in: "graph" for edgefl.models.graph.json."""
     return "edgefl" if module == "edgefl" else module.split(".")[1]
 
 
@@ -192,7 +188,7 @@ def foreign(module: str, layer: str, name: str) -> str | None:
         return f"imports {top}, which is in no table; add it to PACKAGES"
     if top in FORBIDDEN:
         return None if is_in(module, FORBIDDEN[top]) else f"imports {top}, which only {FORBIDDEN[top]} may"
-    granted = {item for owner, items in GRANTED.items() if is_in(module, [owner]) for item in items}
+    granted = {item for owner, items in GRANTED.items() if covers(owner, module) for item in items}
     if layer != "world" and top in WORLDLY - granted:
         return f"of the layer {layer!r} imports {top}, which only the world may"
     return None
@@ -218,7 +214,7 @@ def needed(module: str, path: Path) -> set[str]:
 def test_no_module_needs_itself_through_others() -> None:
     graph = {module: needed(module, path) for module, path in MODULES.items()}
     order = list(TopologicalSorter(graph).static_order())  # CycleError names a circle
-    assert order.index("edgefl.graph.graph") < order.index("edgefl.neurons.spec")
+    assert order.index("edgefl.models.graph.graph") < order.index("edgefl.models.neurons.model_spec")
 
 
 def test_rooms_import_only_from_those_before_them() -> None:
@@ -241,37 +237,41 @@ def test_only_the_server_awaits() -> None:
             isinstance(node, ast.Await | ast.AsyncFunctionDef) for node in ast.walk(ast.parse(path.read_text("utf-8")))
         )
     }
-    assert waiting <= {"edgefl.server.serve"}
+    assert waiting <= {"edgefl.server.event_loop"}
 
 
 @pytest.mark.parametrize(
     ("module", "source", "problem"),
     [
         ("edgefl.new", "", "edgefl.new is in no layer"),
-        ("edgefl.neurons.spec", "import edgefl.new", "imports edgefl.new, which is in no layer"),
-        ("edgefl.neurons.spec", "from edgefl import codec", "imports edgefl.codec of 'bytes' below it"),
+        ("edgefl.models.neurons.model_spec", "import edgefl.new", "imports edgefl.new, which is in no layer"),
         (
-            "edgefl.neurons.spec",
-            "from edgefl.learners.base import SGD",
-            "imports edgefl.learners.base.SGD of 'learning'",
+            "edgefl.models.neurons.model_spec",
+            "from edgefl.protocol import codec",
+            "imports edgefl.protocol.codec of 'bytes' below it",
         ),
-        ("edgefl.kernels.native", "from .. import graph", "imports edgefl.graph of 'values'"),
-        ("edgefl.kernels.native", "from ..graph import Graph", "imports edgefl.graph.Graph of 'values'"),
         (
-            "edgefl.neurons.spec",
-            "def f():\n    from edgefl.graph.files import save",
-            "imports edgefl.graph.files.save of 'world'",
+            "edgefl.models.neurons.model_spec",
+            "from edgefl.learning.learner import SGD",
+            "imports edgefl.learning.learner.SGD of 'learning'",
         ),
-        ("edgefl.algorithms.fedspu", "from edgefl.codec import encode", "methods stays apart from bytes"),
-        ("edgefl.learners.base", "import torch", "imports torch, which only"),
+        ("edgefl.kernels.native", "from .. import models", "imports edgefl.models of 'values'"),
+        ("edgefl.kernels.native", "from ..models.graph import Graph", "imports edgefl.models.graph.Graph of 'values'"),
+        (
+            "edgefl.models.neurons.model_spec",
+            "def f():\n    from edgefl.models.graph.model_files import save",
+            "imports edgefl.models.graph.model_files.save of 'world'",
+        ),
+        ("edgefl.methods.fedspu", "from edgefl.protocol.codec import encode", "methods stays apart from bytes"),
+        ("edgefl.learning.learner", "import torch", "imports torch, which only"),
         ("edgefl.kernels.native", "import numba", "imports numba, which only"),
-        ("edgefl.neurons.spec", "import scipy", "imports scipy, which is in no table"),
-        ("edgefl.codec", "import socket", "imports socket, which only"),
-        ("edgefl.simulation.loop", "import asyncio", "imports asyncio, which only"),
-        ("edgefl.graph.files", "import pickle", "imports pickle, which only []"),
-        ("edgefl.neurons.selection", "import os.path", "imports os, which only the world may"),
-        ("edgefl.algorithms.base", "from time import monotonic", "imports time, which only the world may"),
-        ("edgefl.graph.graph", "open('x')", "calls open(), which only the world may"),
+        ("edgefl.models.neurons.model_spec", "import scipy", "imports scipy, which is in no table"),
+        ("edgefl.protocol.codec", "import socket", "imports socket, which only"),
+        ("edgefl.study.simulation.round_loop", "import asyncio", "imports asyncio, which only"),
+        ("edgefl.models.graph.model_files", "import pickle", "imports pickle, which only []"),
+        ("edgefl.models.neurons.neuron_set", "import os.path", "imports os, which only the world may"),
+        ("edgefl.methods.algorithm", "from time import monotonic", "imports time, which only the world may"),
+        ("edgefl.models.graph.graph", "open('x')", "calls open(), which only the world may"),
     ],
 )
 def test_violations_are_found(module, source, problem) -> None:
@@ -283,12 +283,18 @@ def test_violations_are_found(module, source, problem) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("edgefl.nn.trace", "import torch\nfrom torch import fx"),
-        ("edgefl.nn.module", "import torch"),
+        ("edgefl.torch.trace", "import torch\nfrom torch import fx"),
+        ("edgefl.torch.graph_module", "import torch"),
         ("edgefl.kernels.numba.compiled", "import numba\nfrom .. import native\nfrom ..native import conv2d_forward"),
-        ("edgefl.graph.files", "import os, json\nfrom edgefl.graph import Graph\nopen('x')"),
-        ("edgefl.neurons.update", "from edgefl import kernels\nfrom edgefl.neurons.spec import ModelSpec"),
-        ("edgefl.simulation.loop", "import time\nfrom edgefl import __version__, codec, rng"),
+        ("edgefl.models.graph.model_files", "import os, json\nfrom edgefl.models.graph import Graph\nopen('x')"),
+        (
+            "edgefl.models.neurons.update",
+            "from edgefl import kernels\nfrom edgefl.models.neurons.model_spec import ModelSpec",
+        ),
+        (
+            "edgefl.study.simulation.round_loop",
+            "import time\nfrom edgefl import __version__, rng\nfrom edgefl.protocol import codec",
+        ),
     ],
 )
 def test_what_the_table_allows_passes(module, source) -> None:
@@ -311,11 +317,11 @@ def run(statement: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_models_files_and_codec_load_without_torch() -> None:
-    needed = "edgefl.codec, edgefl.graph.files, edgefl.graph.models, edgefl.neurons.submodel"
+    needed = "edgefl.protocol.codec, edgefl.models.graph.model_files, edgefl.models.graph.architectures, edgefl.models.neurons.submodel"
     assert run(f"import sys, {needed}; print('torch' in sys.modules)").stdout == "False\n"
 
 
 def test_missing_torch_is_reported_in_one_sentence() -> None:
-    result = run("import sys; sys.modules['torch'] = None; import edgefl.nn")
-    message = "edgefl.nn needs torch, which is not installed; pip install torch"
+    result = run("import sys; sys.modules['torch'] = None; import edgefl.torch")
+    message = "edgefl.torch needs torch, which is not installed; pip install torch"
     assert result.stderr.splitlines()[-1] == f"ModuleNotFoundError: {message}"

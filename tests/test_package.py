@@ -12,7 +12,7 @@ import pytest
 from setuptools.command.egg_info import FileList
 
 import edgefl
-from edgefl.commands import cli
+from edgefl.cli import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ("csrc", "docs", "scripts", "tests", "bench")

@@ -27,12 +27,12 @@ from bench.arm.cores import ASSUMED, CORES
 from bench.arm.counting import Count
 from bench.arm.emulator import CannotCountError, emulator
 from bench.processes import ROOT
-from edgefl.graph import Graph, Model
-from edgefl.graph.files import save
-from edgefl.graph.models import EXAMPLES, build
-from edgefl.learners.lowering.macs import step_macs
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.learning.lowering.mac_counts import step_macs
+from edgefl.models.graph import Graph, Model
+from edgefl.models.graph.architectures import EXAMPLES, build
+from edgefl.models.graph.model_files import save
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import INIT, NEURONS, stream
 
 BATCHES = {
@@ -99,7 +99,7 @@ def _graph(model: str) -> Graph:
     shape, classes = SHAPES.get(model) or EXAMPLES[model]
     if model != "mobilenet_v2":
         return build(model, shape, classes)
-    brought, nn, torch = (importlib.import_module(name) for name in ("bench.brought", "edgefl.nn", "torch"))
+    brought, nn, torch = (importlib.import_module(name) for name in ("bench.brought", "edgefl.torch", "torch"))
     return nn.from_torch(brought.mobilenet_v2(classes), torch.zeros(2, *shape)).graph
 
 

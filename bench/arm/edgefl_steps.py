@@ -8,9 +8,9 @@ import edgefl
 from bench.arm.workload import LEARNING_RATE, SCALE, SEED, SHIFT, Work
 from bench.native_steps import steps as native_steps
 from bench.runner import Contender
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import NEURONS, stream
 
 

@@ -14,9 +14,9 @@ from MNN import expr, nn, optim
 
 from bench.arm.workload import LEARNING_RATE, SCALE, SHIFT, Work
 from bench.runner import Contender
-from edgefl.graph import Graph
-from edgefl.graph.graph import INPUT
-from edgefl.graph.operations import (
+from edgefl.models.graph import Graph
+from edgefl.models.graph.graph import INPUT
+from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
     Add,
     BatchNorm2d,

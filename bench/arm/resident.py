@@ -52,9 +52,9 @@ def _present(entries: bytes) -> int:
 
 
 def _train(name: str) -> None:
-    from edgefl.graph import Model
-    from edgefl.graph.models import EXAMPLES, build
-    from edgefl.learners import SGD, GraphLearner, Samples
+    from edgefl.learning import SGD, GraphLearner, Samples
+    from edgefl.models.graph import Model
+    from edgefl.models.graph.architectures import EXAMPLES, build
     from edgefl.rng import INIT, stream
 
     shape, classes = EXAMPLES[name]

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from bench.arm.workload import LEARNING_RATE, SCALE, SHIFT, Work
 from bench.runner import Contender
-from edgefl.nn import to_torch
+from edgefl.torch import to_torch
 
 
 def steps(work: Work) -> tuple[str, Contender]:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.runner import Contender
-from edgefl.graph import Model
-from edgefl.graph.files import load
+from edgefl.models.graph import Model
+from edgefl.models.graph.model_files import load
 
 MARK = 42424242  # counter.c's: no policy of any scheduler
 LEARNING_RATE = 1e-3

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from edgefl.experiment.assemble import assemble
-from edgefl.experiment.run_file import open_run
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import share_file, write_share
 
 EDGEFL = ("-m", "edgefl")
 ENVIRONMENT = {

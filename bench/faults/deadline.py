@@ -12,11 +12,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster, await_, deal
 from bench.faults.experiments import short_rounds
 from bench.faults.steps import Fault, Steps
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
 
 DEAD, SLOW = 2, 3
 TRAINED = "open .pending.safetensors.tmp"  # the step of a device that follows its training
@@ -52,16 +53,16 @@ def run(place: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> 
         cluster.finish()  # starts the dead one again
     command = [sys.executable, "-m", "edgefl", "simulate", "--replay", str(cluster.run), "--workers", "1"]
     replay = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = history.metrics(cluster.run)
+    lines = run_history.metrics(cluster.run)
     took_part: list[dict[int, str]] = [{} for _ in lines]
-    for (number, client), ruling in history.progress(cluster.run).rulings.items():
+    for (number, client), ruling in run_history.progress(cluster.run).rulings.items():
         took_part[number - 1][client] = "absent" if ruling is None else ruling.outcome
     late_s = [round(line["seconds"] - deadline_s, 4) for line in lines]
     return Result(deadline_s, late_s, took_part, (replay.stdout or replay.stderr).strip(), replay.returncode == 0)
 
 
 def _rounds(cluster: Cluster) -> int:
-    return len(history.metrics(cluster.run))
+    return len(run_history.metrics(cluster.run))
 
 
 def _environment(steps: Steps, cluster: Cluster, client: int) -> dict[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgefl.commands import processes as demo
+from edgefl.cli import local_processes as demo
 from edgefl.experiment.settings import Experiment
 
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster, await_, deal
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Steps
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
 
 EXPERIMENT = Experiment(
     methods=("fedspu",),
@@ -83,7 +84,7 @@ def run(place: Path, data_dir: str | None = None, experiment: Experiment = EXPER
             cluster.finish()
         served_s = time.perf_counter() - started
         lives = sum(process.lives for process in (cluster.server, *cluster.devices.values()))
-        traffic = history.traffic(cluster.run)[-1]
+        traffic = run_history.traffic(cluster.run)[-1]
         headers = traffic.sent_headers + traffic.received_headers
         times = round(simulated_s, 1), round(served_s, 1)
         yield Result(what, lives, *times, traffic.sent, traffic.received, headers, truth.difference(cluster))
@@ -113,5 +114,5 @@ def _strike(cluster: Cluster, experiment: Experiment, truth: Truth, steps: Steps
 
 
 def _is_partly_stored(cluster: Cluster, round: int) -> bool:
-    progress = history.progress(cluster.run)
+    progress = run_history.progress(cluster.run)
     return progress.round >= round or (progress.round == round - 1 and bool(progress.answers))

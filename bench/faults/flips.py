@@ -16,9 +16,9 @@ from bench.faults.cluster import Cluster, deal
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
 from bench.flips import BadLine, bad_line
-from edgefl.commands.cli import main as edgefl
+from edgefl.cli.cli import main as edgefl
 from edgefl.errors import RequestError
-from edgefl.trust.keys import key_file
+from edgefl.protocol.trust.keys import key_file
 
 EXPERIMENT = short_rounds("fedspu", clients=4, per_round=3, rounds=12, eval_every=4)
 

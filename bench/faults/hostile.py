@@ -19,13 +19,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import ENVIRONMENT, Cluster, await_, deal
 from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
-from edgefl.trust.certificates import make_certificates
-from edgefl.trust.keys import key_file, make_keys
+from edgefl.protocol.trust.certificates import make_certificates
+from edgefl.protocol.trust.keys import key_file, make_keys
 
 FILES = 256
 MEMORY_MB, LOG_KB = 150, 100  # what the server may take, whatever happens
@@ -111,11 +112,11 @@ def served(place: Path, strangers: int, experiment: Experiment, truth: Truth) ->
             def are_closed() -> bool:
                 nonlocal peak_mb
                 peak_mb = max(peak_mb, cluster.server.peak_mb())
-                return len(history.metrics(cluster.run)) == experiment.rounds
+                return len(run_history.metrics(cluster.run)) == experiment.rounds
 
             await_(are_closed, "the last round is closed")
         cluster.finish()
-        lengths = [line["seconds"] for line in history.metrics(cluster.run)]
+        lengths = [line["seconds"] for line in run_history.metrics(cluster.run)]
         log_kb = cluster.server.log.stat().st_size / 1e3
         return Run(median(lengths), join_s, peak_mb, log_kb, truth.difference(cluster), attack)
 

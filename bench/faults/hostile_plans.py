@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from edgefl import codec
-from edgefl.graph import Graph, Model
-from edgefl.graph import json as graph_json
-from edgefl.graph.graph import INPUT, Node
-from edgefl.graph.operations import AvgPool2d, Conv2d, Flatten, GlobalAvgPool, Linear, Operation, ReLU
-from edgefl.neurons.gather import take
-from edgefl.neurons.spec import ModelSpec
-from edgefl.wire.messages import Evaluate, Finished, Message, Train, Verdict
-from edgefl.wire.model import pack
+from edgefl.models.graph import Graph, Model
+from edgefl.models.graph import json as graph_json
+from edgefl.models.graph.graph import INPUT, Node
+from edgefl.models.graph.operations import AvgPool2d, Conv2d, Flatten, GlobalAvgPool, Linear, Operation, ReLU
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol import codec
+from edgefl.protocol.wire.messages import Evaluate, Finished, Message, Train, Verdict
+from edgefl.protocol.wire.model_message import pack
 
 SHAPE, CLASSES = (1, 8, 8), 10
 SAMPLES = 1000

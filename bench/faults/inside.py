@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from bench.link import enter
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 
 if __name__ == "__main__":
     enter(sys.argv[1])

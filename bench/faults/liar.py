@@ -8,9 +8,9 @@ import sys
 from functools import partial
 
 from bench.faults.liars import ATTACKS, MOST, lying
-from edgefl.algorithms import METHODS
-from edgefl.commands.cli import main
-from edgefl.device.model import Data
+from edgefl.cli.cli import main
+from edgefl.deployment.device.device_model import Data
+from edgefl.methods import METHODS
 
 
 def lie(attack: str) -> None:

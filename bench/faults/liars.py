@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from edgefl.algorithms.base import Algorithm, Local, Plan, Reply
-from edgefl.algorithms.mean import values_at
-from edgefl.neurons.index import Axes, Flat
-from edgefl.neurons.update import Array, Block, Update
+from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply
+from edgefl.methods.weighted_mean import values_at
+from edgefl.models.neurons.block_index import Axes, Flat
+from edgefl.models.neurons.update import Array, Block, Update
 
 MOST = 2**53 - 1  # the largest number of samples that a message can say
 HUGE = 3e38  # nearly the largest float32

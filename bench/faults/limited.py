@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 
 if __name__ == "__main__":
     files = int(sys.argv[1])

@@ -28,10 +28,10 @@ import numpy as np
 
 from bench.faults.cluster import ENVIRONMENT
 from bench.faults.hostile_plans import CLASSES, PLANS, SAMPLES, SHAPE, Plan
-from edgefl.device.alarm import GRACE_S
+from edgefl.deployment.device.time_limit import GRACE_S
 from edgefl.errors import ProtocolError
-from edgefl.wire.connection import Connection
-from edgefl.wire.messages import (
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.messages import (
     Challenge,
     Enrol,
     Evaluated,
@@ -44,7 +44,7 @@ from edgefl.wire.messages import (
     Verdict,
     Welcome,
 )
-from edgefl.wire.model import chunks, digest
+from edgefl.protocol.wire.model_message import chunks, digest
 
 MEMORY_BYTES, SECONDS = 64_000_000, 5.0
 SLACK_S = 1.0  # for the process to end, on a busy machine

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from edgefl.commands.cli import main
-from edgefl.memory.measure import resident_bytes
+from edgefl.cli.cli import main
+from edgefl.study.memory_meter import resident_bytes
 
 if __name__ == "__main__":
     code = main(sys.argv[2:])

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster, await_, deal
 from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
 from bench.link import Link, link
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
-from edgefl.trust.keys import key_file
+from edgefl.protocol.trust.keys import key_file
 
 DELAY_S, LOSS, CUT_S = 0.1, 0.05, 20.0
 CUT_AFTER = 5  # closed rounds
@@ -73,13 +74,13 @@ def _served(place: Path, what: str, experiment: Experiment, truth: Truth, bad: L
         cluster.start_server()
         for number in range(experiment.clients):
             cluster.start_device(number)
-        await_(lambda: len(history.metrics(cluster.run)) >= CUT_AFTER, f"{CUT_AFTER} rounds are closed", LIMIT_S)
+        await_(lambda: len(run_history.metrics(cluster.run)) >= CUT_AFTER, f"{CUT_AFTER} rounds are closed", LIMIT_S)
         bad.cut.set()
         time.sleep(cut_s)
         bad.cut.clear()
         cluster.finish(limit_s=LIMIT_S)
         said = [device.said() for device in cluster.devices.values()]
-    lines = history.metrics(cluster.run)
+    lines = run_history.metrics(cluster.run)
     absent = sum(each["status"] in ("absent", "refused") for line in lines for each in line["clients"])
     again = sum(words.count("connected as client") - 1 for words in said)
     return Result(what, time.monotonic() - started, bad.passed, bad.lost, absent, again, truth.difference(cluster))

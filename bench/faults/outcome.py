@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster
-from edgefl.algorithms.base import State
-from edgefl.device.reading import folder_of
-from edgefl.device.state import DeviceState
-from edgefl.experiment.assemble import assemble
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.state_reader import folder_of
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.settings import Experiment
-from edgefl.rounds.state_file import Kept, sets
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
-from edgefl.simulation.replay import difference
+from edgefl.methods.algorithm import State
+from edgefl.methods.rounds.state_file import Kept, sets
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.replay import difference
+from edgefl.study.simulation.round_loop import simulate
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class Truth:
 
     def server_difference(self, run: Path) -> str | None:
         """Of what the server of a run has."""
-        if found := difference(history.final_state(run), self.state):
+        if found := difference(run_history.final_state(run), self.state):
             return f"server: {found}"
-        for line, expected in zip(history.metrics(run), self.metrics, strict=False):
+        for line, expected in zip(run_history.metrics(run), self.metrics, strict=False):
             if without_times(line) != expected:
                 return f"metrics of round {expected['round']}"
-        if len(history.metrics(run)) != len(self.metrics):
-            return f"{len(history.metrics(run))} rounds; expected {len(self.metrics)}"
+        if len(run_history.metrics(run)) != len(self.metrics):
+            return f"{len(run_history.metrics(run))} rounds; expected {len(self.metrics)}"
         return None
 
     def personal_difference(self, directory: Path, client: int) -> str | None:

@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster, Process, deal
 from bench.faults.liars import ATTACKS, lying
 from edgefl.errors import RunError
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.client_dataset import share_file
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import share_file
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import kind_of
 
 HONEST, DEFAULT = "nobody", ("mean", "refuse")
@@ -136,7 +137,7 @@ def _served(place: Path, experiment: Experiment, attack: str) -> list[dict[str, 
             else:
                 cluster.start_device(client)
         cluster.finish()
-        return history.metrics(cluster.run)
+        return run_history.metrics(cluster.run)
 
 
 def _liar(cluster: Cluster, client: int, data: Path, attack: str) -> Process:

@@ -16,17 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster, await_, deal
 from bench.faults.damage import damages
 from bench.faults.outcome import Truth
 from bench.faults.rest import LIMIT_S, Row, Stage, contents
 from bench.faults.rest_server import EXPERIMENT
 from bench.faults.steps import Fault, Steps
-from edgefl.device.identity import read_identity
-from edgefl.device.runs import RUNS, name_of
-from edgefl.device.state import DeviceState
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.identity import read_identity
+from edgefl.deployment.device.run_folders import RUNS, name_of
 from edgefl.errors import RunError
-from edgefl.server import history
 
 WHOLE = "(all)"
 STRUCK = 0
@@ -187,7 +188,7 @@ def _mend(state: DeviceState) -> None:
 
 
 def _folder(place: Path) -> Path:
-    run = history.run_id(place / "run")
+    run = run_history.run_id(place / "run")
     return place / "devices" / str(STRUCK) / RUNS / name_of(run, None)
 
 

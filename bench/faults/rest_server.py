@@ -14,11 +14,12 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import Cluster, await_
 from bench.faults.experiments import short_rounds
 from bench.faults.rest import Stage
 from bench.faults.steps import Fault, Steps
-from edgefl.server import history
 
 EXPERIMENT = short_rounds("fedspu-es", clients=2, per_round=2, rounds=3, eval_every=2)
 CLOSING = "open server/.000002.safetensors.tmp"
@@ -49,7 +50,7 @@ def server_stages(directory: Path, shares: Path) -> Iterator[Stage]:
 def _enrol(cluster: Cluster) -> None:
     cluster.start_server()
     cluster.start_device(0)
-    await_(lambda: history.progress(cluster.run).capacities, "a device has enrolled")
+    await_(lambda: run_history.progress(cluster.run).capacities, "a device has enrolled")
 
 
 def _kill(cluster: Cluster, steps: Steps, step: str) -> None:

@@ -20,15 +20,16 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from edgefl.server import run_history
+
 from bench.faults.cluster import ENVIRONMENT, LIMIT_S, LOOK_EVERY_S, Cluster, deal
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
-from edgefl.agent.activity import read_activity
-from edgefl.device.runs import RUNS, name_of
-from edgefl.experiment.shares import share_file
-from edgefl.server import history
-from edgefl.trust.certificates import make_certificates
-from edgefl.trust.keys import key_file, make_keys, read_key
+from edgefl.deployment.agent.activity_file import read_activity
+from edgefl.deployment.device.run_folders import RUNS, name_of
+from edgefl.experiment.client_dataset import share_file
+from edgefl.protocol.trust.certificates import make_certificates
+from edgefl.protocol.trust.keys import key_file, make_keys, read_key
 
 METHODS = ("fedspu", "fedspu-es", "fedavg")  # of the three runs
 CLIENTS = 2
@@ -123,13 +124,13 @@ class Agent:
 
 def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["edgefl.commands.agent", "edgefl.commands.cli", "edgefl.kernels.native", __name__])
+    context.set_forkserver_preload(["edgefl.cli.agent", "edgefl.cli.cli", "edgefl.kernels.native", __name__])
     return context
 
 
 def _life(arguments: list[str], log: Path) -> None:
     """`edgefl agent` in this process, its words in the log."""
-    from edgefl.commands.cli import main
+    from edgefl.cli.cli import main
 
     os.environ.update(ENVIRONMENT)
     with open(log, "a", buffering=1) as out, contextlib.redirect_stderr(out), contextlib.redirect_stdout(out):
@@ -237,7 +238,7 @@ class Service:
             return found
         for client, agent in enumerate(self._agents):
             key = None if keys is None else read_key(key_file(keys, client))
-            folder = agent.state / RUNS / name_of(history.run_id(cluster.run), key)
+            folder = agent.state / RUNS / name_of(run_history.run_id(cluster.run), key)
             if found := truth.personal_difference(folder, client):
                 return f"device {client}: {found}"
         return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edgefl.device.model import Data
+from edgefl.deployment.device.device_model import Data
+from edgefl.experiment.client_dataset import read_share
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import read_share
 from edgefl.integrations.flower import client_app, server_app
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 VARIANT, REFRESH, COMPARED, TUNED = (
-    "tests/algorithms/test_variant.py",
-    "tests/simulation/test_simulate_refresh.py",
+    "tests/methods/test_method_label.py",
+    "tests/study/simulation/test_simulate_refresh.py",
     "tests/study/test_study_comparison.py",
     "tests/study/test_tuning.py",
 )
@@ -14,7 +14,7 @@ VARIANT, REFRESH, COMPARED, TUNED = (
 MUTANTS = (
     Mutant(
         "own-options-lose",
-        "edgefl/algorithms/__init__.py",
+        "edgefl/methods/__init__.py",
         "{**renamed(name, options), **own}",
         "{**own, **renamed(name, options)}",
         "what all methods share goes before a row's own options",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "refresh-of-this-round",
-        "edgefl/simulation/evaluation.py",
+        "edgefl/study/simulation/evaluation.py",
         "refreshes(self._task, state, round + 1, clients)",
         "refreshes(self._task, state, round, clients)",
         "a refresh takes the neurons of the round that is over",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "refresh-trains-all",
-        "edgefl/algorithms/fedspu.py",
+        "edgefl/methods/fedspu.py",
         '{"trainable": neurons, "delta"',
         '{"trainable": None, "delta"',
         "after a refresh a client of FedSPU trains its frozen neurons too",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "training-scores-of-tests",
-        "edgefl/simulation/scoring.py",
+        "edgefl/study/simulation/evaluation_jobs.py",
         'return split.test if part == "test" else split.train',
         "return split.test",
         "training scores are of the test samples",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 CONVERT, SELECT, REGISTERED = (f"tests/nn/test_{name}.py" for name in ("convert", "select", "registered"))
-COMMAND = "tests/commands/test_bench_command.py"
-NN = "edgefl/nn/"
+COMMAND = "tests/cli/test_bench_command.py"
+NN = "edgefl/torch/"
 
 MUTANTS = (
     Mutant(
@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "block-two-readers",
-        f"{NN}blocks.py",
+        f"{NN}fusible_blocks.py",
         "isinstance(source, fx.Node) and len(source.users) == 1",
         "isinstance(source, fx.Node)",
         "a norm that others read, too, gives its ReLU",
@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "block-odd-pool",
-        f"{NN}blocks.py",
+        f"{NN}fusible_blocks.py",
         "has_pool and is_halving(run[2])",
         "has_pool",
         "any pool after a norm becomes one of 2x2",
@@ -43,7 +43,7 @@ MUTANTS = (
     ),
     Mutant(
         "pool-rectified",
-        f"{NN}block_functions.py",
+        f"{NN}block_autograd.py",
         "dy = dy * pooling.unpacked(bits, dy.shape)",
         "dy = dy + 0",
         "a second gradient passes where ReLU gave 0",
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "signal-whole",
-        f"{NN}reach.py",
+        f"{NN}gradient_reach.py",
         "needed=needs.get(node.inputs[0])",
         "needed=None",
         "the signal is computed for neurons that nothing below needs",
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "optimizer-frozen",
-        f"{NN}selecting.py",
+        f"{NN}neuron_selection.py",
         "torch.where(mask_of(values, active), values, old)",
         "values",
         "weight decay moves frozen coordinates",
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "depthwise-read",
-        f"{NN}convolving.py",
+        f"{NN}convolution_kernels.py",
         "active.outs // (weight[0] // groups)",
         "active.outs",
         "a depthwise convolution with several outputs a channel keeps other channels than it reads",
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "statistics-compiled",
-        f"{NN}registered.py",
+        f"{NN}library_operators.py",
         "running_mean.copy_(mean.detach())",
         "mean.detach()",
         "the compiled block leaves the running mean",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "saved-of-others",
-        f"{NN}ways.py",
+        f"{NN}pass_variants.py",
         'ways.append(_way(f"converted, keep {keep:g}", frozen, x, signal, share))',
         'ways.append(_way(f"converted, keep {keep:g}", converted, x, signal, share))',
         "the table's last row is of the whole model",

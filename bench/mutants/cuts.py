@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-CACHED, CUTS = "edgefl/learners/running/cached.py", "edgefl/graph/cuts.py"
-METHOD, BUDGET = "edgefl/algorithms/fedspu_cached.py", "edgefl/algorithms/budget.py"
+CACHED, CUTS = "edgefl/learning/running/cached_prefix.py", "edgefl/models/graph/cuts.py"
+METHOD, BUDGET = "edgefl/methods/fedspu_cached.py", "edgefl/methods/budget.py"
 OF_CACHED, OF_CUTS, OF_METHOD = (
-    "tests/learners/test_cached.py", "tests/graph/test_cuts.py", "tests/algorithms/test_fedspu_cached.py"
+    "tests/learning/test_cached_prefix.py", "tests/zoo/graph/test_cuts.py", "tests/methods/test_fedspu_cached.py"
 )  # fmt: skip
 
 MUTANTS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-DROPOUT = "tests/learners/test_dropout.py"
-TRACE = "tests/nn/test_trace.py"
-ONNX = "tests/export/test_onnx.py"
-K, L, R = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/learners/running/"
+DROPOUT = "tests/learning/test_dropout.py"
+TRACE = "tests/torch/test_trace.py"
+ONNX = "tests/study/export/test_onnx_nodes.py"
+K, L, R = "csrc/kernels/", "edgefl/learning/lowering/", "edgefl/learning/running/"
 
 MUTANTS = (
     Mutant(
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-key",
-        "edgefl/algorithms/base.py",
+        "edgefl/methods/algorithm.py",
         "rng.stream(local.seed, rng.DROPOUT, client=local.client, round=round).key()",
         "rng.stream(local.seed, rng.DROPOUT, client=local.client).key()",
         "a client drops the same values in every round",
@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-passes",
-        "edgefl/algorithms/base.py",
+        "edgefl/methods/algorithm.py",
         "steps, _ = passes(len(local.train), first, batch)",
         "steps, _ = passes(len(local.train), 0, batch)",
         "passes taken apart drop the same values",
@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-traced",
-        "edgefl/nn/trace.py",
+        "edgefl/torch/trace.py",
         "for training in (True, False):",
         "for training in (False, False):",
         "F.dropout is lost",
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-cut-average",
-        "edgefl/export/onnx.py",
+        "edgefl/study/export/onnx_nodes.py",
         "    if counts and any(over):\n",
         "    if counts and any(before) and not any(over):\n",
         "the averages of cut windows count what is behind the padding",
@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "json-later",
-        "edgefl/graph/json.py",
+        "edgefl/models/graph/json.py",
         "if name not in defaults or value != defaults[name]",
         "",
         "graphs without ceil_mode are other texts than before",

@@ -6,15 +6,15 @@ from bench.mutants.mutant import Mutant
 
 RAPL, RAILS, BATTERY = (f"tests/energy/test_{name}.py" for name in ("rapl", "rails", "battery"))
 METER, TRAINING, STUDY = (
-    "tests/energy/test_meter.py",
-    "tests/rounds/test_training.py",
+    "tests/learning/energy/test_meter.py",
+    "tests/methods/rounds/test_client_round.py",
     "tests/study/test_measured_energy.py",
 )
 
 MUTANTS = (
     Mutant(
         "wraps-are-lost",
-        "edgefl/energy/source.py",
+        "edgefl/learning/energy/energy_counters.py",
         "return now - before + self.range_uj",
         "return now",
         "what a counter grew by up to its range is lost",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "failed-reading-passes",
-        "edgefl/energy/source.py",
+        "edgefl/learning/energy/energy_counters.py",
         "        if len(values) < len(read):\n            self._is_whole = False\n",
         "        if len(values) < len(read):\n",
         "joules of a counter that could not be read at the end",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-trapezoids",
-        "edgefl/energy/source.py",
+        "edgefl/learning/energy/energy_counters.py",
         "(at_s - then_s) * (then + now) / 2",
         "(at_s - then_s) * now",
         "power counts as what it became",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "gaps-are-bridged",
-        "edgefl/energy/source.py",
+        "edgefl/learning/energy/energy_counters.py",
         "self._is_whole and at_s - then_s <= LONGEST_GAP_S",
         "self._is_whole",
         "a number for a time in which nobody looked",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "parts-of-packages",
-        "edgefl/energy/rapl.py",
+        "edgefl/learning/energy/rapl.py",
         'r"intel-rapl:\\d+"',
         'r"intel-rapl.*"',
         "parts of a package and its second name are added to it",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "everything-is-the-whole",
-        "edgefl/energy/rails.py",
+        "edgefl/learning/energy/rails.py",
         "    return [rail for rail in rails if rail.label.startswith(SOCKET)]",
         "    return list(rails)",
         "rails are added that may lie behind each other",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums-are-channels",
-        "edgefl/energy/hwmon.py",
+        "edgefl/learning/energy/hwmon.py",
         "if channel <= CHANNELS.get(chip, channel)",
         "if True",
         "an INA3221's sum of currents counts as a rail",
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "charging-counts",
-        "edgefl/energy/battery.py",
+        "edgefl/learning/energy/battery.py",
         "if DISCHARGING not in states or CHARGING in states or",
         "if DISCHARGING not in states or",
         "a number while one battery is charged",
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "voltage-of-the-end",
-        "edgefl/energy/battery.py",
+        "edgefl/learning/energy/battery.py",
         "(before - now) * (unit_before + unit) / 2",
         "(before - now) * unit",
         "charge is worth the voltage after it has flowed",
@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "samples-unasked",
-        "edgefl/energy/sources.py",
+        "edgefl/learning/energy/source_detection.py",
         "if is_asked or source.is_cheap",
         "if source",
         "a device samples its power without being asked to",
@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "thread-stays",
-        "edgefl/energy/meter.py",
+        "edgefl/learning/energy/meter.py",
         "        over.set()\n        thread.join()\n",
         "        pass\n",
         "a thread reads on after the measurement",
@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "zero-joules",
-        "edgefl/rounds/training.py",
+        "edgefl/methods/rounds/client_round.py",
         '    if spent.joules is not None:\n        found[f"{JOULES}{spent.kind}"] = spent.joules',
         '    found[f"{JOULES}{spent.kind}"] = spent.joules or 0.0',
         "a device that measures nothing says that it took nothing",
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "partial-sum",
-        "edgefl/study/energy.py",
+        "edgefl/study/energy_totals.py",
         "        if not said:\n            return None\n",
         "",
         "the joules of some devices pass for those of all",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
-UPDATE = "tests/neurons/test_update.py"
-FIT, LEARNER = "tests/learners/test_fit.py", "tests/learners/test_graph_learner.py"
-LOSSES, OPTIMIZERS = "tests/learners/test_losses.py", "tests/learners/test_optimizers.py"
-GRADIENTS, LAYOUT = "tests/learners/test_gradients.py", "tests/learners/test_layout.py"
+SELECTION, SPEC = "tests/zoo/neurons/test_neuron_set.py", "tests/zoo/neurons/test_model_spec.py"
+UPDATE = "tests/zoo/neurons/test_update.py"
+FIT, LEARNER = "tests/learning/test_fit.py", "tests/learning/test_graph_learner.py"
+LOSSES, OPTIMIZERS = "tests/learning/test_losses.py", "tests/learning/test_optimizers.py"
+GRADIENTS, LAYOUT = "tests/learning/test_gradients.py", "tests/learning/test_batch_layout.py"
 
 MUTANTS = (
     # Neurons.
     Mutant(
         "n-act-rounding",
-        "edgefl/neurons/selection.py",
+        "edgefl/models/neurons/neuron_set.py",
         "math.floor(n * keep + 1e-9)",
         "math.floor(n * keep)",
         "29 % of 100 neurons are 28",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "draw-full-keys",
-        "edgefl/neurons/selection.py",
+        "edgefl/models/neurons/neuron_set.py",
         "key if count < size else None",
         "key",
         "a whole group has a key too",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "hash-sizes",
-        "edgefl/neurons/selection.py",
+        "edgefl/models/neurons/neuron_set.py",
         'f"{group} {self.sizes[group]} {len(ids)}\\n"',
         'f"{group} {len(ids)}\\n"',
         "neurons of a smaller group have the hash of those of a larger one",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids-unsorted",
-        "edgefl/neurons/selection.py",
+        "edgefl/models/neurons/neuron_set.py",
         "(given[1:] <= given[:-1]).any()",
         "(given[1:] < given[:-1]).any()",
         "a neuron may stand in a set twice",
@@ -47,7 +47,7 @@ MUTANTS = (
     # Axes.
     Mutant(
         "join-freed",
-        "edgefl/neurons/spec.py",
+        "edgefl/models/neurons/model_spec.py",
         "        if second in self._free:\n            self._free.add(first)\n",
         "",
         "a group that is summed with an unrestricted one stays restricted",
@@ -55,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "join-repeats",
-        "edgefl/neurons/spec.py",
+        "edgefl/models/neurons/model_spec.py",
         "a is None or b is None or a.repeat != b.repeat",
         "a is None or b is None",
         "results whose channels belong to neurons differently share a group",
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "flatten-repeat",
-        "edgefl/neurons/spec.py",
+        "edgefl/models/neurons/model_spec.py",
         "AxisSpec(axis.group, axis.repeat * times)",
         "AxisSpec(axis.group, times)",
         "Flatten forgets the multiplier of a depthwise convolution",
@@ -72,7 +72,7 @@ MUTANTS = (
     # Updates.
     Mutant(
         "put-half",
-        "edgefl/neurons/gather.py",
+        "edgefl/models/neurons/gather.py",
         "        targets.append((target, block))",
         "        _scatter(target, block, ops)",
         "blocks before one that does not fit are written",
@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "same-bits",
-        "edgefl/neurons/update.py",
+        "edgefl/models/neurons/update.py",
         "np.array_equal(a.view(bits), b.view(bits))",
         "np.array_equal(a, b)",
         "NaN differs from itself, and 0.0 equals -0.0",
@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids-of-all",
-        "edgefl/neurons/index.py",
+        "edgefl/models/neurons/block_index.py",
         "0 < self.neurons.size < self.size",
         "0 < self.neurons.size <= self.size",
         "all neurons of a group have a second form",
@@ -97,7 +97,7 @@ MUTANTS = (
     # What needs a gradient.
     Mutant(
         "layout-batch",
-        "edgefl/learners/lowering/layout.py",
+        "edgefl/learning/lowering/batch_layout.py",
         "lanes == 1 or batch % lanes",
         "lanes == 1",
         "images lie side by side in words that they do not fill",
@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "layout-cost",
-        "edgefl/learners/lowering/layout.py",
+        "edgefl/learning/lowering/batch_layout.py",
         "] -= OTHER_TURNS",
         "] += OTHER_TURNS",
         "the more is turned, the better",
@@ -113,7 +113,7 @@ MUTANTS = (
     ),
     Mutant(
         "layout-signal",
-        "edgefl/learners/lowering/signals.py",
+        "edgefl/learning/lowering/gradients.py",
         "self.recorder.values[name].lanes)",
         "signal.lanes)",
         "a gradient does not lie as its result",
@@ -121,15 +121,15 @@ MUTANTS = (
     ),
     Mutant(
         "saved-inputs",
-        "edgefl/learners/lowering/lower.py",
+        "edgefl/learning/lowering/lower.py",
         "return _smaller(copied, whole)",
         "return max(copied, whole, key=lambda schedule: schedule.arena_bytes)",
         "a frozen step takes the larger of its two arenas",
-        "tests/learners/test_saved_inputs.py",
+        "tests/learning/test_saved_inputs.py",
     ),
     Mutant(
         "needs-union",
-        "edgefl/learners/lowering/channels.py",
+        "edgefl/learning/lowering/channel_sets.py",
         "_simplest(np.union1d(a, b), size)",
         "a",
         "where two results meet, the channels that the second needs get no gradient",
@@ -137,7 +137,7 @@ MUTANTS = (
     ),
     Mutant(
         "needs-whole-groups",
-        "edgefl/learners/lowering/needs.py",
+        "edgefl/learning/lowering/gradient_needs.py",
         "members(owners(channels, per_group, node.op.num_groups), per_group)",
         "channels",
         "a GroupNorm gets the signal of active channels alone",
@@ -145,7 +145,7 @@ MUTANTS = (
     ),
     Mutant(
         "needs-flatten",
-        "edgefl/learners/lowering/needs.py",
+        "edgefl/learning/lowering/gradient_needs.py",
         "return members(below[0], after // before)",
         "return below[0]",
         "behind a Flatten the signal reaches the first features, not those of the active channels",
@@ -153,15 +153,15 @@ MUTANTS = (
     ),
     Mutant(
         "adopt-neurons",
-        "edgefl/learners/lowering/active.py",
+        "edgefl/learning/lowering/active_ids.py",
         "                ours[:] = theirs\n",
         "                pass\n",
         "a program that is there trains the neurons it was first made for",
-        "tests/learners/test_rebinding.py",
+        "tests/learning/test_rebinding.py",
     ),
     Mutant(
         "shared-signal",
-        "edgefl/learners/lowering/signals.py",
+        "edgefl/learning/lowering/gradients.py",
         "        self._holders[signal.buffer] += 1\n"
         "        for name in names[:-1]:\n            self.give(name, signal)\n"
         "        self._holders[signal.buffer] -= 1\n",
@@ -172,7 +172,7 @@ MUTANTS = (
     # Steps.
     Mutant(
         "freeze-layers",
-        "edgefl/learners/running/statistics.py",
+        "edgefl/learning/running/running_statistics.py",
         "None if trainable is None or layer_of(name) in trainable else NONE",
         "None",
         "with names of layers the running statistics of the others follow the batches, though frozen",
@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "velocity-zero",
-        "edgefl/learners/running/workspace.py",
+        "edgefl/learning/running/workspace.py",
         "values[:] = 0",
         "pass",
         "a fit goes on with the velocities of the one before",
@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "clip-total",
-        "edgefl/learners/lowering/updates.py",
+        "edgefl/learning/lowering/updates.py",
         'recorder.call("fill_zero", Slot("total_bits"))',
         "pass",
         "the norm that is clipped grows from step to step",
@@ -196,15 +196,15 @@ MUTANTS = (
     ),
     Mutant(
         "gradient-share",
-        "edgefl/learners/running/graph_learner.py",
+        "edgefl/learning/running/graph_learner.py",
         "session.samples.loss.divisor(session.samples.y, part) / divisor",
         "1.0",
         "the gradients of chunks are added without their weights",
-        f"{LEARNER} tests/algorithms/test_pflego.py",
+        f"{LEARNER} tests/methods/test_pflego.py",
     ),
     Mutant(
         "evaluation-by-examples",
-        "edgefl/learners/running/graph_learner.py",
+        "edgefl/learning/running/graph_learner.py",
         "share = len(chosen) / samples.loss.divisor(samples.y, chosen)",
         "share = 1.0",
         "an evaluation's mean loss divides by the examples, whatever their classes weigh",
@@ -212,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "session-of-any-loss",
-        "edgefl/learners/running/workspace.py",
+        "edgefl/learning/running/workspace.py",
         "samples.x.dtype, samples.loss)",
         "samples.x.dtype)",
         "a learner trains by the loss that it was first given",
@@ -220,7 +220,7 @@ MUTANTS = (
     ),
     Mutant(
         "adam-goes-on",
-        "edgefl/learners/running/workspace.py",
+        "edgefl/learning/running/workspace.py",
         "self._adam[:], self._adam_steps[0] = rates, 0",
         "self._adam[:] = rates",
         "Adam's steps count on from the fit before",
@@ -228,7 +228,7 @@ MUTANTS = (
     ),
     Mutant(
         "adam-decoupled",
-        "edgefl/learners/optimizers.py",
+        "edgefl/learning/optimizers.py",
         "decoupled: ClassVar[bool] = True",
         "decoupled: ClassVar[bool] = False",
         "AdamW is Adam",
@@ -236,7 +236,7 @@ MUTANTS = (
     ),
     Mutant(
         "gradient-statistics",
-        "edgefl/learners/running/statistics.py",
+        "edgefl/learning/running/running_statistics.py",
         "params[name][_at(channels[name])] = value",
         "pass",
         "running statistics follow a gradient's batch",
@@ -244,7 +244,7 @@ MUTANTS = (
     ),
     Mutant(
         "index-below-zero",
-        "edgefl/learners/running/inputs.py",
+        "edgefl/learning/running/input_checks.py",
         "index.min() < 0 or index.max() >= rows",
         "index.max() >= rows",
         "a negative index is read",
@@ -252,7 +252,7 @@ MUTANTS = (
     ),
     Mutant(
         "label-beyond",
-        "edgefl/learners/running/inputs.py",
+        "edgefl/learning/running/input_checks.py",
         "samples.y.max() >= outputs",
         "samples.y.max() > outputs",
         "a label one beyond the classes is read",
@@ -260,10 +260,10 @@ MUTANTS = (
     ),
     Mutant(
         "rebinding-data",
-        "edgefl/learners/running/workspace.py",
+        "edgefl/learning/running/workspace.py",
         "        if bound.samples is session.samples:\n            return\n",
         "        if bound.samples is not None:\n            return\n",
         "a program that is there reads the data it was first made for",
-        "tests/learners/test_rebinding.py",
+        "tests/learning/test_rebinding.py",
     ),
 )

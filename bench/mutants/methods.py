@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-A = "edgefl/algorithms/"
-FEDSPU, STOPPING = "tests/algorithms/test_fedspu.py", "tests/algorithms/test_early_stopping.py"
-SCHEDULE = "tests/algorithms/test_schedule.py"
-DRIFT, FEDUMF = "tests/algorithms/test_drift.py", "tests/algorithms/test_fedumf.py"
-PFLEGO, HEADS = "tests/algorithms/test_pflego.py", "tests/algorithms/test_personal_heads.py"
-CLI = "tests/commands/test_cli.py"
-OWN, FEDPROX = "tests/commands/test_own_method.py", "tests/algorithms/test_fedprox.py"
-RANDOM, FJORD = "tests/algorithms/test_random_dropout.py", "tests/algorithms/test_fjord.py"
-METHODS, MEAN = "tests/algorithms/test_methods.py", "tests/algorithms/test_mean.py"
+A = "edgefl/methods/"
+FEDSPU, STOPPING = "tests/methods/test_fedspu.py", "tests/methods/test_early_stopping.py"
+SCHEDULE = "tests/methods/test_learning_rate.py"
+DRIFT, FEDUMF = "tests/methods/test_drift.py", "tests/methods/test_fedumf.py"
+PFLEGO, HEADS = "tests/methods/test_pflego.py", "tests/methods/test_personal_heads.py"
+CLI = "tests/cli/test_cli.py"
+OWN, FEDPROX = "tests/cli/test_own_method.py", "tests/methods/test_fedprox.py"
+RANDOM, FJORD = "tests/methods/test_random_dropout.py", "tests/methods/test_fjord.py"
+METHODS, MEAN = "tests/methods/test_methods.py", "tests/methods/test_weighted_mean.py"
 
 MUTANTS = (
     # FedSPU.
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "mean-order",
-        f"{A}mean.py",
+        f"{A}weighted_mean.py",
         "client <= self.clients[-1]",
         "client < self.clients[-1]",
         "a client may be added twice",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "mean-weight-of-part",
-        f"{A}mean.py",
+        f"{A}weighted_mean.py",
         "add_at(self.weight[name], block, weight)",
         "self.weight[name] += weight",
         "clients that did not train a coordinate count in its mean",
@@ -140,11 +140,11 @@ MUTANTS = (
     ),
     Mutant(
         "decisions-of-one-output",
-        "edgefl/learners/losses.py",
+        "edgefl/learning/losses.py",
         "def decisions(self, outputs: int) -> int:\n        return outputs",
         "def decisions(self, outputs: int) -> int:\n        return 1",
         "of many right decisions an accuracy is made that exceeds 1",
-        "tests/experiment/test_losses_of_data.py tests/learners/test_losses.py",
+        "tests/experiment/test_losses_of_data.py tests/learning/test_losses.py",
     ),
     Mutant(
         "refuse-no-steps",
@@ -152,7 +152,7 @@ MUTANTS = (
         "reply.examples < 1 or reply.steps < 1",
         "reply.examples < 1 and reply.steps < 1",
         "a model trained on no examples, or without a step, is averaged",
-        "tests/rounds/test_exchange.py",
+        "tests/methods/rounds/test_exchange.py",
     ),
     # Drifts.
     Mutant(
@@ -235,11 +235,11 @@ MUTANTS = (
         "second / (1 - BETA2**steps)",
         "second",
         "Adam's second moment is not corrected",
-        "tests/algorithms/test_server_optimizer.py",
+        "tests/methods/test_server_optimizer.py",
     ),
     Mutant(
         "head-of-client",
-        f"{A}personal.py",
+        f"{A}personal_head.py",
         "rng.stream(local.seed, rng.HEAD, local.client, round)",
         "rng.stream(local.seed, rng.HEAD, 0, round)",
         "all clients draw the same head",
@@ -283,7 +283,7 @@ MUTANTS = (
     ),
     Mutant(
         "width-statistics",
-        f"{A}nested.py",
+        f"{A}nested_models.py",
         "learner.write(newest | self._statistics[width])",
         "learner.write(newest)",
         "widths go on with each other's running statistics",
@@ -291,7 +291,7 @@ MUTANTS = (
     ),
     Mutant(
         "width-stale",
-        f"{A}nested.py",
+        f"{A}nested_models.py",
         "self._whole.write(self._placed(self._now, learned))",
         "pass",
         "a width does not see the steps of others",
@@ -316,7 +316,7 @@ MUTANTS = (
     # Methods of others.
     Mutant(
         "own-frozen",
-        f"{A}own.py",
+        f"{A}method_registry.py",
         "or not cast(Any, kind).__dataclass_params__.frozen",
         "",
         "a class that is not frozen is taken in",
@@ -324,7 +324,7 @@ MUTANTS = (
     ),
     Mutant(
         "own-looked-up",
-        "edgefl/device/model.py",
+        "edgefl/deployment/device/device_model.py",
         "if welcome.method not in (*algorithms.METHODS, *OWN):",
         "if False:",
         "a device does not say how a method that it was not told of is allowed",
@@ -333,7 +333,7 @@ MUTANTS = (
     # What is tested decides nothing.
     Mutant(
         "head-of-tests",
-        f"{A}personal.py",
+        f"{A}personal_head.py",
         "np.unique(local.data.y[local.train])",
         "np.unique(local.data.y[np.concatenate([local.train, local.test])])",
         "a head has outputs for classes that are only tested",
@@ -365,7 +365,7 @@ MUTANTS = (
         "old = {former[key]: value for key, value in options.items() if key in former}",
         "old: dict[str, Any] = {}",
         "the name that an option had is dropped",
-        "tests/device/test_former_names.py",
+        "tests/deployment/device/test_former_names.py",
     ),
     Mutant(
         "begun-set",
@@ -373,14 +373,14 @@ MUTANTS = (
         "return {**dict(starts), **options}",
         "return {**options, **dict(starts)}",
         "what a method starts from goes before what was set",
-        "tests/commands/test_experiment_options.py",
+        "tests/cli/test_experiment_options.py",
     ),
     Mutant(
         "share-id",
-        "edgefl/commands/client.py",
+        "edgefl/cli/client.py",
         "client_of(options.data) if options.id is None",
         "None if options.id is None",
         "a device takes any free id, whosever samples it has",
-        "tests/experiment/test_shares.py",
+        "tests/experiment/test_client_dataset.py",
     ),
 )

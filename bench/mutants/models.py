@@ -6,9 +6,9 @@ from bench.mutants.mutant import Mutant
 
 FILE, TRAINED, ONNX, COMMANDS = (
     "tests/experiment/test_model_file.py",
-    "tests/export/test_trained.py",
-    "tests/export/test_onnx.py",
-    "tests/commands/test_model_commands.py",
+    "tests/study/export/test_trained_models.py",
+    "tests/study/export/test_onnx_nodes.py",
+    "tests/cli/test_model_commands.py",
 )
 
 MUTANTS = (
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "resume-takes-any-model",
-        "edgefl/commands/experiment_options.py",
+        "edgefl/cli/experiment_options.py",
         '.model) != given["model"]:',
         '.model) == "":',
         "another model file in --resume is not named as such",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "export-without-the-method",
-        "edgefl/export/trained.py",
+        "edgefl/study/export/trained_models.py",
         "model = _model(graph, own.learner.read())",
         "model = _model(graph, local.learner.read())",
         "a client's head is left out of what is written",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "untrained-is-exported",
-        "edgefl/export/trained.py",
+        "edgefl/study/export/trained_models.py",
         "if algorithm.keeps_state and found.kept is None:",
         "if False:",
         "a client that has not trained has a model",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "committed-unchecked",
-        "edgefl/simulation/committed.py",
+        "edgefl/study/simulation/committed_rounds.py",
         "commit.digests.get(str(file.relative_to(path))))\n\n\ndef _kept",
         "None)\n\n\ndef _kept",
         "a damaged file of the server is exported",
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-averages-padding",
-        "edgefl/export/onnx.py",
+        "edgefl/study/export/onnx_nodes.py",
         "pads=pads, count_include_pad=int(counts))",
         "pads=pads, count_include_pad=1)",
         "the mean of a window counts padding always",
@@ -78,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-epsilon",
-        "edgefl/export/onnx.py",
+        "edgefl/study/export/onnx_nodes.py",
         "ones, zeros, epsilon=op.eps)",
         "ones, zeros)",
         "a GroupNorm has ONNX's own epsilon",
@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-dilations",
-        "edgefl/export/onnx.py",
+        "edgefl/study/export/onnx_nodes.py",
         "        dilations=op.dilation,\n        group=op.groups,\n    )\n\n\ndef _linear",
         "        group=op.groups,\n    )\n\n\ndef _linear",
         "a convolution is not dilated",
@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "labels-are-rows",
-        "edgefl/predictor.py",
+        "edgefl/learning/predictor.py",
         "return largest if self.classes is None else np.array(self.classes)[largest]",
         "return largest",
         "a label is the number of an output, not its class",
@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "inputs-unscaled",
-        "edgefl/data/npz.py",
+        "edgefl/experiment/data/npz.py",
         "x.astype(np.float32) * scale + shift",
         "x.astype(np.float32)",
         "inputs of an npz file are not what the model was trained on",

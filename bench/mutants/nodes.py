@@ -5,16 +5,16 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 NODE, OBJECTS, KEYS, PROTOBUF = (
-    "tests/flower/test_node.py",
-    "tests/flower/test_objects.py",
-    "tests/flower/test_node_key.py",
-    "tests/flower/test_protobuf.py",
+    "tests/deployment/supernode/test_supernode.py",
+    "tests/deployment/supernode/test_message_objects.py",
+    "tests/deployment/supernode/test_node_key.py",
+    "tests/deployment/supernode/test_protobuf.py",
 )
 
 MUTANTS = (
     Mutant(
         "node-version-prefix",
-        "edgefl/flower/fleet.py",
+        "edgefl/deployment/supernode/fleet_api.py",
         'version.startswith(f"{VERSION}.")',
         "version.startswith(VERSION)",
         "a SuperLink of flwr 1.410 passes as 1.41",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-unchecked-object",
-        "edgefl/flower/objects.py",
+        "edgefl/deployment/supernode/message_objects.py",
         "if object_id(data) != name:",
         "if not data:",
         "an object that was changed on its way is read",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-repeated-chunks",
-        "edgefl/flower/objects.py",
+        "edgefl/deployment/supernode/message_objects.py",
         "        self._spend(repeated)\n",
         "",
         "a small message unfolds to more bytes than the limit",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-answers-before-it-keeps",
-        "edgefl/flower/node.py",
+        "edgefl/deployment/supernode/supernode.py",
         "        durably(lambda: self._mailbox.keep_message(message), self._mailbox.path, self._world)\n",
         "",
         "a message in hand is lost with the process",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-replies-before-it-keeps",
-        "edgefl/flower/node.py",
+        "edgefl/deployment/supernode/supernode.py",
         "        durably(lambda: self._mailbox.keep_reply(reply), self._mailbox.path, self._world)\n",
         "",
         "a reply is made again after a crash, rather than sent again",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-no-doubt",
-        "edgefl/flower/node.py",
+        "edgefl/deployment/supernode/supernode.py",
         "        self._is_in_doubt = True\n        found = self._fleet.pull(self._node)\n",
         "        found = self._fleet.pull(self._node)\n",
         "a message that was lost on its way is waited for until its time is over",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-half-sent",
-        "edgefl/flower/node.py",
+        "edgefl/deployment/supernode/supernode.py",
         "        is_again = reply is not None\n",
         "        is_again = False\n",
         "the objects of a reply that was taken when it was announced never come",
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-drops-on-401",
-        "edgefl/flower/node.py",
+        "edgefl/deployment/supernode/supernode.py",
         "        if error.status == 401:  # the SuperLink has forgotten this node\n"
         "            raise ConnectionError(str(error)) from None\n",
         "",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-forgets-the-end",
-        "edgefl/flower/node.py",
+        "edgefl/deployment/supernode/supernode.py",
         "None if why else self._letters.finished",
         "None",
         "a device does not end with its run",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-key-padding",
-        "edgefl/flower/node_key.py",
+        "edgefl/deployment/supernode/node_key.py",
         'number.lstrip(b"\\0").rjust(size, b"\\0")',
         'number.lstrip(b"\\0")',
         "a small private key is written short",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "node-key-curve",
-        "edgefl/flower/node_key.py",
+        "edgefl/deployment/supernode/node_key.py",
         "if not any(curve in public for curve, _ in CURVES.values()):",
         "if not public:",
         "a key on a curve that a SuperLink refuses is taken",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "protobuf-packed-count",
-        "edgefl/flower/protobuf.py",
+        "edgefl/deployment/supernode/protobuf.py",
         "                item, at = _taken(value, at, own, field.name)\n                self._count()\n",
         "                item, at = _taken(value, at, own, field.name)\n",
         "a packed list makes more values than the limit",
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "protobuf-presence",
-        "edgefl/flower/protobuf.py",
+        "edgefl/deployment/supernode/protobuf.py",
         "value is None or (not field.present and value == field.default)",
         "value is None or value == field.default or value == 0",
         "a task's id of 0 is not sent",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "attempts-reset-tls",
-        "edgefl/device/attempts.py",
+        "edgefl/deployment/device/reconnection.py",
         "        self._tls_faults[wrong] += 1\n",
         "        self._tls_faults[wrong] = 1\n",
         "a certificate that is never accepted is tried for ever",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-SELECTION, SPEC = "tests/neurons/test_selection.py", "tests/neurons/test_spec.py"
-CODEC, SUB = "tests/codec/test_codec_joined.py", "tests/learners/test_sub.py"
-GRADIENTS, FUZZ = "tests/learners/test_gradients.py", "tests/learners/test_fuzz.py"
-K, L, N = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/neurons/"
+SELECTION, SPEC = "tests/zoo/neurons/test_neuron_set.py", "tests/zoo/neurons/test_model_spec.py"
+CODEC, SUB = "tests/protocol/codec/test_codec_joined.py", "tests/learning/test_sub.py"
+GRADIENTS, FUZZ = "tests/learning/test_gradients.py", "tests/learning/test_fuzz.py"
+K, L, N = "csrc/kernels/", "edgefl/learning/lowering/", "edgefl/models/neurons/"
 
 MUTANTS = (
     # Joined axes.
     Mutant(
         "joined-repeat",
-        f"{N}spec.py",
+        f"{N}model_spec.py",
         "(_repeat(part, times), size * times)",
         "(part, size * times)",
         "behind a Flatten a part's indices are taken for neurons",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-otherwise",
-        f"{N}spec.py",
+        f"{N}model_spec.py",
         "_sizes(a) == _sizes(b)",
         "len(a.parts) == len(b.parts)",
         "parts of other sizes are joined",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-settled",
-        f"{N}spec.py",
+        f"{N}model_spec.py",
         "JoinedAxis(parts) if any(part for part, _ in parts) else None",
         "JoinedAxis(parts)",
         "an axis of no group is restricted",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-sets-read",
-        f"{N}spec.py",
+        f"{N}model_spec.py",
         "    for part, _ in parts_of(axis, 0):",
         "    for part, _ in parts_of(axis, 0)[:1]:",
         "of a joined axis only the first group is known",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-places",
-        f"{N}index.py",
+        f"{N}block_index.py",
         "else ids + first",
         "else ids",
         "the ids of every part begin at 0",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-sets-written",
-        f"{N}index.py",
+        f"{N}block_index.py",
         "found = ids.parts if",
         "found = ids.parts[:1] if",
         "of a joined block only the first part's ids are sent",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-whole",
-        f"{N}selection.py",
+        f"{N}neuron_set.py",
         "if all(ids is None for ids in found):",
         "if any(ids is None for ids in found):",
         "one whole part makes the whole axis active",
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "sub-transposed",
-        "edgefl/graph/resize.py",
+        "edgefl/models/graph/narrower.py",
         "in_channels=_kept(rows, op.in_channels), out_channels=_kept(cols, op.out_channels))\n"
         "    if isinstance(op, Conv2d | Conv1d):",
         "out_channels=_kept(cols, op.out_channels))\n    if isinstance(op, Conv2d | Conv1d):",
@@ -80,7 +80,7 @@ MUTANTS = (
     # A step.
     Mutant(
         "needs-layer-norm",
-        f"{L}needs.py",
+        f"{L}gradient_needs.py",
         "return channels if is_empty(channels) else None",
         "return channels",
         "a LayerNorm gets the signal of active channels alone",
@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "needs-beside",
-        f"{L}needs.py",
+        f"{L}gradient_needs.py",
         "    Concat: _concat,\n",
         "",
         "the channels that the first of results side by side needs are those of all of them",

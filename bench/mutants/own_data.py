@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-TABLE, IMAGES, ARRAYS = "tests/data/test_table.py", "tests/data/test_images.py", "tests/data/test_own_arrays.py"
-OWN = "tests/experiment/test_own_data.py"
+TABLE, IMAGES, ARRAYS = (
+    "tests/experiment/data/test_csv_table.py",
+    "tests/experiment/data/test_images.py",
+    "tests/experiment/data/test_own_arrays.py",
+)
+OWN = "tests/experiment/test_array_data.py"
 
 MUTANTS = (
     Mutant(
         "label-as-input",
-        "edgefl/data/table.py",
+        "edgefl/experiment/data/csv_table.py",
         "if name not in {label, group, time, *dropped}]",
         "if name not in {group, time, *dropped}]",
         "a model sees the label that it is to learn",
@@ -18,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "infinite-cell",
-        "edgefl/data/table.py",
+        "edgefl/experiment/data/csv_table.py",
         'expected = "a finite number; or the column among',
         'return values; expected = "a finite number; or the column among',
         "a column with a NaN is trained on",
@@ -26,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "newest-train",
-        "edgefl/data/split.py",
+        "edgefl/experiment/data/split.py",
         'np.argsort(times[share], kind="stable")',
         'np.argsort(-times[share], kind="stable")',
         "the newest samples train and the oldest test",
@@ -34,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "small-groups-stay",
-        "edgefl/data/dataset.py",
+        "edgefl/experiment/data/dataset.py",
         "ids[sizes >= fewest]",
         "ids[sizes >= 1]",
         "no group is too small",
@@ -42,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "channels-stay-last",
-        "edgefl/data/npz.py",
+        "edgefl/experiment/data/npz.py",
         '"NHWC": (0, 3, 1, 2)',
         '"NHWC": (0, 3, 2, 1)',
         "images with channels last are mirrored at their diagonal",
@@ -50,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "grey-only",
-        "edgefl/data/images.py",
+        "edgefl/experiment/data/images.py",
         "if all(mode in GREY for mode, _ in heads)",
         "if any(mode in GREY for mode, _ in heads)",
         "colours are lost where one image is grey",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-CODEC = "tests/codec/test_codec.py tests/codec/test_codec_malformed.py"
-NEURONS, VALUES = "tests/codec/test_codec_neurons.py", "tests/codec/test_codec_values.py"
-EXPECTED = "tests/rounds/test_expected.py"
-FRAMES, CONNECTION = "tests/wire/test_frames.py", "tests/wire/test_connection.py"
-AGREEMENT, HANDSHAKE = "tests/wire/test_agreement.py", "tests/wire/test_handshake.py"
+CODEC = "tests/protocol/codec/test_codec.py tests/protocol/codec/test_codec_malformed.py"
+NEURONS, VALUES = "tests/protocol/codec/test_codec_neurons.py", "tests/protocol/codec/test_codec_values.py"
+EXPECTED = "tests/methods/rounds/test_expected.py"
+FRAMES, CONNECTION = "tests/protocol/wire/test_frames.py", "tests/protocol/wire/test_connection.py"
+AGREEMENT, HANDSHAKE = "tests/protocol/wire/test_session_terms.py", "tests/protocol/wire/test_handshake.py"
 
 MUTANTS = (
     # Id sets.
     Mutant(
         "unread-id-set",
-        "edgefl/codec/decoding.py",
+        "edgefl/protocol/codec/decoding.py",
         "if entry.name not in read:",
         "if not read:",
         "an id set that no block reads passes beside one that is read",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "short-ids",
-        "edgefl/codec/ids.py",
+        "edgefl/protocol/codec/ids.py",
         "n <= LARGEST_SHORT",
         "n <= LARGEST_SHORT + 1",
         "ids out of 65536 are listed in two bytes",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "bitmap-tie",
-        "edgefl/codec/ids.py",
+        "edgefl/protocol/codec/ids.py",
         "bitmap_bytes <= width * k",
         "bitmap_bytes < width * k",
         "of a bitmap and a list of equal size the list is written",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "seed-tie",
-        "edgefl/codec/ids.py",
+        "edgefl/protocol/codec/ids.py",
         "key is not None and size > SEED_BYTES",
         "key is not None and size >= SEED_BYTES",
         "of a seed and ids of equal size the seed is written",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "bitmap-padding",
-        "edgefl/codec/ids.py",
+        "edgefl/protocol/codec/ids.py",
         "bits[n:].any()",
         "bits[n + 1 :].any()",
         "the first padding bit of a bitmap may be 1",
@@ -54,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "id-beyond",
-        "edgefl/codec/ids.py",
+        "edgefl/protocol/codec/ids.py",
         "k and ids[-1] >= n",
         "k and ids[-1] > n",
         "an id one beyond the group passes",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "whole-id-set",
-        "edgefl/codec/sets.py",
+        "edgefl/protocol/codec/id_tables.py",
         "if not 0 < k < n:",
         "if not 0 < k <= n:",
         "a set of all neurons passes",
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "repeated-row",
-        "edgefl/codec/sets.py",
+        "edgefl/protocol/codec/id_tables.py",
         "number <= last",
         "number < last",
         "a block may stand in the table twice",
@@ -79,7 +79,7 @@ MUTANTS = (
     # Values.
     Mutant(
         "float16-finite",
-        "edgefl/codec/values.py",
+        "edgefl/protocol/codec/values.py",
         'form != "float32" and not np.isfinite(values).all()',
         'form != "float32" and np.isnan(values).any()',
         "an infinite float16 value passes",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "int8-largest",
-        "edgefl/codec/values.py",
+        "edgefl/protocol/codec/values.py",
         "np.where(largest > 0, 127, 0)",
         "np.where(largest > 0, reach, 0)",
         "values of 8 bits have other forms with a larger scale",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "int8-scale",
-        "edgefl/codec/values.py",
+        "edgefl/protocol/codec/values.py",
         "(largest >= SMALLEST) & np.isfinite(largest)",
         "largest >= SMALLEST",
         "a scale may be infinite",
@@ -111,7 +111,7 @@ MUTANTS = (
     ),
     Mutant(
         "rounding-client",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "stream(0, ROUNDING, round=plan.round)",
         "stream(0, ROUNDING, plan.client, plan.round)",
         "what several clients are sent depends on who is asked first",
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "trailing-bytes",
-        "edgefl/codec/values.py",
+        "edgefl/protocol/codec/values.py",
         "reader.at != len(reader.data)",
         "reader.at > len(reader.data)",
         "bytes after the values are ignored",
@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "known-sets",
-        "edgefl/codec/decoding.py",
+        "edgefl/protocol/codec/decoding.py",
         "set_count > (0 if known is not None else len(spec.groups))",
         "set_count > len(spec.groups)",
         "a payload for known neurons may carry ids of its own",
@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "claimed-values",
-        "edgefl/codec/decoding.py",
+        "edgefl/protocol/codec/decoding.py",
         "if left < expected:",
         "if left < 0:",
         "ids are expanded before it is known that their values are there",
@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons-zero-byte",
-        "edgefl/codec/neurons.py",
+        "edgefl/protocol/codec/neurons.py",
         "(version, zero) != (VERSION, 0)",
         "version != VERSION",
         "a neuron set has more than one form",
@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "neurons-of-update",
-        "edgefl/codec/neurons.py",
+        "edgefl/protocol/codec/neurons.py",
         "first.neurons is not part.neurons and first.neurons.tolist() != part.neurons.tolist()",
         "False",
         "blocks of one update may have different neurons",
@@ -160,7 +160,7 @@ MUTANTS = (
     # Frames.
     Mutant(
         "checksum-type",
-        "edgefl/wire/frames.py",
+        "edgefl/protocol/wire/frames.py",
         "CHECKED = slice(0, 16)",
         "CHECKED = slice(0, 3)",
         "the header's checksum leaves out all that follows the version",
@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "frame-sequence",
-        "edgefl/wire/frames.py",
+        "edgefl/protocol/wire/frames.py",
         "header.sequence != self._sequence",
         "header.sequence < self._sequence",
         "a frame may be left out",
@@ -176,7 +176,7 @@ MUTANTS = (
     ),
     Mutant(
         "frame-cap",
-        "edgefl/wire/frames.py",
+        "edgefl/protocol/wire/frames.py",
         "header.length > self.cap",
         "header.length >= self.cap",
         "the largest frame is refused",
@@ -185,7 +185,7 @@ MUTANTS = (
     # Whose turn it is.
     Mutant(
         "late-verdict",
-        "edgefl/wire/connection.py",
+        "edgefl/protocol/wire/connection.py",
         '    ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer\n',
         "",
         "no verdict may follow the end of the run",
@@ -193,7 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         "broken-connection",
-        "edgefl/wire/connection.py",
+        "edgefl/protocol/wire/connection.py",
         "            self._broken = True\n",
         "",
         "a connection whose peer broke the protocol goes on",
@@ -201,15 +201,15 @@ MUTANTS = (
     ),
     Mutant(
         "header-bytes",
-        "edgefl/wire/connection.py",
+        "edgefl/protocol/wire/connection.py",
         "len(message.selection) if isinstance(message, Train) else 0",
         "0",
         "a selection counts as header",
-        "tests/wire/test_traffic.py",
+        "tests/protocol/wire/test_traffic.py",
     ),
     Mutant(
         "chunk-order",
-        "edgefl/wire/agreement.py",
+        "edgefl/protocol/wire/session_terms.py",
         "message.offset != self._next_byte",
         "message.offset < self._next_byte",
         "a part of the model may be left out",
@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "model-request-end",
-        "edgefl/wire/agreement.py",
+        "edgefl/protocol/wire/session_terms.py",
         "message.offset >= self._model_bytes",
         "message.offset > self._model_bytes",
         "a download may begin at the model's end",
@@ -225,7 +225,7 @@ MUTANTS = (
     ),
     Mutant(
         "another-client",
-        "edgefl/wire/agreement.py",
+        "edgefl/protocol/wire/session_terms.py",
         "self._client not in (None, message.client)",
         "self._client is None and message.client < 0",
         "a device may be welcomed as another one",
@@ -234,7 +234,7 @@ MUTANTS = (
     # Proofs.
     Mutant(
         "proof-role",
-        "edgefl/wire/handshake.py",
+        "edgefl/protocol/wire/handshake.py",
         "(DOMAIN, role.encode(), run.encode(),",
         "(DOMAIN, run.encode(),",
         "one side's proof passes as the other's",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "proof-lengths",
-        "edgefl/wire/handshake.py",
+        "edgefl/protocol/wire/handshake.py",
         'len(field).to_bytes(4, "little") + field',
         "field",
         "bytes may move from one field of a proof to the next",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-AXES, GRADIENTS = "tests/nn/test_trace_axes.py", "tests/learners/test_gradients.py"
-FUZZ = "tests/learners/test_fuzz.py"
-K, L, T = "csrc/kernels/", "edgefl/learners/lowering/", "edgefl/nn/"
+AXES, GRADIENTS = "tests/torch/test_trace_axes.py", "tests/learning/test_gradients.py"
+FUZZ = "tests/learning/test_fuzz.py"
+K, L, T = "csrc/kernels/", "edgefl/learning/lowering/", "edgefl/torch/"
 
 MUTANTS = (
     Mutant(
         "axes-moved",
-        f"{T}axes.py",
+        f"{T}axis_order.py",
         "axes[to.index(axis)] - 1",
         "to[axes.index(axis)] - 1",
         "three axes are put into the order that is the inverse of theirs",
@@ -20,7 +20,7 @@ MUTANTS = (
     ),
     Mutant(
         "places-flattened",
-        f"{T}shaping.py",
+        f"{T}shape_table.py",
         "Flatten() if math.prod(source[:-1]) == 1 else FlattenPlaces()",
         "Flatten()",
         "places are flattened channel by channel",
@@ -28,15 +28,15 @@ MUTANTS = (
     ),
     Mutant(
         "positions-alone",
-        f"{T}standing.py",
+        f"{T}bare_parameters.py",
         "kind(shape[ones:], is_last, ones)",
         "kind(shape[ones:], False, ones)",
         "positions are read as if their channels came first",
-        "tests/models/test_models.py -k 'ten_steps and positions'",
+        "tests/zoo/test_models.py -k 'ten_steps and positions'",
     ),
     Mutant(
         "flat-places-needed",
-        f"{L}needs.py",
+        f"{L}gradient_needs.py",
         "return beside([below[0]] * places, [channels] * places)",
         "return members(below[0], places)",
         "behind places put one after another gradients of other features are computed",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 COORDINATOR = "tests/server/test_coordinator.py tests/server/test_coordinator_ends.py"
-AT_REST = "tests/server/test_at_rest.py"
+AT_REST = "tests/server/test_directory_check.py"
 STORE, PARTICIPATION = "tests/server/test_store.py", "tests/server/test_participation.py"
-DEVICE, DOWNLOAD = "tests/device/test_device.py", "tests/device/test_device_download.py"
-EXCHANGE, METRICS = "tests/rounds/test_exchange.py", "tests/rounds/test_metrics.py"
+DEVICE, DOWNLOAD = "tests/deployment/device/test_device.py", "tests/deployment/device/test_device_download.py"
+EXCHANGE, METRICS = "tests/methods/rounds/test_exchange.py", "tests/methods/rounds/test_round_metrics.py"
 
 MUTANTS = (
     # What is exchanged and counted.
     Mutant(
         "missing-blocks",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "update.blocks.keys() ^ set(_names(plan, name, spec))",
         "update.blocks.keys() - set(_names(plan, name, spec))",
         "a reply may leave parameters out",
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "endless-training",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "0 <= message.seconds < math.inf",
         "0 <= message.seconds",
         "training that took infinite seconds passes",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "selection-in-payload",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "plan.selection != _selection_in(plan.payload, spec)",
         "_selection_in(plan.payload, spec) is None",
         "neurons beside a payload of other ones are not sent",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "accuracy-weighted",
-        "edgefl/rounds/metrics.py",
+        "edgefl/methods/rounds/round_metrics.py",
         "sum(each.correct / (each.examples * decisions) for each in found) / len(found)",
         "correct / (examples * decisions)",
         "the mean over clients is weighted",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-clients-train",
-        "edgefl/rounds/participation.py",
+        "edgefl/methods/rounds/participation.py",
         'TRAINED = ("accepted", "late")',
         'TRAINED = ("accepted",)',
         "a client whose reply came late loses its model in a replay",
@@ -54,11 +54,11 @@ MUTANTS = (
     ),
     Mutant(
         "evaluate-again",
-        "edgefl/simulation/evaluation.py",
+        "edgefl/study/simulation/evaluation.py",
         "self._personal.pop(client, None)",
         "pass",
         "a model that has changed keeps its former accuracy",
-        "tests/simulation/test_simulate.py",
+        "tests/study/simulation/test_simulate.py",
     ),
     # The coordinator.
     Mutant(
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "quorum-authorised",
-        "server/round.py",
+        "server/open_round.py",
         "sum(self._plans[client].authorised for client in replied)",
         "len(replied)",
         "replies without a payload count towards the quorum",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "id-being-enrolled",
-        "server/clients.py",
+        "server/client_links.py",
         "self._lowest in self.capacities or self._lowest in self._enrolling",
         "self._lowest in self.capacities",
         "an id that is being enrolled is given to a second device",
@@ -136,7 +136,7 @@ MUTANTS = (
     ),
     Mutant(
         "arrays-of-one-round",
-        "server/arrays.py",
+        "server/array_files.py",
         "KEPT = 2",
         "KEPT = 1",
         "the arrays of the round before the last closed one are removed",
@@ -145,7 +145,7 @@ MUTANTS = (
     # A run's files at rest.
     Mutant(
         "commits-lost",
-        "server/at_rest.py",
+        "server/directory_check.py",
         "if found.number < expected.number:",
         "if False:",
         "a run whose log was lost begins again at an earlier commit",
@@ -153,7 +153,7 @@ MUTANTS = (
     ),
     Mutant(
         "last-commit-lost",
-        "server/at_rest.py",
+        "server/directory_check.py",
         "if expected is None and found.number:",
         "if False:",
         "a run without its last_commit goes on, and a log that is lost with it is not noticed",
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "two-runs-mixed",
-        "server/at_rest.py",
+        "server/directory_check.py",
         "if found.number == expected.number and found != expected:",
         "if False:",
         "the database of another run is gone on with",
@@ -169,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-unchecked",
-        "server/content.py",
+        "server/row_digest.py",
         "if digest(database) != commit.digest:",
         "if False:",
         "a bit of run.db changes a run",
@@ -185,7 +185,7 @@ MUTANTS = (
     ),
     Mutant(
         "arrays-unchecked",
-        "edgefl/rounds/state_file.py",
+        "edgefl/methods/rounds/state_file.py",
         "    if sha256 is not None:",
         "    if False:",
         "a bit of the arrays changes a run",
@@ -193,7 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         "arrays-newer",
-        "server/arrays.py",
+        "server/array_files.py",
         "> closed + 1",
         "> closed + 9",
         "arrays of a later round than the database knows are removed",
@@ -201,7 +201,7 @@ MUTANTS = (
     ),
     Mutant(
         "other-settings",
-        "server/at_rest.py",
+        "server/directory_check.py",
         "if settings != settings_digest(path):",
         "if False:",
         "a run goes on with other settings than it began with",
@@ -209,24 +209,24 @@ MUTANTS = (
     ),
     Mutant(
         "replaced-rows",
-        "server/content.py",
+        "server/row_digest.py",
         "PRAGMA recursive_triggers = ON",
         "PRAGMA recursive_triggers = OFF",
         "a run whose device sent its reply again is called damaged",
-        "tests/server/test_content.py",
+        "tests/server/test_row_digest.py",
     ),
     Mutant(
         "rolled-back",
-        "server/content.py",
+        "server/row_digest.py",
         "        self._change = 0\n\n    def end",
         "        pass\n\n    def end",
         "a run whose disk was full is called damaged",
-        "tests/server/test_content.py tests/server/test_store.py",
+        "tests/server/test_row_digest.py tests/server/test_store.py",
     ),
     # The device.
     Mutant(
         "round-applied-twice",
-        "edgefl/device/protocol.py",
+        "edgefl/deployment/device/device_protocol.py",
         "message.round <= self._state.round",
         "message.round < self._state.round",
         "a device trains a round twice",
@@ -234,7 +234,7 @@ MUTANTS = (
     ),
     Mutant(
         "refused-round-kept",
-        "edgefl/device/protocol.py",
+        "edgefl/deployment/device/device_protocol.py",
         "            self._durably(self._state.reject)\n            self._forget()",
         "            self._durably(self._state.reject)",
         "a device goes on from a round that was refused",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "deferred-across-connections",
-        "edgefl/device/protocol.py",
+        "edgefl/deployment/device/device_protocol.py",
         "self._nonce, self._deferred, self._noted = nonce, [], 0",
         "self._nonce, self._noted = nonce, 0",
         "what a lost connection asked for is done in the next one",
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         "download-tail",
-        "edgefl/device/state.py",
+        "edgefl/deployment/device/device_state.py",
         "            file.truncate(offset)\n",
         "",
         "what lay beyond a repeated part of the model stays",
@@ -258,10 +258,10 @@ MUTANTS = (
     ),
     Mutant(
         "global-model-kept",
-        "edgefl/device/model.py",
+        "edgefl/deployment/device/device_model.py",
         "            self._is_own = False  # the learner holds what all clients share\n",
         "            pass\n",
         "after an evaluation a device trains the global model as its own",
-        "tests/device/test_device_simulated.py",
+        "tests/deployment/device/test_device_simulated.py",
     ),
 )

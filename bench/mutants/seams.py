@@ -7,18 +7,18 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 EXPECTED, MASKS, CODES, SERVED = (
-    "tests/rounds/test_expected.py",
-    "tests/codec/test_codec_masks.py",
-    "tests/codec/test_codec_coded.py",
+    "tests/methods/rounds/test_expected.py",
+    "tests/protocol/codec/test_codec_masks.py",
+    "tests/protocol/codec/test_codec_coded.py",
     "tests/server/test_seams.py",
 )
-ADAPTED, RUN_FILE = "tests/algorithms/test_fedavg_ft.py", "tests/experiment/test_run_file.py"
+ADAPTED, RUN_FILE = "tests/methods/test_fedavg_ft.py", "tests/experiment/test_run_json.py"
 
 MUTANTS = (
     # What is expected.
     Mutant(
         "expected-kind",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         'plan.due.get(name, PLANNED).kind == "mask"',
         "is_mask(data)",
         "a mask passes where values are expected",
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "expected-coordinates",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         'plan.due[name].kind == "chosen"',
         'plan.due[name].kind in ("chosen", "masked")',
         "values at other coordinates than the mask's pass",
@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "expected-names",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "Expected(asked.kind, tuple(each for each, bit in zip(spec.params, bits) if bit))",
         "Expected(asked.kind)",
         "a client is not told which parameters are expected",
@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "expected-in-mask",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "mask.bits.keys() - set(_names(plan, name, spec))",
         "mask.bits.keys() - spec.params.keys()",
         "a mask may be of parameters that are expected whole",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "expected-of-the-silent",
-        "edgefl/algorithms/base.py",
+        "edgefl/methods/algorithm.py",
         "        if not self.authorised:\n            return {}\n",
         "",
         "a client that may not send owes what others do",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "expected-when-served",
-        "server/round.py",
+        "server/open_round.py",
         "kept.settings, deadline_s, kept.expects)",
         "kept.settings, deadline_s, kept.expects is not False)",
         "a served client is not told what is expected",
@@ -67,7 +67,7 @@ MUTANTS = (
     # Masks.
     Mutant(
         "masked-coordinates",
-        "edgefl/codec/decoding.py",
+        "edgefl/protocol/codec/decoding.py",
         "index = flat_index(mask, entry.name)",
         "index = Flat(np.arange(entry.count, dtype=np.uint32), math.prod(param.shape))",
         "values at a mask are read as those of the first coordinates",
@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "masked-others",
-        "edgefl/codec/encoding.py",
+        "edgefl/protocol/codec/encoding.py",
         "name in mask.bits and block.index == flat_index(mask, name)",
         "name in mask.bits and isinstance(block.index, Flat)",
         "values at other coordinates are written as if they were at the mask's",
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "masked-two-forms",
-        "edgefl/codec/decoding.py",
+        "edgefl/protocol/codec/decoding.py",
         "mask is not None and found == flat_index(mask, entry.name)",
         "mask is None",
         "values at the mask have a form with coordinates too",
@@ -91,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask-hash",
-        "edgefl/codec/decoding.py",
+        "edgefl/protocol/codec/decoding.py",
         "found != expected",
         "not found",
         "values at another mask, or of other neurons, are read as at the one that is known",
@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask-of-all",
-        "edgefl/codec/masks.py",
+        "edgefl/protocol/codec/masks.py",
         "if not is_difference and entry.count >= n:",
         "if not is_difference and entry.count > n:",
         "a parameter that is whole may be listed",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "difference-hash",
-        "edgefl/codec/masks.py",
+        "edgefl/protocol/codec/masks.py",
         "if found != known.hash():",
         "if not found:",
         "what differs from one mask is applied to another",
@@ -115,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "difference-longer",
-        "edgefl/codec/masks.py",
+        "edgefl/protocol/codec/masks.py",
         "if not _is_shorter(_counts(bits), _counts(mask.bits)):",
         "if not mask:",
         "a difference may come where the mask is shorter",
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "difference-unproven",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "next((mask for mask in named.values() if mask is not None), None),",
         "next(iter(held), None),",
         "a client sends what differs from a mask that the server may not know",
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "code-too-short",
-        "edgefl/codec/coded.py",
+        "edgefl/protocol/codec/entropy_code.py",
         "if len(data) < least:",
         "if not data:",
         "a mask is allocated for a code that is too short for it",
@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask-held",
-        "edgefl/rounds/exchange.py",
+        "edgefl/methods/rounds/exchange.py",
         "if found is None or not held:",
         "if not held:",
         "a client that keeps a mask reads no payload with ids",
@@ -163,7 +163,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask-shared-payload",
-        "server/round.py",
+        "server/open_round.py",
         "id(plan.payload), id(plan.held)",
         "id(plan.payload), 0",
         "clients that keep different masks are sent the bytes of the first",
@@ -172,48 +172,48 @@ MUTANTS = (
     # Neurons of another model.
     Mutant(
         "take-another-model",
-        "edgefl/neurons/gather.py",
+        "edgefl/models/neurons/gather.py",
         "        selection.check(spec)\n",
         "        pass\n",
         "neurons of another model are taken",
-        "tests/neurons/test_update.py",
+        "tests/zoo/neurons/test_update.py",
     ),
     Mutant(
         "blocks-of-another-model",
-        "edgefl/neurons/selection.py",
+        "edgefl/models/neurons/neuron_set.py",
         "        self.check(spec)\n",
         "",
         "neurons of another model have blocks in this one",
-        "tests/neurons/test_selection.py",
+        "tests/zoo/neurons/test_neuron_set.py",
     ),
     Mutant(
         "fit-another-model",
-        "edgefl/learners/running/workspace.py",
+        "edgefl/learning/running/workspace.py",
         "            trainable.check(self._spec)\n",
         "            pass\n",
         "neurons of another model are trained",
-        "tests/learners/test_fit.py",
+        "tests/learning/test_fit.py",
     ),
     Mutant(
         "known-of-another-model",
-        "edgefl/codec/encoding.py",
+        "edgefl/protocol/codec/encoding.py",
         "        known.check(spec)\n",
         "        pass\n",
         "a payload is written for neurons of another model",
-        "tests/codec/test_codec.py",
+        "tests/protocol/codec/test_codec.py",
     ),
     Mutant(
         "sub-kept-blocks",
-        "edgefl/learners/running/relatives.py",
+        "edgefl/learning/running/derived_learners.py",
         "            learner.write(active)\n",
         "            pass\n",
         "a learner of as many neurons goes on with the blocks of the round before",
-        "tests/learners/test_sub.py",
+        "tests/learning/test_sub.py",
     ),
     # What an evaluation leaves behind.
     Mutant(
         "adapting-is-kept",
-        "edgefl/algorithms/fedavg_ft.py",
+        "edgefl/methods/fedavg_ft.py",
         "        yield self._adapted(local, self.ft_epochs)",
         "        yield self._adapted(local, self.ft_epochs)\n"
         '        local.arrays["adapted"] = dict(local.learner.read())',
@@ -222,7 +222,7 @@ MUTANTS = (
     ),
     Mutant(
         "adapting-goes-on",
-        "edgefl/algorithms/fedavg_ft.py",
+        "edgefl/methods/fedavg_ft.py",
         "        local.learner.write(shared)\n",
         "",
         "a client adapts what it adapted before, and not the global model",
@@ -230,16 +230,16 @@ MUTANTS = (
     ),
     Mutant(
         "adapted-once",
-        "edgefl/simulation/evaluation.py",
+        "edgefl/study/simulation/evaluation.py",
         "if shared is None and (untrained is initial or self._shelf.tag(job.client) is not None):",
         "if True:",
         "the accuracy of an adapted model is that of the first round for ever",
-        f"{ADAPTED} tests/simulation/test_simulate.py tests/device/test_device_simulated.py",
+        f"{ADAPTED} tests/study/simulation/test_simulate.py tests/deployment/device/test_device_simulated.py",
     ),
     # Who made a run.
     Mutant(
         "maker-new",
-        "edgefl/experiment/run_file.py",
+        "edgefl/experiment/run_json.py",
         "if maker() not in makers:",
         "if not makers:",
         "who goes on with a run is not among its makers",
@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         "maker-first",
-        "edgefl/experiment/run_file.py",
+        "edgefl/experiment/run_json.py",
         "[*makers, maker()]",
         "[maker()]",
         "who began a run is forgotten by who goes on with it",
@@ -255,7 +255,7 @@ MUTANTS = (
     ),
     Mutant(
         "maker-read",
-        "edgefl/experiment/run_file.py",
+        "edgefl/experiment/run_json.py",
         "for made in makers]",
         "for made in makers[-1:]]",
         "of several makers only the last is known",
@@ -263,10 +263,10 @@ MUTANTS = (
     ),
     Mutant(
         "maker-others",
-        "edgefl/rounds/maker.py",
+        "edgefl/methods/rounds/provenance.py",
         "if len(others) == 1",
         "if others",
         "of several other makers one is named as giving the same",
-        "tests/rounds/test_maker.py",
+        "tests/methods/rounds/test_provenance.py",
     ),
 )

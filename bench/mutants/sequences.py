@@ -5,15 +5,15 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-SPEC, GRADIENTS = "tests/neurons/test_spec.py", "tests/learners/test_gradients.py"
-TRACE, ONNX = "tests/nn/test_trace_sequences.py", "tests/export/test_onnx.py"
-REFERENCE, SAVED = "tests/kernels/test_reference.py", "tests/learners/test_saved_inputs.py"
-K, L = "csrc/kernels/", "edgefl/learners/lowering/"
+SPEC, GRADIENTS = "tests/zoo/neurons/test_model_spec.py", "tests/learning/test_gradients.py"
+TRACE, ONNX = "tests/torch/test_trace_sequences.py", "tests/study/export/test_onnx_nodes.py"
+REFERENCE, SAVED = "tests/kernels/test_reference.py", "tests/learning/test_saved_inputs.py"
+K, L = "csrc/kernels/", "edgefl/learning/lowering/"
 
 MUTANTS = (
     Mutant(
         "gates-of-a-unit",
-        "edgefl/neurons/spec.py",
+        "edgefl/models/neurons/model_spec.py",
         "return JoinedAxis(((own, size),) * gates)",
         "return AxisSpec(own.group, own.repeat * gates)",
         "a hidden unit's gates are taken to lie side by side",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "columns-of-states",
-        "edgefl/neurons/spec.py",
+        "edgefl/models/neurons/model_spec.py",
         'cols = {op.main: source, "weight_hh_l0": own}',
         "cols = {op.main: source}",
         "the weight of the states is trained from frozen units",
@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "signal-of-all-units",
-        f"{L}needs.py",
+        f"{L}gradient_needs.py",
         "isinstance(node.op, LayerNorm | Recurrent)",
         "isinstance(node.op, LayerNorm)",
         "no signal passes through frozen hidden units",
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "onnx-gates",
-        "edgefl/export/onnx_sequences.py",
+        "edgefl/study/export/onnx_sequences.py",
         "LSTM: (0, 3, 1, 2)",
         "LSTM: (0, 1, 3, 2)",
         "forget and output gates are exchanged in ONNX",
@@ -69,7 +69,7 @@ MUTANTS = (
     ),
     Mutant(
         "mask-of-nothing",
-        "edgefl/nn/sequences.py",
+        "edgefl/torch/sequence_table.py",
         "    if is_bare and not left_out.any():\n        return False\n",
         "",
         "a mask that leaves out nothing is refused",
@@ -77,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "norm-first",
-        "edgefl/nn/sequences.py",
+        "edgefl/torch/sequence_table.py",
         "    if layer.norm_first:",
         "    if not layer.norm_first:",
         "an encoder's layer normalises at the wrong places",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-RUNS, ATTENDANCE = "tests/device/test_device_runs.py", "tests/device/test_device_attendance.py"
-CONDITIONS, BOARDS = "tests/agent/test_conditions.py", "tests/memory/test_boards.py"
+RUNS, ATTENDANCE = "tests/deployment/device/test_device_runs.py", "tests/deployment/device/test_device_attendance.py"
+CONDITIONS, BOARDS = "tests/deployment/agent/test_conditions.py", "tests/learning/memory/test_board_specs.py"
 
 MUTANTS = (
     Mutant(
         "folder-of-any-server",
-        "edgefl/device/runs.py",
+        "edgefl/deployment/device/run_folders.py",
         'server = b"" if key is None else',
         'server = b"" if key is None or key else',
         "a server with another key opens the folder of a run whose id it has copied",
@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     Mutant(
         "removed-before-said",
-        "edgefl/device/runs.py",
+        "edgefl/deployment/device/run_folders.py",
         "    if not over.is_removed:\n        _write_over",
         "    if over.is_removed:\n        _write_over",
         "a crash leaves half of a run that is over to be used",
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "runs-without-end",
-        "edgefl/device/runs.py",
+        "edgefl/deployment/device/run_folders.py",
         "if len(going_on) >= MOST_OPEN:",
         "if len(going_on) > MOST_OPEN + 9:",
         "a server fills the disk with runs",
@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "another-run-meanwhile",
-        "edgefl/device/protocol.py",
+        "edgefl/deployment/device/device_protocol.py",
         "if expected and challenge.run != expected:",
         "if expected and not challenge.run:",
         "a folder is enrolled in another run than its own",
@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "visit-believes-anybody",
-        "edgefl/device/visit.py",
+        "edgefl/deployment/device/run_query.py",
         'handshake.check(expected, message.proof, "the server")',
         'handshake.check(message.proof, message.proof, "the server")',
         "a server without the key is asked for its run",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "oldest-samples",
-        "edgefl/device/model.py",
+        "edgefl/deployment/device/device_model.py",
         "part[len(part) - told :]",
         "part[:told]",
         "the oldest samples of a file that has grown are used",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "trains-anyway",
-        "edgefl/agent/attendance.py",
+        "edgefl/deployment/agent/conditional_device.py",
         "WORK = (ModelChunk, Train, Evaluate)",
         "WORK = (ModelChunk, Evaluate)",
         "a round is trained though the conditions have ceased",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         "unknown-holds",
-        "edgefl/agent/conditions.py",
+        "edgefl/deployment/agent/conditions.py",
         "found is not None and found <= limit",
         "found is None or found <= limit",
         "a condition whose value is not known holds",
@@ -74,7 +74,7 @@ MUTANTS = (
     ),
     Mutant(
         "own-load-counts",
-        "edgefl/agent/machine.py",
+        "edgefl/deployment/agent/machine_status.py",
         "used = (now.busy - before.busy) - (now.own - before.own)",
         "used = now.busy - before.busy",
         "what the agent computes counts as others'",
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-settling",
-        "edgefl/agent/watch.py",
+        "edgefl/deployment/agent/machine_watch.py",
         "self._failed_at + self._settle_s - self._clock()",
         "self._failed_at - self._clock()",
         "the device comes back at once",
@@ -90,7 +90,7 @@ MUTANTS = (
     ),
     Mutant(
         "threads-of-here",
-        "edgefl/commands/memory.py",
+        "edgefl/cli/memory.py",
         "    ops.set_threads(board.board.cores.number)\n",
         "",
         "packing memory of a board is counted for this machine's threads",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-DENSITY, PRUNING = "tests/neurons/test_density.py", "tests/neurons/test_mask_pruning.py"
+DENSITY, PRUNING = "tests/zoo/neurons/test_density.py", "tests/zoo/neurons/test_mask_pruning.py"
 FEDSPA, SUBFEDAVG, DITTO = (f"tests/algorithms/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
-A, N, L = "edgefl/algorithms/", "edgefl/neurons/", "edgefl/learners/"
-PRODUCTS, SPARSE = "tests/learners/test_products.py", "tests/learners/test_sparse.py"
+A, N, L = "edgefl/methods/", "edgefl/models/neurons/", "edgefl/learning/"
+PRODUCTS, SPARSE = "tests/learning/test_product_flops.py", "tests/learning/test_sparse.py"
 
 MUTANTS = (
     # Masks.
     Mutant(
-        "ranked-ties", f"{N}ranking.py", "equal[: count - ", "equal[-count + ", "of equal weights the last go", PRUNING
+        "ranked-ties", f"{N}top_k.py", "equal[: count - ", "equal[-count + ", "of equal weights the last go", PRUNING
     ),
-    Mutant("ranked-nan", f"{N}ranking.py", "= np.inf", "= 0.0", "what is no number is pruned first", PRUNING),
+    Mutant("ranked-nan", f"{N}top_k.py", "= np.inf", "= 0.0", "what is no number is pruned first", PRUNING),
     Mutant(
         "erk-top", f"{N}density.py", "raw[name] == top", "raw[name] > 0", "all layers become whole at once", DENSITY
     ),
@@ -55,7 +55,7 @@ MUTANTS = (
     # What is executed, and schedules that wait.
     Mutant(
         "work-signal",
-        f"{L}lowering/products.py",
+        f"{L}lowering/product_flops.py",
         "_places(dy) * kernel * int(pairs)",
         "_places(dy) * kernel * dy.shape[1] * dx.shape[1]",
         "signals of frozen channels and other groups are counted",
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "work-search",
-        f"{L}running/meter.py",
+        f"{L}running/operation_meter.py",
         "self.search += flops(schedule)",
         "self.training += flops(schedule)",
         "the search for a mask counts as training",
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "work-unknown",
-        f"{L}lowering/products.py",
+        f"{L}lowering/product_flops.py",
         "if call.op not in WITHOUT:",
         "if False:",
         "a product that nobody has counted counts as none",

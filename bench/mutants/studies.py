@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "cosine-with-more-rounds",
-        "edgefl/algorithms/steps.py",
+        "edgefl/methods/optimizer_settings.py",
         'return self.schedule == "cosine"',
         'return self.schedule == "step"',
         "a run with a cosine goes on with more rounds, though none could have begun so",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-more-rounds",
-        "edgefl/simulation/loop.py",
+        "edgefl/study/simulation/round_loop.py",
         "done = self.journal.committed.done and round >= last",
         "done = self.journal.committed.done",
         "a run that is over stays so, whatever rounds it is given",
@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     Mutant(
         "ended-by-itself",
-        "edgefl/simulation/loop.py",
+        "edgefl/study/simulation/round_loop.py",
         "done = done or (self.journal.committed.done and not plans)",
         "done = done or (self.journal.committed.done and plans is None)",
         "a run that has ended by itself gets a round without clients when it is resumed with more",
@@ -55,7 +55,7 @@ MUTANTS = (
     # Experiments as a library.
     Mutant(
         "own-data-unchecked",
-        "edgefl/experiment/own_data.py",
+        "edgefl/experiment/array_data.py",
         "if found != path.name:",
         "if found == path:",
         "data that have changed in a run's directory are taken",
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "names-of-columns",
-        "edgefl/experiment/own_data.py",
+        "edgefl/experiment/array_data.py",
         'digest.update(f"{name} {value.dtype.str} {arrays[name].shape}\\n".encode())',
         'digest.update(b"")',
         "arrays of another type or shape have the same name",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "rounds-of-an-object",
-        "edgefl/study/given.py",
+        "edgefl/study/run_request.py",
         'if key != "rounds" and getattr',
         "if getattr",
         "an object's rounds are an option of its own",
@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "option-beside-the-file",
-        "edgefl/commands/simulate.py",
+        "edgefl/cli/simulate.py",
         'if text.partition("=")[0] not in options',
         'if text.partition("=")[0] in options or True',
         "an option of the command line gives way to the file's",
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "path-from-the-shell",
-        "edgefl/experiment/recipe.py",
+        "edgefl/experiment/run_toml.py",
         "given[name] = str(folder / text)",
         "given[name] = text",
         "a path in run.toml is taken from where the command runs",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "trials-of-fewer-rounds",
-        "edgefl/experiment/growth.py",
+        "edgefl/experiment/run_extension.py",
         "if stored.tune and not stored.tune_rounds:",
         "if stored.tune and stored.tune_rounds:",
         "a run that was tuned over its rounds goes on with more",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-LEARNER = "tests/nn/test_torch_learner.py"
-N = "edgefl/nn/"
+LEARNER = "tests/torch/test_torch_learner.py"
+N = "edgefl/torch/"
 
 MUTANTS = (
     Mutant(
         "torch-frozen-columns",
-        f"{N}stepper.py",
+        f"{N}optimizer_steps.py",
         "self.rows if self.cols is None else (self.rows[:, None], self.cols)",
         "self.rows",
         "of a block of rows and columns whole rows are written",
@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-pull-forgotten",
-        f"{N}stepper.py",
+        f"{N}optimizer_steps.py",
         "self._strength * (moved - self._centre[name])",
         "self._strength * moved",
         "the proximal term pulls towards 0",
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-clip-each",
-        f"{N}stepper.py",
+        f"{N}optimizer_steps.py",
         "_scale(found.values(), self._clip)",
         "_scale(list(found.values())[:1], self._clip)",
         "the norm that clips is the first block's",
@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-mask-left",
-        f"{N}learner.py",
+        f"{N}torch_learner.py",
         "self._restriction.clear(name, array)",
         "self._restriction.clear(name, array.copy())",
         "what a mask leaves out stays as it was",
@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-mask-forgotten",
-        f"{N}learner.py",
+        f"{N}torch_learner.py",
         "ids.get(name), self._device)",
         "None, self._device)",
         "coordinates outside a mask are trained",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-strongest-inside",
-        f"{N}learner.py",
+        f"{N}torch_learner.py",
         "np.flatnonzero(~outside.bits[name])",
         "np.flatnonzero(outside.bits[name])",
         "coordinates that are there are grown",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-statistics-freeze",
-        f"{N}learner.py",
+        f"{N}torch_learner.py",
         "now[chosen] = before[name][chosen]",
         "now[chosen] = now[chosen]",
         "statistics of frozen channels follow the batches where they should not",
@@ -114,7 +114,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-head-not-shared",
-        f"{N}kinship.py",
+        f"{N}module_parts.py",
         "twin = deepcopy(module, shared)",
         "twin = deepcopy(module)",
         "the body under another head is a copy",
@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-module-touched",
-        f"{N}learner.py",
+        f"{N}torch_learner.py",
         "own = deepcopy(module) if module is not None",
         "own = module if module is not None",
         "a user's module is trained itself",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 PROFILE, FLEET, CLOCK = (f"tests/virtual/test_{name}.py" for name in ("profile", "fleet", "clock"))
-RUNS, STUDY = "tests/simulation/test_simulate_devices.py", "tests/study/test_devices_of_a_study.py"
+RUNS, STUDY = "tests/study/simulation/test_simulate_devices.py", "tests/study/test_devices_of_a_study.py"
 
 MUTANTS = (
     Mutant(
         "free-messages",
-        "edgefl/virtual/profile.py",
+        "edgefl/experiment/device_models/device_profile.py",
         "return (down > 0) + (up > 0)",
         "return 2",
         "a round without transfers waits for two messages",
@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     Mutant(
         "night-is-short",
-        "edgefl/virtual/profile.py",
+        "edgefl/experiment/device_models/device_profile.py",
         "for day in (today - 1, today, today + 1):",
         "for day in (today, today + 1):",
         "a window over midnight closes at midnight",
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "shares-are-equal",
-        "edgefl/virtual/fleet.py",
+        "edgefl/experiment/device_models/device_assignment.py",
         "ends = list(accumulate(device.share for device in sharing))",
         "ends = list(accumulate(1.0 for device in sharing))",
         "the share of a device is not heard",
@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "operations-are-macs",
-        "edgefl/virtual/clock.py",
+        "edgefl/experiment/device_models/simulated_clock.py",
         "FLOPS_PER_MAC = 2",
         "FLOPS_PER_MAC = 1",
         "a multiply-add is charged twice",
@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-are-free",
-        "edgefl/virtual/clock.py",
+        "edgefl/experiment/device_models/simulated_clock.py",
         "if until > self._ended}",
         "if False}",
         "a client that still works is chosen again",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "deadline-for-none",
-        "edgefl/virtual/clock.py",
+        "edgefl/experiment/device_models/simulated_clock.py",
         "or len(answered) < len(seconds)",
         "",
         "a server with a deadline does not wait for who is gone",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "late-are-folded",
-        "edgefl/simulation/loop.py",
+        "edgefl/study/simulation/round_loop.py",
         'reply=None if record.status == "late" else outcome.reply',
         "reply=outcome.reply",
         "a reply after the deadline is folded",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         "clock-begins-again",
-        "edgefl/simulation/loop.py",
+        "edgefl/study/simulation/round_loop.py",
         "        clock.goes_on(line)\n",
         "        pass\n",
         "a resumed run begins at midnight",
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "target-of-the-end",
-        "edgefl/study/targets.py",
+        "edgefl/study/accuracy_targets.py",
         "for point in curve if point",
         "for point in reversed(curve) if point",
         "what was spent until an accuracy is all that was spent",

@@ -18,14 +18,14 @@ import numpy as np
 
 from bench.papers.table import Run
 from edgefl import rng
-from edgefl.algorithms.variant import Variant, folder, label_of
-from edgefl.data.dataset import DataSet
-from edgefl.experiment.assemble import assemble, data_of
+from edgefl.experiment.assembly import assemble, data_of
+from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import INPUT, Graph, Model
-from edgefl.graph.graph import Node
-from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Shape
+from edgefl.methods.method_label import Variant, folder, label_of
+from edgefl.models.graph import INPUT, Graph, Model
+from edgefl.models.graph.graph import Node
+from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Shape
 
 SEEDS = (1, 2, 3)
 POINTS = 10  # evaluations of a run

@@ -19,15 +19,15 @@ from bench.papers.comparison import COMPARISON, PLACES, SEEDS, Study
 from bench.papers.comparison_table import Known, print_table
 from bench.papers.pieces import Piece, known, piece
 from bench.papers.table import Lines, Run
-from edgefl.algorithms.variant import folder as folder_of
 from edgefl.errors import EdgeflError, RunError
-from edgefl.experiment import tuned
+from edgefl.experiment import tuned_values
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.run_file import open_run
-from edgefl.simulation.engine import Threads
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
-from edgefl.study.capacity import tiers_of
+from edgefl.experiment.run_json import open_run
+from edgefl.methods.method_label import folder as folder_of
+from edgefl.study.capacity_tiers import tiers_of
+from edgefl.study.simulation.engine import Threads
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tuning import tune
 
@@ -82,7 +82,7 @@ class Maker:
         open_run(path, experiment.to_json())
         federation, settings = run.federation(experiment, self.data_dir), experiment.settings(self.workers)
         tune(experiment, federation, settings, path, lambda trial, at: None, lambda line: None, Threads)
-        record = tuned.read(path)
+        record = tuned_values.read(path)
         assert record is not None  # it has just been written
         return {"experiment": experiment.to_json(), **record["methods"][experiment.methods[0]]}
 

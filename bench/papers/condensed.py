@@ -13,9 +13,9 @@ from typing import Any
 
 from bench import machine
 from bench.papers.table import Lines, Run
-from edgefl.durable import write_atomically
 from edgefl.errors import RunError
-from edgefl.rounds.training import EXECUTED
+from edgefl.methods.rounds.client_round import EXECUTED
+from edgefl.system.durable_files import write_atomically
 
 FOLDER = "runs"  # of results
 

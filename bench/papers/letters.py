@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from edgefl import rng
-from edgefl.data.catalog import load
-from edgefl.data.dataset import DataSet
-from edgefl.data.split import Split, parts
-from edgefl.experiment.assemble import deal
+from edgefl.experiment.assembly import deal
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.split import Split, parts
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import models
-from edgefl.learners import Samples
+from edgefl.learning import Samples
+from edgefl.models.graph import architectures
 
 FILE = "emnist_byclass_official_test.npz"
 DIGITS, LETTERS, TESTS = 10, 26, 100
@@ -41,7 +41,7 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
         test = alike(np.bincount(data.y[share], minlength=LETTERS), data.y_test, stream) + len(data.y)
         clients.append(Split(train, validation, test.astype(np.int32)))
     pool = data.pooled()
-    graph = models.build(experiment.model, data.input_shape, LETTERS)
+    graph = architectures.build(experiment.model, data.input_shape, LETTERS)
     return Federation(graph, Samples(pool.x, pool.y, data.scale, data.shift), tuple(clients), experiment.seed)
 
 

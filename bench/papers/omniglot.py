@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from edgefl import rng
-from edgefl.data.catalog import load
-from edgefl.data.reading import Reading
-from edgefl.data.split import Split
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import models
-from edgefl.learners import Samples
+from edgefl.learning import Samples
+from edgefl.models.graph import architectures
 
 FILE = "omniglot28.npz"
 LARGEST = 55  # characters of an alphabet
@@ -38,7 +38,9 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
     alphabets = np.concatenate([data.groups, data.groups_test + data.groups.max() + 1])
     samples = Samples(np.concatenate([data.x, data.x_test]), y, data.scale, data.shift)
     clients = tuple(_split(y, alphabets, client, experiment.seed) for client in range(experiment.clients))
-    return Federation(models.build(experiment.model, data.input_shape, LARGEST), samples, clients, experiment.seed)
+    return Federation(
+        architectures.build(experiment.model, data.input_shape, LARGEST), samples, clients, experiment.seed
+    )
 
 
 def _split(y: np.ndarray, alphabets: np.ndarray, client: int, seed: int) -> Split:

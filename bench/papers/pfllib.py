@@ -113,8 +113,8 @@ def save_first_model(path: Path) -> None:
     import torch
     from torch.nn import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 
-    from edgefl.graph.files import save
-    from edgefl.nn import from_torch
+    from edgefl.models.graph.model_files import save
+    from edgefl.torch import from_torch
 
     torch.manual_seed(0)
     layers = [Conv2d(1, 32, 5), ReLU(), MaxPool2d(2), Conv2d(32, 64, 5), ReLU(), MaxPool2d(2), Flatten()]

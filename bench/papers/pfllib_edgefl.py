@@ -18,8 +18,8 @@ from bench.papers import pfllib_files, runs
 from bench.papers.table import Lines, Run
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import Model
-from edgefl.learners import GraphLearner
+from edgefl.learning import GraphLearner
+from edgefl.models.graph import Model
 
 OPTIONS: dict[str, dict[str, Any]] = {"ditto": {"lam": 1.0, "personal_epochs": 1}}
 KINDS = {"global_local": "global", "personal": "personal", "adapted": "personal"}

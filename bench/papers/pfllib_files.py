@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefl.data.split import Split
 from edgefl.errors import DataError
+from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
-from edgefl.graph.files import load
-from edgefl.learners import Samples
+from edgefl.learning import Samples
+from edgefl.models.graph.model_files import load
 
 CLIENTS, BATCH = 20, 10
 SCALE, SHIFT = 2 / 255, -1.0

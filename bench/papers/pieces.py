@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
-from edgefl.durable import write_atomically
+from edgefl.system.durable_files import write_atomically
 
 Piece = dict[str, Any]
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from bench.papers.table import Lines, Run
-from edgefl.algorithms.variant import folder as folder_of
-from edgefl.experiment.run_file import open_run
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
+from edgefl.experiment.run_json import open_run
+from edgefl.methods.method_label import folder as folder_of
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.round_loop import simulate
 
 
 def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> Lines:

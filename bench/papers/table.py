@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from bench.papers.comparison import METHODS, PLACES, Method, Study, model
-from edgefl.algorithms.base import Task
-from edgefl.algorithms.budget import Cost, Effort, Offer, cost
-from edgefl.algorithms.fedspu_cached import FedSPUCached
-from edgefl.graph.operations import Shape
-from edgefl.neurons.spec import ModelSpec
+from edgefl.methods.algorithm import Task
+from edgefl.methods.budget import Cost, Effort, Offer, cost
+from edgefl.methods.fedspu_cached import FedSPUCached
+from edgefl.models.graph.operations import Shape
+from edgefl.models.neurons.model_spec import ModelSpec
 
 OURS, FEDSPU, DROPOUT = "FedSPU, cached", "FedSPU", "random dropout"
 KEEPING = (FEDSPU, OURS, "FedPer", "PFLEGO")  # personal models, and something sent

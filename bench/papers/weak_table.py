@@ -24,9 +24,9 @@ from bench.papers.comparison_table import (
     verdict,
 )
 from bench.papers.weak import DROPOUT, FEDSPU, KEEPING, OURS, offered
+from edgefl.study.accuracy_targets import target
 from edgefl.study.comparison import BUDGETS, Comparison, Figure, compare
 from edgefl.study.summary import Summary
-from edgefl.study.targets import target
 
 EQUAL = {"bytes": ("MB", MB), "virtual-seconds": ("s", 1.0), "joules": ("kJ", 1e3)}  # by budget: unit, of how many
 WEAKEST = 2  # tiers, in which dropout should be behind

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.sparse.layers import Layer, Products
-from edgefl.graph.operations import Conv2d
 from edgefl.kernels import native
+from edgefl.models.graph.operations import Conv2d
 
 Floats = ctypes.POINTER(c_float)
 FIELDS = ("kernel_size", "stride", "padding", "dilation")

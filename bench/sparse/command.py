@@ -28,9 +28,9 @@ from bench.runner import PRODUCTS, QUICK, Contender, Effort, Timing, clock_for, 
 from bench.sparse.base import Base
 from bench.sparse.layers import KINDS, Layer, Shape, Sparse
 from bench.sparse.rivals import missing, sparseprop
-from edgefl.graph.operations import Conv2d, Linear
 from edgefl.kernels import ISAS, native
-from edgefl.kernels.sparsity import runs_sparse
+from edgefl.kernels.sparse_choice import runs_sparse
+from edgefl.models.graph.operations import Conv2d, Linear
 
 DENSITIES = (0.5, 0.2, 0.1, 0.05)
 SMALL_MAP = 4

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.graph.operations import Conv2d, Linear
 from edgefl.kernels import native, sparse_layout, weight_structure
 from edgefl.kernels.memory import aligned_bytes
-from edgefl.kernels.sparsity import keeps_transposed
+from edgefl.kernels.sparse_choice import keeps_transposed
+from edgefl.models.graph.operations import Conv2d, Linear
 
 Array = NDArray[Any]
 Products = dict[str, Callable[[], object]]

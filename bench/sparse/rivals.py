@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from bench.sparse.layers import Layer
-from edgefl.graph.operations import Conv2d
+from edgefl.models.graph.operations import Conv2d
 
 LINES = 8  # of a batch: its convolutions are silently wrong for others
 

@@ -25,7 +25,7 @@ from bench.trainers import task
 from bench.trainers.comparison import FROZEN, OWN, Result, as_dict, compare, judged
 from bench.trainers.environments import REQUIREMENTS, NotInstalledError, python_of
 from bench.trainers.trainer import Trainer, prepare, trainer
-from edgefl.graph.models import build
+from edgefl.models.graph.architectures import build
 from edgefl.rng import INIT, stream
 
 FULL, QUICK = Effort(rounds=21, turn_s=0.2), Effort(rounds=3, turn_s=0.02)

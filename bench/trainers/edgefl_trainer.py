@@ -9,11 +9,11 @@ import numpy as np
 
 import edgefl
 from bench.trainers import task, turns
-from edgefl.graph import Model
-from edgefl.graph.models import build
-from edgefl.learners import SGD, GraphLearner, Samples
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.models.graph import Model
+from edgefl.models.graph.architectures import build
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import NEURONS, stream
 
 

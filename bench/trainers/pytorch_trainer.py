@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from bench.trainers import task, turns
-from edgefl.graph import Model
-from edgefl.graph.models import build
-from edgefl.nn import to_torch
+from edgefl.models.graph import Model
+from edgefl.models.graph.architectures import build
+from edgefl.torch import to_torch
 
 
 def main(folder: Path) -> None:

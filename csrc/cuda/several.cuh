@@ -1,5 +1,5 @@
 // Calls of one kernel in one launch: a step updates many parameters, most of them small. Which calls may be joined, and
-// how their arguments are laid out, is edgefl/kernels/cuda/several.py's. No kernels.
+// how their arguments are laid out, is edgefl/kernels/cuda/batched_calls.py's. No kernels.
 #pragma once
 #include "portable.cuh"
 

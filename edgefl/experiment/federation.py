@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgefl import rng
-from edgefl.data.split import Split
-from edgefl.graph import Graph, Params
-from edgefl.learners import Samples
+from edgefl.experiment.data.split import Split
+from edgefl.learning import Samples
+from edgefl.models.graph import Graph, Params
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The model file that a run starts from: its graph and its weights, named by their content. Not the file's form
-(graph/files.py) nor what is trained.
+(graph/model_files.py) nor what is trained.
 
 The settings of a run have "sha256:" and 64 hexadecimal digits in place of a built-in model's name: the digest of the
 model as it is packed for devices, so the file's name, its place and other metadata in it do not matter. The run's
@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from edgefl.errors import GraphError, RunError
-from edgefl.graph import Graph, Model, files
-from edgefl.graph.planar import takes
-from edgefl.wire.model import digest, pack
+from edgefl.models.graph import Graph, Model, model_files
+from edgefl.models.graph.planar import takes
+from edgefl.protocol.wire.model_message import digest, pack
 
 SUFFIX = ".safetensors"
 NAMED = "sha256:"  # what the name of a model that came from a file begins with
@@ -29,7 +29,7 @@ def name_of(model: Model) -> str:
 
 def read(path: Path) -> Model:
     """The model to start from. Raises ValueError for a file that is none, or cannot be trained; OSError."""
-    model = files.load(path)
+    model = model_files.load(path)
     for name, value in model.params.items():
         if not np.isfinite(value).all():
             raise GraphError(f"{path}: {name} has {value[~np.isfinite(value)][0]}; expected finite values")
@@ -38,13 +38,13 @@ def read(path: Path) -> Model:
 
 def keep(run: Path, model: Model) -> None:
     """Writes the run's own copy."""
-    files.save(run / COPY, model)
+    model_files.save(run / COPY, model)
 
 
 def is_kept(run: Path, model: Model) -> bool:
     """Whether the run's copy is of this model."""
     try:
-        return name_of(files.load(run / COPY)) == name_of(model)
+        return name_of(model_files.load(run / COPY)) == name_of(model)
     except (GraphError, OSError):
         return False
 
@@ -57,7 +57,7 @@ def kept(run: Path, name: str) -> Model | None:
     if not name.startswith(NAMED):
         return None
     try:
-        model = files.load(run / COPY)
+        model = model_files.load(run / COPY)
     except (GraphError, OSError) as error:
         raise RunError(f"{run / COPY} cannot be read ({error}); expected the model that the run began with") from None
     if (found := name_of(model)) != name:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from edgefl.data.dataset import DataSet
-from edgefl.experiment.assemble import data_of
-from edgefl.experiment.own_data import KEPT, OwnData, read_own
+from edgefl.experiment.array_data import KEPT, OwnData, read_own
+from edgefl.experiment.assembly import data_of
+from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.settings import Experiment
 
 SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # where nobody says who the samples come from

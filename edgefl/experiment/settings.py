@@ -14,20 +14,20 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms import Algorithm, build
-from edgefl.algorithms.fold import Fold
-from edgefl.algorithms.variant import Variant
-from edgefl.codec import FORMATS
-from edgefl.data.reading import Reading
-from edgefl.data.split import training_samples
 from edgefl.errors import RunError
-from edgefl.experiment.own_methods import admit
-from edgefl.experiment.run_file import EXPERIMENT, read_experiment
-from edgefl.experiment.tuned import Choices, Grid, choices
-from edgefl.learners.losses import Loss
-from edgefl.rounds.bound import Bound
-from edgefl.rounds.closing import MAX_EMPTY_ROUNDS, Folding
-from edgefl.virtual.fleet import Fleet, fleet_of
+from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.split import training_samples
+from edgefl.experiment.device_models.device_assignment import Fleet, fleet_of
+from edgefl.experiment.run_json import EXPERIMENT, read_experiment
+from edgefl.experiment.tuned_values import Choices, Grid, choices
+from edgefl.experiment.user_methods import admit
+from edgefl.learning.losses import Loss
+from edgefl.methods import Algorithm, build
+from edgefl.methods.aggregation import Fold
+from edgefl.methods.method_label import Variant
+from edgefl.methods.rounds.change_bound import Bound
+from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, Folding
+from edgefl.protocol.codec import FORMATS
 
 SHARED = (
     "keep",
@@ -90,7 +90,7 @@ class Settings:
 class Experiment:
     """What to run. The defaults are the demonstration that `edgefl simulate` gives."""
 
-    methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (variant.py)
+    methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (method_label.py)
     data: str = "digits"
     model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
@@ -111,16 +111,16 @@ class Experiment:
     eval_every: int = 10
     checkpoint_every: int = 10
     options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
-    fold: str = "mean"  # which mean of the replies the server takes (algorithms/fold.py)
-    bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/bound.py)
-    loss: str = ""  # what is minimised (learners/losses.py); empty: the one that the data's targets ask for
+    fold: str = "mean"  # which mean of the replies the server takes (methods/aggregation.py)
+    bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/change_bound.py)
+    loss: str = ""  # what is minimised (learning/losses.py); empty: the one that the data's targets ask for
     refresh: int = 0  # as of Settings
     train_scores: bool = False
     tune: Grid = ()  # options that each method gets by validation data of the first seed (study/tuning.py)
     tune_rounds: int = 0  # of each trial then; 0: as many as rounds
-    tuned: Choices = ()  # what they became; it stands in a file of its own (tuned.py), not in run.json
+    tuned: Choices = ()  # what they became; it stands in a file of its own (tuned_values.py), not in run.json
     max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
-    label: str = ""  # this and the next five: how a file of one's own is read (data/reading.py)
+    label: str = ""  # this and the next five: how a file of one's own is read (data/column_choice.py)
     group: str = ""
     time: str = ""
     drop: tuple[str, ...] = ()
@@ -128,7 +128,8 @@ class Experiment:
     image_size: int = 0
     fewest: int = 0  # groups with fewer samples are left out
     split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
-    devices: str = ""  # as what clients are modelled: a packaged name or a text of TOML (virtual/fleet.py); empty: not
+    # as what clients are modelled: a packaged name or a text of TOML (device_models/device_assignment.py); empty: not
+    devices: str = ""
     deadline_s: float = 0.0  # of their virtual time, after which a round is closed; 0: it waits for everybody
 
     def __post_init__(self) -> None:
@@ -169,7 +170,7 @@ class Experiment:
         return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size)
 
     def algorithms(self) -> dict[str, Algorithm]:
-        """The methods with their hyper-parameters; those that are not edgefl's are taken in (own_methods.py).
+        """The methods with their hyper-parameters; those that are not edgefl's are taken in (user_methods.py).
 
         Raises ValueError naming a value that is out of range, or a method that is none.
         """

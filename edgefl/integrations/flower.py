@@ -1,7 +1,7 @@
 """Any method of edgefl as a Flower app: `client_app` on the SuperNodes, `server_app` beside the SuperLink.
 
-Flower carries letters (wire/letter.py), each one byte array in a record. What they say, and what is kept of it, is what
-`edgefl client` and `edgefl serve` have: device/letters.py and server/correspondence.py. Not a device without flwr.
+Flower carries letters (wire/envelope.py), each one byte array in a record. What they say, and what is kept of it, is
+what `edgefl client` and `edgefl serve` have: device/relayed_device.py and server/relay.py. Not a device without flwr.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
-from edgefl.algorithms.base import MODEL
-from edgefl.device.letters import Correspondent
-from edgefl.device.model import Data
-from edgefl.device.protocol import Profile, World
-from edgefl.experiment.assemble import assemble, check_begin
-from edgefl.experiment.run_file import open_run
+from edgefl.deployment.device.device_model import Data
+from edgefl.deployment.device.device_protocol import Profile, World
+from edgefl.deployment.device.relayed_device import Correspondent
+from edgefl.experiment.assembly import assemble, check_begin
+from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.server import history
-from edgefl.server.correspondence import Correspondence, Post
+from edgefl.methods.algorithm import MODEL
+from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
+from edgefl.server import run_history
 from edgefl.server.events import Closed, Record, Scored
-from edgefl.server.host import staff
-from edgefl.server.pace import Auto, Deadline
+from edgefl.server.relay import Correspondence, Post
 from edgefl.server.reminder import Reminder
-from edgefl.server.rules import Rules
+from edgefl.server.round_deadline import Auto, Deadline
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
-from edgefl.wire.letter import ARRAY, DTYPE, RECORD, STYPE
 
 MAX_MODEL_BYTES = 256 << 20
 NODES_EVERY_S = 2.0  # between looks at which nodes are there
@@ -234,10 +234,10 @@ def _shown(record: Record) -> None:
 def _result(run_dir: Path) -> Result:
     """What the run came to, as Flower's strategies give it. Metrics are those of `edgefl simulate`, by round."""
     result = Result()
-    state = history.progress(run_dir).state
+    state = run_history.progress(run_dir).state
     model = {} if state is None else state.arrays.get(MODEL, {})
     result.arrays = ArrayRecord({name: Array(value) for name, value in model.items()})
-    for line in history.metrics(run_dir):
+    for line in run_history.metrics(run_dir):
         evaluation = line.pop("evaluation", None)
         result.train_metrics_clientapp[line["round"]] = MetricRecord(dict(_numbers(line)))
         if evaluation is not None:

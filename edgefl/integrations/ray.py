@@ -26,11 +26,11 @@ from ray.exceptions import (
 )
 
 from edgefl.errors import RunError
-from edgefl.rounds.maker import maker, other_makers
-from edgefl.rounds.state_file import Kept
-from edgefl.simulation.chunks import Holdings, Queue
-from edgefl.simulation.engine import MakeEngine, Shelf, kernel_threads
-from edgefl.simulation.player import Cast, Job, Player
+from edgefl.methods.rounds.provenance import maker, other_makers
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.study.simulation.client_player import Cast, Job, Player
+from edgefl.study.simulation.engine import MakeEngine, Shelf, kernel_threads
+from edgefl.study.simulation.job_chunks import Holdings, Queue
 
 DIED = (RayActorError, ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)
 MOST_DEATHS = 4  # of actors, one after another, between which none answered

@@ -2,8 +2,9 @@
 
     edgefl.simulate("fedspu,fedavg", on_round=TensorBoard("logs"))
 
-Every method with every seed is a run of the tracker's. It gets the numbers of each round's record (study/records.py),
-by their names, at the round as step. Each package is an extra, imported where its tracker is made. Nothing is measured.
+Every method with every seed is a run of the tracker's. It gets the numbers of each round's record
+(study/round_records.py), by their names, at the round as step. Each package is an extra, imported where its tracker is
+made. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms.variant import folder
+from edgefl.methods.method_label import folder
 
 PLACES = ("seed", "round")  # numbers of a record that are no measurements
 

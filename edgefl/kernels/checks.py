@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .argument_rules import RULES, Extents, wrong
 from .arrays import Array
-from .rules import RULES, Extents, wrong
 from .signature import DERIVED, Argument, Signature
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array
+from .checked_functions import Call, Function
 from .checks import require_array
-from .functions import Call, Function
 
 
 class Program:

@@ -2,8 +2,8 @@
 
 Rows are written as signature.py tells; C programs read the same promises in csrc/edgefl.h. From a row follow the checks
 of the Python backends (checks.py), the signatures of every backend, what a Program records, and the tests of wrong
-arguments, of aliases and of what is left alone. Rules, by name, are in rules.py. The families name the files of all
-layers.
+arguments, of aliases and of what is left alone. Rules, by name, are in argument_rules.py. The families name the files
+of all layers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who looks on while an experiment runs as a library: functions that get every round's record, and a display.
 
-A callback is any function of a record (records.py). An object may have `begin(settings)` and `end()` beside `__call__`:
-the first gets the run's settings as run.json has them before the first round, the second is called at last, whatever
-happened.
+A callback is any function of a record (round_records.py). An object may have `begin(settings)` and `end()` beside
+`__call__`: the first gets the run's settings as run.json has them before the first round, the second is called at last,
+whatever happened.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from itertools import takewhile
 from typing import Any
 
-from edgefl.experiment.trials import Trial
-from edgefl.study.lines import lines_of
-from edgefl.study.records import record, records
+from edgefl.experiment.run_layout import Trial
+from edgefl.study.metric_records import lines_of
+from edgefl.study.round_records import record, records
 
 OnRound = Callable[[dict[str, Any]], object]
 

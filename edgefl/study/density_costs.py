@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from edgefl.rounds.training import EXECUTED, SEARCH
+from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
 
 DENSITY = "density"  # of a client's record: of the mask that it goes on with
 

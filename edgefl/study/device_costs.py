@@ -1,5 +1,5 @@
 """What a client round took on every kind of modelled device, from the lines of a run. It models nothing: the clock does
-(virtual/clock.py). It prints nothing.
+(device_models/simulated_clock.py). It prints nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgefl.study.capacity import Tiers
+from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.density_costs import mean
 
 

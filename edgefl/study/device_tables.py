@@ -1,4 +1,4 @@
-"""Time and energy of modelled devices as tables, labelled as a model. They are computed elsewhere (targets.py,
+"""Time and energy of modelled devices as tables, labelled as a model. They are computed elsewhere (accuracy_targets.py,
 device_costs.py).
 """
 
@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from edgefl.study.accuracy_targets import Target, target
 from edgefl.study.comparison import Figure, Summaries
-from edgefl.study.new_table import new_table
-from edgefl.study.sentences import NONE, percent
-from edgefl.study.targets import Target, target
+from edgefl.study.result_text import NONE, percent
+from edgefl.study.table_style import new_table
 
 MODELLED = {"virtual-seconds": "virtual_seconds", "joules": "virtual_joules"}
 

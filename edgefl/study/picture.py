@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edgefl.rounds.metrics import REFRESHED, TRAINING
+from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
 from edgefl.study.summary import Summary
 
 BESIDE = {TRAINING: "dashed", REFRESHED: "dotted"}  # of a curve's points, beside the score, and how they are drawn

@@ -12,20 +12,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms.base import tier
 from edgefl.errors import RunError
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import kept
 from edgefl.experiment.run_data import data_of_run
+from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.trials import Trial, trials
-from edgefl.export.trained import Source, find
-from edgefl.server import history
-from edgefl.simulation.committed import read_committed
-from edgefl.study.capacity import Tiers, tiers_of
-from edgefl.study.lines import lines_of
-from edgefl.study.records import records
+from edgefl.methods.algorithm import tier
+from edgefl.server import run_history
+from edgefl.study.capacity_tiers import Tiers, tiers_of
+from edgefl.study.export.trained_models import Source, find
+from edgefl.study.metric_records import lines_of
+from edgefl.study.round_records import records
+from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.summary import Summary, kind_of, summarise
 from edgefl.study.trained_model import TrainedModel
 
@@ -44,7 +44,7 @@ class Run:
     def __init__(self, directory: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None) -> None:
         self.directory = Path(directory)
         self.experiment: Experiment = Experiment.of_run(self.directory)
-        self.is_served: bool = history.is_served(self.directory)
+        self.is_served: bool = run_history.is_served(self.directory)
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
         by_label: dict[str, list[Trial]] = {}
         for each in self._trials():
@@ -66,7 +66,7 @@ class Run:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """A plain record of every round of every method and seed (study/records.py)."""
+        """A plain record of every round of every method and seed (study/round_records.py)."""
         return [each for method in self.methods.values() for one in method.seeds.values() for each in one.metrics]
 
     @property
@@ -96,7 +96,7 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """All figures as JSON values, as `edgefl simulate --json` prints them."""
-        from edgefl.study.sentences import to_json
+        from edgefl.study.result_text import to_json
 
         return {"run": str(self.directory), "experiment": self.experiment.to_json(), **to_json(self.summaries)}
 
@@ -183,19 +183,19 @@ class Seeded:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """The metrics of every round so far, with what every client did (rounds/metrics.py)."""
+        """The metrics of every round so far, with what every client did (rounds/round_metrics.py)."""
         return lines_of(self.directory)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """A plain record of every round so far (study/records.py)."""
+        """A plain record of every round so far (study/round_records.py)."""
         return list(records(self.method, self.seed, self.lines))
 
     @property
     def summary(self) -> Summary:
         """Its figures up to its last evaluation. Raises RunError if there is none yet."""
         served = self._run.is_served
-        state = history.final_state(self.directory) if served else read_committed(self.directory).state
+        state = run_history.final_state(self.directory) if served else read_committed(self.directory).state
         return summarise(self.method, self.lines, self._run.tiers, state.values)
 
     @property

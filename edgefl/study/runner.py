@@ -1,6 +1,6 @@
 """Running an experiment without a network: everything is checked before anything is written, then method after method.
 
-Not its settings (experiment/settings.py), nor the rounds of a method (simulation/loop.py), nor what came of them
+Not its settings (experiment/settings.py), nor the rounds of a method (simulation/round_loop.py), nor what came of them
 (summary.py).
 """
 
@@ -13,24 +13,24 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgefl.algorithms import Algorithm
-from edgefl.algorithms.base import State
-from edgefl.data.dataset import DataSet
-from edgefl.experiment import recipe
-from edgefl.experiment.assemble import assemble, check_begin, check_held_out, data_of
+from edgefl.experiment import run_toml
+from edgefl.experiment.array_data import OwnData
+from edgefl.experiment.assembly import assemble, check_begin, check_held_out, data_of
+from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.growth import let_grow
-from edgefl.experiment.own_data import OwnData
 from edgefl.experiment.run_data import dealt_from
-from edgefl.experiment.run_file import EXPERIMENT, open_run
+from edgefl.experiment.run_extension import let_grow
+from edgefl.experiment.run_json import EXPERIMENT, open_run
+from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment, Settings
-from edgefl.experiment.trials import Trial, trials
-from edgefl.graph import Model
-from edgefl.simulation.engine import MakeEngine, Threads
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
+from edgefl.methods import Algorithm
+from edgefl.methods.algorithm import State
+from edgefl.models.graph import Model
 from edgefl.study import tuning
-from edgefl.study.capacity import Tiers, tiers_of
+from edgefl.study.capacity_tiers import Tiers, tiers_of
+from edgefl.study.simulation.engine import MakeEngine, Threads
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import Summary, summarise
 
 Engines = Callable[[], AbstractContextManager[MakeEngine]]  # what trains, for as long as the methods run
@@ -140,7 +140,7 @@ def claim(prepared: Prepared, directory: Path) -> None:
     if (directory / EXPERIMENT).exists():
         let_grow(directory, prepared.experiment)
     open_run(directory, prepared.experiment.to_json(), prepared.model, prepared.own)
-    recipe.write(directory, prepared.experiment, prepared.data_dir)
+    run_toml.write(directory, prepared.experiment, prepared.data_dir)
 
 
 def run(

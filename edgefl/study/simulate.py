@@ -1,5 +1,5 @@
-"""`edgefl.simulate`: federated methods compared on this machine, in one call. What is asked for is read by given.py and
-run by runner.py; what came of it is run.py's.
+"""`edgefl.simulate`: federated methods compared on this machine, in one call. What is asked for is read by
+run_request.py and run by runner.py; what came of it is run.py's.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from edgefl.experiment.chosen import new_directory
-from edgefl.experiment.own_data import KEPT
+from edgefl.experiment.array_data import KEPT
+from edgefl.experiment.default_settings import new_directory
+from edgefl.experiment.run_layout import Trial
 from edgefl.experiment.settings import processors
-from edgefl.experiment.trials import Trial
 from edgefl.study import runner
 from edgefl.study.callbacks import Callbacks, OnRound
-from edgefl.study.given import asked
 from edgefl.study.run import Run
+from edgefl.study.run_request import asked
 from edgefl.study.runner import Engines, Watcher, threads
 
 
@@ -47,7 +47,7 @@ def simulate(
     data_dir   directory of a data set's files
     preset     settings of a paper
     workers    clients trained at the same time; None: as many as there are processors
-    on_round   a function, or several, that get a record of every round as it closes (study/records.py)
+    on_round   a function, or several, that get a record of every round as it closes (study/round_records.py)
     progress   shows how far it has come; None: on a terminal and in a notebook
     engine     what trains: threads of this process
     settings   fields of Experiment (rounds, seeds, clients, partition, lr, ...), hyper-parameters of the methods
@@ -80,7 +80,7 @@ def _shown(progress: bool | None) -> list[Watcher]:
     """The display of the progress, if there is to be one."""
     if progress is False:
         return []
-    from edgefl.study.progress import Displayed, display  # rich takes a while
+    from edgefl.study.progress_display import Displayed, display  # rich takes a while
 
     found = display(is_wanted=progress is True)
     return [] if found is None else [Displayed(found)]

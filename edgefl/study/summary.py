@@ -2,7 +2,7 @@
 
 Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
 messages would cost if every one that carried a part of a model carried all of it as float32. Not methods beside each
-other over seeds (comparison.py), sentences about them (sentences.py), tables (tables.py) nor a picture (picture.py).
+other over seeds (comparison.py), sentences about them (result_text.py), tables (tables.py) nor a picture (picture.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgefl.errors import RunError
-from edgefl.rounds.metrics import REFRESHED, TRAINING
-from edgefl.rounds.training import EXECUTED
-from edgefl.study.capacity import Tiers
+from edgefl.methods.rounds.client_round import EXECUTED
+from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
+from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.density_costs import by_density, executed, messages
 from edgefl.study.device_costs import by_device
-from edgefl.study.energy import measured
+from edgefl.study.energy_totals import measured
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
@@ -35,7 +35,8 @@ class Summary:
     work            floating point operations that they executed to train; None: not logged
     measured_joules  by devices, by the kind of source; None unless every reply that was taken says some
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
-    virtual_seconds, virtual_joules  of modelled devices, up to the end (virtual/clock.py); None: there are none
+    virtual_seconds, virtual_joules  of modelled devices, up to the end (device_models/simulated_clock.py); None: there
+    are none
     devices         what a client round of each modelled device took (device_costs.py)
     """
 

@@ -10,13 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from edgefl.rounds.training import EXECUTED, SEARCH
+from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
 from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
 from edgefl.study.device_tables import device_tables, duration, energy
-from edgefl.study.energy import words
-from edgefl.study.new_table import new_table
-from edgefl.study.sentences import NONE, number, percent, sentences
+from edgefl.study.energy_totals import words
+from edgefl.study.result_text import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
+from edgefl.study.table_style import new_table
 
 LOST = ("missing", "diverged")  # clients; columns where there are any
 SPENT = {  # a budget in words, by its name

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.export.formats import check_format, write
-from edgefl.graph import Graph, Model, Params
-from edgefl.predictor import Logits, Predictor
+from edgefl.learning.predictor import Logits, Predictor
+from edgefl.models.graph import Graph, Model, Params
+from edgefl.study.export.formats import check_format, write
 
 
 class TrainedModel:

@@ -13,18 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.algorithms import build, settings_of
-from edgefl.algorithms.variant import Variant, folder, label_of
 from edgefl.errors import RunError, StuckError
-from edgefl.experiment import tuned as record
+from edgefl.experiment import tuned_values as record
 from edgefl.experiment.federation import Federation
+from edgefl.experiment.run_layout import Trial
 from edgefl.experiment.settings import SHARED, Experiment, Settings
-from edgefl.experiment.trials import Trial
-from edgefl.rounds.metrics import accepts_nobody
-from edgefl.simulation.engine import MakeEngine
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
-from edgefl.study.sentences import number, percent
+from edgefl.methods import build, settings_of
+from edgefl.methods.method_label import Variant, folder, label_of
+from edgefl.methods.rounds.round_metrics import accepts_nobody
+from edgefl.study.result_text import number, percent
+from edgefl.study.simulation.engine import MakeEngine
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import diverged_in, kind_of
 
 FOLDER = "tuning"  # of the trials, in the directory of a run

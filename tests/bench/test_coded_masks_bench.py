@@ -9,8 +9,8 @@ import pytest
 
 from bench.codec_masks import SIDE, WEIGHT, _rows, bound_bits, masks, payloads, scattered
 from bench.runner import Effort
-from edgefl.neurons.mask import Mask
-from edgefl.neurons.update import Update
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.update import Update
 
 
 def weight_of(found: Any) -> np.ndarray:

@@ -14,10 +14,10 @@ from bench.papers.comparison import COMPARISON, METHODS, PLACES
 from bench.papers.comparison_run import chosen, found, shortened
 from bench.papers.comparison_table import at, compared, orders, verdict
 from bench.papers.pieces import piece
-from edgefl.data.dataset import DataSet
 from edgefl.errors import RunError
-from edgefl.experiment.tuned import combinations
-from edgefl.neurons.spec import ModelSpec
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.tuned_values import combinations
+from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.study.comparison import Figure
 from edgefl.study.summary import Summary
 

@@ -16,13 +16,13 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from kernels.cuda import standin  # tests/kernels
 
 from bench import cuda
 from bench.runner import Contender, Effort
 from bench.step import Case
-from edgefl.graph import INPUT, Graph, Node
-from edgefl.graph.operations import Conv2d, Flatten, Linear, ReLU
+from edgefl.models.graph import INPUT, Graph, Node
+from edgefl.models.graph.operations import Conv2d, Flatten, Linear, ReLU
+from tests.kernels.cuda import standin  # tests/kernels
 
 GRAPH = Graph(
     (1, 4, 4),

@@ -7,11 +7,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from made_up import write
 
 from bench import energy, step
 from bench.__main__ import main
-from edgefl.energy.source import Integrated, Source
+from edgefl.learning.energy.energy_counters import Integrated, Source
+from tests.made_up import write
 
 SMALL = step.Case("fedspu_emnist", (1, 28, 28), 62, (2,))
 

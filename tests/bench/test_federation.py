@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from bench.federation import federation, own_round, peer_round
-from edgefl.algorithms import FedSPU
+from edgefl.methods import FedSPU
 
 LOSS = 4  # times what PyTorch's own float32 loses: steps of training magnify where a ReLU or a window's maximum turns
 

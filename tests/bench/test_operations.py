@@ -7,7 +7,7 @@ import numpy as np
 from bench import operations
 from bench.operations import GATED, TWO, Work
 from bench.runner import Effort
-from edgefl.graph import operations as ops
+from edgefl.models.graph import operations as ops
 
 SHORT = Effort(rounds=2, turn_s=1e-4)
 FEW = (

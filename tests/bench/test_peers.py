@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from bench import peers
-from edgefl.graph import Model
-from edgefl.graph.models import build
-from edgefl.graph.operations import Conv2d, Linear, Operation
-from edgefl.nn import to_torch
+from edgefl.models.graph import Model
+from edgefl.models.graph.architectures import build
+from edgefl.models.graph.operations import Conv2d, Linear, Operation
 from edgefl.rng import INIT, stream
+from edgefl.torch import to_torch
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from bench.papers.pfllib import Side, difference
 from bench.papers.pieces import known, piece
 from edgefl import rng
 from edgefl.errors import DataError
-from edgefl.graph import Model, models
-from edgefl.graph.files import save
+from edgefl.models.graph import Model, architectures
+from edgefl.models.graph.model_files import save
 
 WORDS = """
 -------------Round number: 0-------------
@@ -112,7 +112,7 @@ def write_files(folder: Path, off: float = 0.0) -> None:
 
 def test_its_files_are_a_federation_of_whole_batches_of_bytes(tmp_path: Path) -> None:
     write_files(tmp_path / "data")
-    graph = models.build("feddyn_mlp", (1, 28, 28), 10)
+    graph = architectures.build("feddyn_mlp", (1, 28, 28), 10)
     save(tmp_path / "model", Model(graph, graph.init(rng.stream(1, rng.INIT))))
     found = pfllib_files.federation(tmp_path / "data", tmp_path / "model", 7)
     assert [len(split.train) for split in found.clients] == [10] * 7 + [20] * 10 + [30] * 3

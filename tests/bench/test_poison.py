@@ -12,9 +12,9 @@ import pytest
 from bench.faults import poison
 from bench.faults.liars import ATTACKS, MOST, lying
 from bench.faults.poison import DEFAULT, HONEST, Row, holds, served, simulated
-from edgefl.algorithms import FedAvg
-from edgefl.algorithms.base import MODEL, Plan, Reply
-from edgefl.neurons.update import Block, Update
+from edgefl.methods import FedAvg
+from edgefl.methods.algorithm import MODEL, Plan, Reply
+from edgefl.models.neurons.update import Block, Update
 
 SMALL = replace(poison.EXPERIMENT, clients=4, per_round=4, rounds=2, epochs=1, eval_every=2, checkpoint_every=2)
 

@@ -10,7 +10,7 @@ from bench import step
 from bench.peers import EAGER
 from bench.rows import native_name, over_shares, row, sub_name
 from bench.runner import Timing
-from edgefl.learners.lowering.macs import step_macs
+from edgefl.learning.lowering.mac_counts import step_macs
 
 
 def timing(seconds: float) -> Timing:

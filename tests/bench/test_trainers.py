@@ -14,7 +14,7 @@ from bench.runner import Effort, Timing
 from bench.trainers import comparison, environments, task
 from bench.trainers.comparison import FROZEN, OWN, Result, check_fall, check_start, compare, judged
 from bench.trainers.trainer import trainer
-from edgefl.graph.models import build
+from edgefl.models.graph.architectures import build
 from edgefl.rng import INIT, stream
 
 HERE = Path(sys.executable)

@@ -15,10 +15,10 @@ from bench.papers.comparison_table import compared
 from bench.papers.pieces import piece
 from bench.papers.weak import KEEPING, SHAPES, WEAK, offered
 from bench.papers.weak_table import by_tier, expected, spent
-from edgefl.algorithms.base import tier
-from edgefl.experiment.assemble import data_of
+from edgefl.experiment.assembly import data_of
+from edgefl.experiment.device_models.device_assignment import fleet_of
+from edgefl.methods.algorithm import tier
 from edgefl.study.summary import Summary
-from edgefl.virtual.fleet import fleet_of
 
 TIERS = (0.2, 0.4, 0.6)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.faults.damage import damages
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 from edgefl.errors import RunError
-from edgefl.experiment.run_file import EXPERIMENT, open_run, read_makers, settings_digest
+from edgefl.experiment.run_json import EXPERIMENT, open_run, read_makers, settings_digest
 from edgefl.experiment.settings import Experiment
 
 SMALL = Experiment(methods=("fedavg",), clients=2, rounds=1, per_round=1)

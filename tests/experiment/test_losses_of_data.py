@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.commands.cli import main
-from edgefl.data.npz import read_npz
+from edgefl.cli.cli import main
 from edgefl.errors import DataError, GraphError
-from edgefl.experiment.assemble import assemble, check_begin
+from edgefl.experiment.assembly import assemble, check_begin
+from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.data.npz import read_npz
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.shares import read_share, share_file, write_share
-from edgefl.learners.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber
+from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber
 
 DRAW = np.random.default_rng(3)
 X = DRAW.standard_normal((60, 1, 1, 8)).astype(np.float32)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 from edgefl.experiment import model_file
-from edgefl.graph import INPUT, Graph, Model, Node, files, models
-from edgefl.graph.operations import Flatten, Linear
-from edgefl.simulation.committed import read_committed
+from edgefl.models.graph import INPUT, Graph, Model, Node, architectures, model_files
+from edgefl.models.graph.operations import Flatten, Linear
+from edgefl.study.simulation.committed_rounds import read_committed
 
 SHORT = ["--clients", "4", "--rounds", "2", "--per-round", "2", "--epochs", "1", "--method", "fedspu", "--json"]
 DIGITS = (1, 8, 8)
 
 
 def built_in(seed: int = 1) -> Model:
-    graph = models.build("digits_cnn", DIGITS, 10)
+    graph = architectures.build("digits_cnn", DIGITS, 10)
     return Model(graph, graph.init(rng.stream(seed, rng.INIT)))
 
 
@@ -42,8 +42,8 @@ def final(run: Path) -> dict[str, np.ndarray]:
 
 def test_training_starts_from_the_weights_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of what the seed draws for a built-in model gives its run, bit for bit; other weights give another."""
-    files.save(tmp_path / "same.safetensors", built_in())
-    files.save(tmp_path / "other.safetensors", built_in(seed=2))
+    model_files.save(tmp_path / "same.safetensors", built_in())
+    model_files.save(tmp_path / "other.safetensors", built_in(seed=2))
     runs = {"digits_cnn": "digits_cnn", "same": str(tmp_path / "same.safetensors")}
     runs["other"] = str(tmp_path / "other.safetensors")
     for name, model in runs.items():
@@ -58,27 +58,27 @@ def test_a_run_goes_on_from_its_own_copy_and_refuses_another_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine, run = tmp_path / "mine.safetensors", tmp_path / "run"
-    files.save(mine, built_in(seed=2))
+    model_files.save(mine, built_in(seed=2))
     assert simulate(*SHORT, "--model", str(mine), "--run-dir", str(run)) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["experiment"]["model"] == model_file.name_of(built_in(seed=2))
     moved = mine.rename(tmp_path / "renamed.safetensors")
     assert simulate("--resume", str(run), "--json") == 0
     assert json.loads(capsys.readouterr().out) == said
-    files.save(moved, built_in(seed=2), classes=range(10))  # other metadata, the same model
+    model_files.save(moved, built_in(seed=2), classes=range(10))  # other metadata, the same model
     assert simulate("--resume", str(run), "--model", str(moved)) == 0
-    files.save(moved, built_in(seed=3))
+    model_files.save(moved, built_in(seed=3))
     assert simulate("--resume", str(run), "--model", str(moved)) == 2
     assert "expected the same model" in capsys.readouterr().err
 
 
 def test_a_spoilt_copy_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files.save(tmp_path / "mine.safetensors", built_in(seed=2))
+    model_files.save(tmp_path / "mine.safetensors", built_in(seed=2))
     run = tmp_path / "run"
     assert simulate(*SHORT, "--model", str(tmp_path / "mine.safetensors"), "--run-dir", str(run)) == 0
     copy = run / model_file.COPY
     spoils: list[tuple[Callable[[], object], str]] = [
-        (lambda: files.save(copy, built_in(seed=3)), "expected sha256:"),
+        (lambda: model_files.save(copy, built_in(seed=3)), "expected sha256:"),
         (lambda: copy.write_bytes(copy.read_bytes()[:-9]), "cannot be read"),
         (copy.unlink, "cannot be read"),
     ]
@@ -112,7 +112,7 @@ def test_files_that_cannot_be_trained_on_are_refused(tmp_path: Path, capsys: pyt
         if isinstance(model, bytes):
             path.write_bytes(model)
         elif model is not None:
-            files.save(path, model)
+            model_files.save(path, model)
         assert simulate(*SHORT, "--model", str(path), "--run-dir", str(run)) == 2, message
         assert message in capsys.readouterr().err, message
         assert not run.exists(), message

@@ -15,7 +15,7 @@ import atheris
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 with atheris.instrument_imports(include=["edgefl", "wave", "zipfile"], enable_loader_override=False):
-    from targets import TARGETS
+    from tests.fuzz.targets import TARGETS
 
 
 def main() -> None:

@@ -17,32 +17,33 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from edgefl import codec, rng
-from edgefl.codec.coded import decode_bits, encode_bits
-from edgefl.codec.masks import decode_mask, encode_mask, is_difference
-from edgefl.codec.neurons import decode_neurons, encode_neurons
-from edgefl.codec.values import format_of
-from edgefl.data.dataset import DataSet
-from edgefl.data.idx import read_idx
-from edgefl.data.npz import read_npz
-from edgefl.data.speech import read_wav
-from edgefl.device.state import DeviceState
+from edgefl import rng
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.supernode import message_tables
 from edgefl.errors import CodecError, DataError, GraphError, RemoteProtocolError, RunError
-from edgefl.experiment.run_file import read_experiment
-from edgefl.experiment.shares import read_share
-from edgefl.flower import shapes
-from edgefl.graph import Graph, files
-from edgefl.graph import json as graph_json
-from edgefl.graph.graph import INPUT, Node
-from edgefl.graph.json import Limits
-from edgefl.graph.operations import BatchNorm2d, Conv2d, Flatten, Linear, ReLU
-from edgefl.neurons.mask import Mask
-from edgefl.neurons.selection import NeuronSet
-from edgefl.neurons.spec import ModelSpec
-from edgefl.rounds.state_file import load
-from edgefl.wire import frames, messages
-from edgefl.wire.connection import Connection
-from edgefl.wire.model import pack, unpack
+from edgefl.experiment.client_dataset import read_share
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.idx import read_idx
+from edgefl.experiment.data.npz import read_npz
+from edgefl.experiment.data.speech import read_wav
+from edgefl.experiment.run_json import read_experiment
+from edgefl.methods.rounds.state_file import load
+from edgefl.models.graph import Graph, model_files
+from edgefl.models.graph import json as graph_json
+from edgefl.models.graph.graph import INPUT, Node
+from edgefl.models.graph.json import Limits
+from edgefl.models.graph.operations import BatchNorm2d, Conv2d, Flatten, Linear, ReLU
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.protocol import codec
+from edgefl.protocol.codec.entropy_code import decode_bits, encode_bits
+from edgefl.protocol.codec.masks import decode_mask, encode_mask, is_difference
+from edgefl.protocol.codec.neurons import decode_neurons, encode_neurons
+from edgefl.protocol.codec.values import format_of
+from edgefl.protocol.wire import frames, messages
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.model_message import pack, unpack
 
 LIMIT = 1 << 16
 LIMITS = Limits(text_bytes=1 << 14, nodes=64, parameters=1 << 14, activations=1 << 14)
@@ -189,7 +190,7 @@ def state(data: bytes) -> None:
         elif name == "server":
             load(file, {})
         elif name == "model":
-            files.load(file, LIMITS)
+            model_files.load(file, LIMITS)
         else:
             _open(place)
     except (RunError, GraphError):
@@ -231,14 +232,14 @@ def wav(data: bytes) -> None:
 
 def fleet(data: bytes) -> None:
     """A message of Flower's Fleet API: its number, then its bytes. What was read is written and read again the same."""
-    kinds = sorted(shapes.SHAPES)
+    kinds = sorted(message_tables.SHAPES)
     kind = kinds[data[0] % len(kinds)] if data else kinds[0]
     try:
-        found = shapes.read(kind, data[1:])
+        found = message_tables.read(kind, data[1:])
     except CodecError:
         return
-    again = shapes.write(kind, found)
-    assert shapes.write(kind, shapes.read(kind, again)) == again, "a message that changes"
+    again = message_tables.write(kind, found)
+    assert message_tables.write(kind, message_tables.read(kind, again)) == again, "a message that changes"
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz import targets
+
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
-sys.path.insert(0, str(HERE))
-import targets  # noqa: E402 (beside this file, as the harnesses find it)
 
 LARGEST_BYTES = 32 << 10  # of a corpus
 

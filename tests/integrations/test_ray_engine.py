@@ -17,17 +17,17 @@ import pytest
 ray = pytest.importorskip("ray", reason="ray is not installed (pip install ray)")
 
 from edgefl import kernels  # noqa: E402
-from edgefl.algorithms import FedAvg, FedSPU  # noqa: E402
-from edgefl.commands.cli import main  # noqa: E402
+from edgefl.cli.cli import main  # noqa: E402
 from edgefl.errors import RunError  # noqa: E402
-from edgefl.experiment.assemble import assemble  # noqa: E402
+from edgefl.experiment.assembly import assemble  # noqa: E402
 from edgefl.experiment.federation import Federation  # noqa: E402
 from edgefl.experiment.settings import Experiment  # noqa: E402
 from edgefl.integrations import ray as adapter  # noqa: E402
-from edgefl.simulation.engine import MakeEngine, Threads  # noqa: E402
-from edgefl.simulation.journal import Journal  # noqa: E402
-from edgefl.simulation.loop import simulate  # noqa: E402
-from edgefl.simulation.player import Cast  # noqa: E402
+from edgefl.methods import FedAvg, FedSPU  # noqa: E402
+from edgefl.study.simulation.client_player import Cast  # noqa: E402
+from edgefl.study.simulation.engine import MakeEngine, Threads  # noqa: E402
+from edgefl.study.simulation.journal import Journal  # noqa: E402
+from edgefl.study.simulation.round_loop import simulate  # noqa: E402
 
 SMALL = Experiment(clients=7, rounds=5, per_round=5, epochs=1, eval_every=2, checkpoint_every=2, keep=(0.25, 0.5, 1.0))
 NAMES = ["fedspu-es", "fedavg", "fedumf", "ditto", "fedspa"]

@@ -25,8 +25,8 @@ def tracked(tracker: Tracker, path: Path) -> edgefl.Run:
 
 
 def model() -> Any:
-    from edgefl.graph import INPUT, Graph, Model, Node
-    from edgefl.graph.operations import Linear, ReLU
+    from edgefl.models.graph import INPUT, Graph, Model, Node
+    from edgefl.models.graph.operations import Linear, ReLU
 
     graph = Graph((4,), (Node("a", Linear(4, 6), (INPUT,)), Node("r", ReLU(), ("a",)), Node("b", Linear(6, 2), ("r",))))
     chance = np.random.default_rng(2)

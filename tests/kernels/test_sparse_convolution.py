@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgefl.kernels import reference
-from edgefl.kernels.sparsity import LANES
+from edgefl.kernels.sparse_choice import LANES
 
 from . import cases_sparse_convolution as sparse
 from .calls import copied, each, is_emulated

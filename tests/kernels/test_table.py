@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.kernels.rules import RULES
+from edgefl.kernels.argument_rules import RULES
 from edgefl.kernels.signature import DERIVED, Signature
 from edgefl.kernels.table import FAMILIES, TABLE
 

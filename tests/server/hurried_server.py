@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from edgefl.commands import cli, serve
-from edgefl.server import host, peer
+from edgefl.server import peer, server_setup
+
+from edgefl.cli import cli, serve
 
 PATIENCE = peer.Patience(handshake_s=2.0, frame_s=2.0)
 
 if __name__ == "__main__":
     peer.SLOWEST = 1 << 60  # so that a large frame gets no more time than a small one
-    serve.host = partial(host.host, patience=PATIENCE)
+    serve.host = partial(server_setup.host, patience=PATIENCE)
     sys.exit(cli.main())

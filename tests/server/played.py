@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from edgefl.algorithms.base import Algorithm, Local, Plan, Reply, State, Tally, Task
-from edgefl.graph import Graph, Node, Params
-from edgefl.graph.operations import Linear
-from edgefl.neurons.spec import ModelSpec
-from edgefl.rng import INIT, stream
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import Action, Joined, Record, Save, Saved, Send
-from edgefl.server.progress import Progress
-from edgefl.server.rules import Rules
-from edgefl.wire.messages import Evaluated, Scores, Train, Trained
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress
+
+from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply, State, Tally, Task
+from edgefl.models.graph import Graph, Node, Params
+from edgefl.models.graph.operations import Linear
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.wire.messages import Evaluated, Scores, Train, Trained
+from edgefl.rng import INIT, stream
 
 GRAPH = Graph((2,), (Node("fc1", Linear(2, 4), ("input",)), Node("fc2", Linear(4, 2), ("fc1",))))
 INITIAL = GRAPH.init(stream(1, INIT))

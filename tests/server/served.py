@@ -12,20 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from edgefl import rng
-from edgefl.algorithms import FedSPU
-from edgefl.algorithms.base import MODEL, Algorithm, Local, State, Task, evaluate
-from edgefl.data.split import Split
-from edgefl.experiment.federation import Federation
-from edgefl.experiment.settings import Settings
-from edgefl.graph import Graph, Model, Node
-from edgefl.graph.operations import Linear, ReLU
-from edgefl.learners import GraphLearner, Samples
-from edgefl.neurons.spec import ModelSpec
-from edgefl.neurons.update import values
-from edgefl.rounds.exchange import plan_of, trained_message
-from edgefl.rounds.training import trained
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -45,11 +31,25 @@ from edgefl.server.events import (
     Tick,
     WakeAt,
 )
-from edgefl.server.rules import Rules
+from edgefl.server.round_rules import Rules
 from edgefl.server.store import Store
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
-from edgefl.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
+
+from edgefl import rng
+from edgefl.experiment.data.split import Split
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Settings
+from edgefl.learning import GraphLearner, Samples
+from edgefl.methods import FedSPU
+from edgefl.methods.algorithm import MODEL, Algorithm, Local, State, Task, evaluate
+from edgefl.methods.rounds.client_round import trained
+from edgefl.methods.rounds.exchange import plan_of, trained_message
+from edgefl.models.graph import Graph, Model, Node
+from edgefl.models.graph.operations import Linear, ReLU
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.update import values
+from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.round_loop import simulate
 
 CLIENTS, SAMPLES = 4, 12
 GRAPH = Graph(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-
-from edgefl.algorithms.base import State
 from edgefl.server.events import Closed, Enrolment, Judged, Opened, Record, Scored, Traffic
-from edgefl.server.progress import Progress
-from edgefl.wire.messages import Trained
+from edgefl.server.run_progress import Progress
+
+from edgefl.methods.algorithm import State
+from edgefl.protocol.wire.messages import Trained
 
 
 def reply(round: int, client: int) -> Trained:
@@ -57,7 +57,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 import stored
-from edgefl import durable
+from edgefl.system import durable_files as durable
 from edgefl.server import store as module
 from edgefl.server.last_commit import LastCommit
 from edgefl.server.store import Store

@@ -7,9 +7,9 @@ import ssl
 import time
 from types import TracebackType
 
-from edgefl.wire import handshake
-from edgefl.wire.connection import Connection
-from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, Refused, Welcome
+from edgefl.protocol.wire import handshake
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Message, Refused, Welcome
 
 NONCE = bytes(range(32))
 ANSWER_S = 30.0

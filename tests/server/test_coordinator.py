@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from played import RULES, asks, begun, coordinator, play, saved, train, trained
-
-from edgefl.algorithms import FedSPU
-from edgefl.server.clients import MOST_MAKERS
+from edgefl.server.client_links import MOST_MAKERS
 from edgefl.server.coordinator import LATE
 from edgefl.server.events import (
     Admit,
@@ -27,8 +24,11 @@ from edgefl.server.events import (
     Tick,
     WakeAt,
 )
-from edgefl.server.progress import Progress
-from edgefl.wire.messages import Train, Verdict
+from edgefl.server.run_progress import Progress
+
+from edgefl.methods import FedSPU
+from edgefl.protocol.wire.messages import Train, Verdict
+from tests.server.played import RULES, asks, begun, coordinator, play, saved, train, trained
 
 # Enrolment.
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from played import RULES, asks, begun, coordinator, play, saved, scores, train, trained
-
-from edgefl.algorithms.base import State
-from edgefl.errors import RunError
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Admit,
@@ -24,9 +20,13 @@ from edgefl.server.events import (
     Send,
     Tick,
 )
-from edgefl.server.progress import Progress, Ruling
-from edgefl.server.rules import Rules
-from edgefl.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress, Ruling
+
+from edgefl.errors import RunError
+from edgefl.methods.algorithm import State
+from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
+from tests.server.played import RULES, asks, begun, coordinator, play, saved, scores, train, trained
 
 # Evaluation and the end.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from played import RULES, begun, coordinator, play, saved, trained
+from edgefl.server.events import Closed, Enrolment, Joined, Judged, Opened, Received, Save, Saved, Tick
+from edgefl.server.run_progress import Progress
 
 from edgefl.errors import RunError
-from edgefl.server.events import Closed, Enrolment, Joined, Judged, Opened, Received, Save, Saved, Tick
-from edgefl.server.progress import Progress
+from tests.server.played import RULES, begun, coordinator, play, saved, trained
 
 NOBODY = replace(RULES, rounds=9, eval_every=9, max_empty_rounds=2, deadline_s=1.0)
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from played import RULES, begun, coordinator, play, saved, trained
-
-from edgefl.algorithms import FedAvg, FedSPU
-from edgefl.algorithms.base import Plan, State, Task
-from edgefl.errors import RunError
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import Closed, Joined, Left, Opened, Received, Saved, Send, Tick, WakeAt
-from edgefl.server.pace import Auto
-from edgefl.server.progress import Progress
-from edgefl.server.rules import Rules
+from edgefl.server.round_deadline import Auto
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress
+
+from edgefl.errors import RunError
+from edgefl.methods import FedAvg, FedSPU
+from edgefl.methods.algorithm import Plan, State, Task
+from tests.server.played import RULES, begun, coordinator, play, saved, trained
 
 SEEN = Rules(rounds=3, eval_every=3, wait_for=4, deadline_s=10.0, seen_s=60.0)
 FOUR = dict.fromkeys(range(4), 1.0)

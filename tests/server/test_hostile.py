@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from edgefl.server import run_history
+from edgefl.server.events import Judged, Received
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from served import CLIENTS, METHOD, RULES, World
 
-from edgefl.algorithms import FedAvg, LocalOnly
-from edgefl.server import history
-from edgefl.server.events import Judged, Received
-from edgefl.wire.messages import Evaluated, Scores, Trained
+from edgefl.methods import FedAvg, LocalOnly
+from edgefl.protocol.wire.messages import Evaluated, Scores, Trained
+from tests.server.served import CLIENTS, METHOD, RULES, World
 
 ROUNDS, COUNTS = st.integers(0, RULES.rounds + 2), st.sampled_from([0, 1, 7, 2**53 - 1])
 METRICS = st.dictionaries(st.sampled_from(["loss", "client", "status", "down", "x"]), st.floats(), max_size=3)
@@ -68,9 +68,9 @@ def test_nothing_that_a_device_sends_stops_the_server(
     world.restart_server()
     world.finish()
     assert world.done
-    assert len(history.metrics(world.path)) == RULES.rounds
-    json.dumps(history.metrics(world.path), allow_nan=False)  # so whoever reads them needs no Python
-    state = history.progress(world.path).state
+    assert len(run_history.metrics(world.path)) == RULES.rounds
+    json.dumps(run_history.metrics(world.path), allow_nan=False)  # so whoever reads them needs no Python
+    state = run_history.progress(world.path).state
     assert state is not None
     for params in state.arrays.values():
         assert all(np.isfinite(array).all() for array in params.values())

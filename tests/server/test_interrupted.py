@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import lines, start, until
+from edgefl.server import run_history
 
-from edgefl.commands.cli import main
-from edgefl.device.reading import folder_of
-from edgefl.device.state import DeviceState
-from edgefl.experiment.assemble import assemble
-from edgefl.experiment.run_file import read_experiment
+from edgefl.cli.cli import main
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.state_reader import folder_of
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.run_json import read_experiment
 from edgefl.experiment.settings import Experiment
-from edgefl.rounds.state_file import Kept
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
-from edgefl.simulation.replay import difference
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.replay import difference
+from edgefl.study.simulation.round_loop import simulate
+from tests.server.processes import lines, start, until
 
 CLIENTS, ROUNDS = 3, 6
 EXPERIMENT = f"--clients {CLIENTS} --rounds {ROUNDS} --per-round 2 --eval-every 1 --partition iid".split()
@@ -99,8 +99,8 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
     experiment = Experiment.from_json(read_experiment(run))
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()[method], assemble(experiment), experiment.settings(1), journal)
-    assert difference(history.final_state(run), state) is None
-    for served, simulated in zip(history.metrics(run), journal.metrics(), strict=True):
+    assert difference(run_history.final_state(run), state) is None
+    for served, simulated in zip(run_history.metrics(run), journal.metrics(), strict=True):
         assert served["evaluation"] == simulated["evaluation"]
         moved = [
             [(record["client"], record["down"], record["up"]) for record in line["clients"]]

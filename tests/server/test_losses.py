@@ -9,15 +9,15 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from stranger import Stranger
+from edgefl.server import run_history
+from edgefl.server.directory_check import IDENTITY
 
 from bench.faults.cluster import Cluster, await_, deal
-from edgefl.commands import processes as demo
-from edgefl.commands.cli import main
-from edgefl.experiment.shares import share_file
-from edgefl.server import history
-from edgefl.server.at_rest import IDENTITY
-from edgefl.wire.messages import Enrol, Refused
+from edgefl.cli import local_processes as demo
+from edgefl.cli.cli import main
+from edgefl.experiment.client_dataset import share_file
+from edgefl.protocol.wire.messages import Enrol, Refused
+from tests.server.stranger import Stranger
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,
@@ -53,12 +53,12 @@ def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alon
             stranger.say(Enrol(b"", 1.0, b"", 0, b"", 0, b"", b"", [10]))
             assert stranger.refusal() == "secret of 0 bytes; expected 32 in a run without keys"
         cluster.start_device(1)
-        await_(lambda: history.progress(cluster.run).round >= 1, "round 1 is closed")
+        await_(lambda: run_history.progress(cluster.run).round >= 1, "round 1 is closed")
         assert cluster.devices[0].ended() is None  # the honest device goes on
         cluster.devices[0].kill()
         cluster.server.send(signal.SIGTERM)
         cluster.server.wait()
-        closed = history.progress(cluster.run).round
+        closed = run_history.progress(cluster.run).round
         assert closed < EXPERIMENT.rounds
         shutil.rmtree(cluster.state_of(0))
 
@@ -71,7 +71,7 @@ def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alon
         cluster.start_server()
         cluster.start_device(0)
         cluster.finish()
-    ((lost, after), kept), *others = history.progress(cluster.run).losses.items()
+    ((lost, after), kept), *others = run_history.progress(cluster.run).losses.items()
     assert (lost, kept, others) == (0, 0, [])
     assert after in (closed, closed + 1)  # the reply to the next round may have been judged
     assert f"client 0 has lost what it kept after round {after}, and begins again with nothing: accepted" in (

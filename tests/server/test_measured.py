@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import write
-from processes import lines, start, until
+from edgefl.server import run_history
 
 import edgefl
-from edgefl.commands import processes as demo
-from edgefl.commands.cli import main
-from edgefl.experiment.run_file import open_run
-from edgefl.experiment.shares import share_file
-from edgefl.server import history
+from edgefl.cli import local_processes as demo
+from edgefl.cli.cli import main
+from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.run_json import open_run
+from tests.made_up import write
+from tests.server.processes import lines, start, until
 
 
 def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
@@ -43,7 +43,7 @@ def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
         said = "energy of rounds is measured, of this whole machine: ina3221 VDD_IN\n"
         assert [until(lines(device), "energy") for device in devices] == [said] * 2
         assert [process.wait(120) for process in (server, *devices)] == [0, 0, 0]
-    records = [each for line in history.metrics(tmp_path / "run") for each in line["clients"]]
+    records = [each for line in run_history.metrics(tmp_path / "run") for each in line["clients"]]
     assert len(records) == 4
     for record in records:  # both readings lie just outside of what the seconds are of
         assert 6.0 * record["seconds"] <= record["joules_hwmon"] < 6.0 * (record["seconds"] + 0.5)

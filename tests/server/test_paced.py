@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from edgefl.server import candidates
-from edgefl.server.pace import Auto, Pace
+from edgefl.server import client_bitmap
 from edgefl.server.presence import Presence
 from edgefl.server.reminder import Reminder
+from edgefl.server.round_deadline import Auto, Pace
 
 AUTO = Auto()
 
@@ -96,14 +95,14 @@ def test_a_wait_is_said_ever_more_rarely_and_a_new_one_afresh() -> None:
 
 @pytest.mark.parametrize("clients", [(), (0,), (7, 8), (9999,), range(10_000)])
 def test_candidates_come_back(clients: tuple[int, ...]) -> None:
-    assert candidates.unpack(candidates.pack(frozenset(clients))) == frozenset(clients)
+    assert client_bitmap.unpack(client_bitmap.pack(frozenset(clients))) == frozenset(clients)
 
 
 def test_candidates_of_many_clients_take_few_bytes() -> None:
-    assert len(candidates.pack(frozenset(range(10_000)))) < 30
-    assert len(candidates.pack(frozenset(range(0, 10_000, 3)))) < 60
+    assert len(client_bitmap.pack(frozenset(range(10_000)))) < 30
+    assert len(client_bitmap.pack(frozenset(range(0, 10_000, 3)))) < 60
 
 
 def test_bytes_that_are_no_candidates_are_an_error() -> None:
     with pytest.raises(ValueError, match="candidates that cannot be read"):
-        candidates.unpack(b"no")
+        client_bitmap.unpack(b"no")

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from edgefl.server import run_history
+from edgefl.server.run_progress import Progress
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served import CLIENTS, FEDERATION, METHOD, RULES, Phone, World, simulated
 
-from edgefl.algorithms import FedAvg, FedSpa, FedSPU, FedUmf, FjORD, RandomDropout
-from edgefl.algorithms.base import State
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Settings
-from edgefl.rounds.participation import Participation
-from edgefl.rounds.state_file import flat
-from edgefl.server import history
-from edgefl.server.progress import Progress
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
-from edgefl.simulation.replay import difference
+from edgefl.methods import FedAvg, FedSpa, FedSPU, FedUmf, FjORD, RandomDropout
+from edgefl.methods.algorithm import State
+from edgefl.methods.rounds.participation import Participation
+from edgefl.methods.rounds.state_file import flat
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.replay import difference
+from edgefl.study.simulation.round_loop import simulate
+from tests.server.served import CLIENTS, FEDERATION, METHOD, RULES, Phone, World, simulated
 
 FUSION = FedUmf(per_round=2, epochs=1, batch=4, lr=0.1, lr_decay=0.5)
 SPARSE = FedSpa(per_round=2, epochs=1, batch=4, density=0.4)
@@ -34,7 +34,7 @@ TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)
 
 def replayed(world: World, path: Path, log: Progress | None = None) -> tuple[State, Journal]:
     """What simulate makes of the participation that the world's store has logged, or of another log."""
-    progress = history.progress(world.path) if log is None else log
+    progress = run_history.progress(world.path) if log is None else log
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
     participation = Participation(progress.capacities, outcomes, progress.candidates, progress.losses)
@@ -46,7 +46,7 @@ def replayed(world: World, path: Path, log: Progress | None = None) -> tuple[Sta
 
 def check_replay(world: World, path: Path, log: Progress | None = None) -> None:
     state, journal = replayed(world, path, log)
-    assert difference(history.final_state(world.path), state) is None
+    assert difference(run_history.final_state(world.path), state) is None
     for phone in world.phones:
         saved = journal.load_local(phone.client)
         if saved is not None:
@@ -60,7 +60,7 @@ def as_bytes(params: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def outcomes(world: World) -> dict[tuple[int, int], str | None]:
-    return {key: ruling and ruling.outcome for key, ruling in history.progress(world.path).rulings.items()}
+    return {key: ruling and ruling.outcome for key, ruling in run_history.progress(world.path).rulings.items()}
 
 
 def test_a_deadline_closes_a_round_without_the_dead_and_the_slow(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_deadline_closes_a_round_without_the_dead_and_the_slow(tmp_path: Path)
     found = outcomes(world)
     assert [found[1, client] for client in range(CLIENTS)] == [None, "late", "accepted", "accepted"]
     assert [found[2, client] for client in range(CLIENTS)] == [None, "accepted", "accepted", "accepted"]
-    statuses = [record["status"] for record in history.metrics(world.path)[0]["clients"]]
+    statuses = [record["status"] for record in run_history.metrics(world.path)[0]["clients"]]
     assert statuses == ["absent", "absent", "on", "on"]
     check_replay(world, tmp_path / "replay")
 
@@ -108,7 +108,7 @@ def test_a_quorum_counts_the_authorised_alone(tmp_path: Path) -> None:
     world = World(tmp_path / "run", replace(FUSION, per_round=1), replace(RULES, quorum=1))
     world.finish()
     assert world.done
-    for line in history.metrics(world.path):
+    for line in run_history.metrics(world.path):
         assert sum(record["up"] > 0 and record["status"] == "on" for record in line["clients"]) == 1
     check_replay(world, tmp_path / "replay")
 
@@ -180,7 +180,7 @@ def test_a_run_that_chose_among_those_who_were_there_is_replayed(tmp_path: Path)
     world.now += 20.0
     world.finish()
     assert world.done
-    found = history.progress(world.path).candidates
+    found = run_history.progress(world.path).candidates
     assert found[1] == {0, 1, 2, 3}
     assert found[RULES.rounds] == {0, 1, 2}
     check_replay(world, tmp_path / "replay")
@@ -214,11 +214,11 @@ def test_a_loss_is_refused_until_it_is_accepted_and_then_replayed(loss: str, met
     world.accepting = set()
     world.finish()
     assert world.done
-    assert history.progress(world.path).losses == {(0, 2): kept}
+    assert run_history.progress(world.path).losses == {(0, 2): kept}
     assert [line.endswith(": accepted") for line in world.said] == [True]
     check_replay(world, tmp_path / "replay")
     with pytest.raises(AssertionError):  # the loss made a difference, which the replay would not find without the log
-        check_replay(world, tmp_path / "replay without it", replace(history.progress(world.path), losses={}))
+        check_replay(world, tmp_path / "replay without it", replace(run_history.progress(world.path), losses={}))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -235,11 +235,11 @@ def test_a_lost_mask_is_sent_again_and_changes_nothing(loss: str, tmp_path: Path
     world.accepting = set()
     world.finish()
     assert world.done
-    assert history.progress(world.path).losses == {(0, 2): kept}
+    assert run_history.progress(world.path).losses == {(0, 2): kept}
     check_replay(world, tmp_path / "replay")
     state, lines = simulated(tmp_path / "undisturbed", method)
-    assert difference(history.final_state(world.path), state) is None
-    ids = [line["down"]["index"] for line in history.metrics(world.path)]
+    assert difference(run_history.final_state(world.path), state) is None
+    ids = [line["down"]["index"] for line in run_history.metrics(world.path)]
     assert ids[2] > 0 and not any(ids[:2] + ids[3:]) and not any(line["down"]["index"] for line in lines)
 
 
@@ -252,7 +252,7 @@ def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path
     world.finish()
     assert world.done
     assert world.said == ["client 0 comes without what it had after round 2; clients of fedavg keep nothing, so it may"]
-    assert not history.progress(world.path).losses
+    assert not run_history.progress(world.path).losses
     check_replay(world, tmp_path / "replay")
 
 
@@ -275,7 +275,7 @@ def test_a_copy_that_holds_the_same_is_noticed_by_its_life(tmp_path: Path) -> No
     world.phones[0] = device
     world.connect(0)
     assert "it is an older copy, or a copy is in use elsewhere" in world.closes[-1]
-    assert not history.progress(world.path).losses
+    assert not run_history.progress(world.path).losses
 
 
 def test_a_device_that_holds_more_than_the_log_says_is_refused(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_declared_capacities_are_replayed(name: str, tmp_path: Path) -> None:
     for client in range(CLIENTS):
         world.connect(client, 0.25)
     world.finish()
-    keeps = {record["keep"] for line in history.metrics(world.path) for record in line["clients"]}
+    keeps = {record["keep"] for line in run_history.metrics(world.path) for record in line["clients"]}
     assert keeps == {0.25}
     check_replay(world, tmp_path / "replay")
 
@@ -314,7 +314,7 @@ def altered(state: State, **changes: Any) -> State:
 def test_the_first_difference_is_named(tmp_path: Path) -> None:
     world = World(tmp_path, METHOD)
     world.finish()
-    state = history.final_state(world.path)
+    state = run_history.final_state(world.path)
     assert difference(state, altered(state)) is None
     assert difference(state, altered(state, running=[1])) == "running is [0, 1, 2, 3] in the run and [1] in the replay"
     other = altered(state)

@@ -9,21 +9,21 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from served import FEDERATION, METHOD, RULES, World, open_store
-from test_served import bits, without_times
-
-from edgefl.algorithms import FedSPU
-from edgefl.algorithms.base import MODEL, Local, Plan, Reply
-from edgefl.algorithms.fold import Fold
-from edgefl.experiment.settings import Settings
-from edgefl.neurons.update import Update
-from edgefl.rounds.bound import Bound
-from edgefl.rounds.closing import Folding
-from edgefl.rounds.participation import Participation
-from edgefl.server import history
+from edgefl.server import run_history
 from edgefl.server.events import Enrolment
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+
+from edgefl.experiment.settings import Settings
+from edgefl.methods import FedSPU
+from edgefl.methods.aggregation import Fold
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply
+from edgefl.methods.rounds.change_bound import Bound
+from edgefl.methods.rounds.participation import Participation
+from edgefl.methods.rounds.round_closing import Folding
+from edgefl.models.neurons.update import Update
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
+from tests.server.served import FEDERATION, METHOD, RULES, World, open_store
+from tests.server.test_served import bits, without_times
 
 LIAR = 2
 
@@ -66,14 +66,14 @@ def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path
     world = World(tmp_path / "served", LIE, replace(RULES, folding=folding))
     world.finish()
     world.store.close()
-    progress = history.progress(tmp_path / "served")
+    progress = run_history.progress(tmp_path / "served")
     journal = Journal(tmp_path / "simulated")
     settings = replace(Settings(RULES.rounds, RULES.eval_every), folding=folding)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     participation = Participation(progress.capacities, outcomes)
     state = simulate(LIE, FEDERATION, settings, journal, participation=participation)
-    assert bits(history.final_state(tmp_path / "served")) == bits(state)
-    lines = without_times(history.metrics(tmp_path / "served"))
+    assert bits(run_history.final_state(tmp_path / "served")) == bits(state)
+    lines = without_times(run_history.metrics(tmp_path / "served"))
     assert lines == json.loads(json.dumps(without_times(list(journal.metrics()))))
     mine = [each for line in lines for each in line["clients"] if each["client"] == LIAR]
     if folding.bound.kind != "off":

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from edgefl.server import run_history
 
-from edgefl.commands import processes as demo
-from edgefl.commands.cli import main
-from edgefl.experiment.assemble import assemble
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.cli import local_processes as demo
+from edgefl.cli.cli import main
+from edgefl.experiment.assembly import assemble
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
 
 SMALL = replace(
     demo.EXPERIMENT, data="digits", clients=3, per_round=2, rounds=4, eval_every=2, partition="iid", epochs=1
@@ -35,7 +35,7 @@ def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) 
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()[method], assemble(experiment), experiment.settings(1), journal)
 
-    found = history.final_state(tmp_path / "served")
+    found = run_history.final_state(tmp_path / "served")
     assert found.values == state.values
     for group in state.arrays:
         assert_same_arrays(found.arrays[group], state.arrays[group])
@@ -56,7 +56,7 @@ def test_other_losses_and_optimizers_are_served_as_simulated(tmp_path: Path) -> 
     served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lambda line: None)
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()["fedspu-es"], assemble(experiment), experiment.settings(1), journal)
-    assert_same_arrays(history.final_state(tmp_path / "served").arrays["model"], state.arrays["model"])
+    assert_same_arrays(run_history.final_state(tmp_path / "served").arrays["model"], state.arrays["model"])
     assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
     assert served.lines[-1]["evaluation"]["personal"]["decisions"] == 3
     assert main(["simulate", "--replay", str(tmp_path / "served"), "--workers", "1"]) == 0

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from edgefl.algorithms.base import MODEL, State
-from edgefl.commands.cli import main
-from edgefl.experiment.assemble import assemble
-from edgefl.experiment.run_file import open_run
-from edgefl.experiment.settings import Experiment
-from edgefl.rounds.maker import maker
 from edgefl.server.events import Closed, Judged, Made, Opened, Record
 from edgefl.server.store import Store
-from edgefl.simulation.journal import Journal, read_metrics
-from edgefl.simulation.loop import simulate
-from edgefl.wire.messages import Trained
+
+from edgefl.cli.cli import main
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.run_json import open_run
+from edgefl.experiment.settings import Experiment
+from edgefl.methods.algorithm import MODEL, State
+from edgefl.methods.rounds.provenance import maker
+from edgefl.protocol.wire.messages import Trained
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.round_loop import simulate
 
 SMALL = Experiment(methods=("fedavg",), clients=4, rounds=2, per_round=2, epochs=1, eval_every=2)
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from edgefl.server import run_history
 
 from bench.faults.cluster import Cluster, deal
-from edgefl.algorithms.base import MODEL
-from edgefl.commands import processes as demo
-from edgefl.commands.cli import main
-from edgefl.experiment.assemble import assemble
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.cli import local_processes as demo
+from edgefl.cli.cli import main
+from edgefl.experiment.assembly import assemble
+from edgefl.methods.algorithm import MODEL
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,
@@ -33,7 +33,7 @@ def test_served_replayed_and_simulated_alike(tmp_path: Path, capsys) -> None:
         cluster.finish()
     assert main(["simulate", "--replay", str(cluster.run), "--workers", "1"]) == 0
     assert capsys.readouterr().out.startswith("identical after round 2")
-    found, apart = history.final_state(cluster.run).arrays[MODEL], 0.0
+    found, apart = run_history.final_state(cluster.run).arrays[MODEL], 0.0
     for options in (EXPERIMENT.options, ()):
         experiment = replace(EXPERIMENT, options=options)
         journal = Journal(tmp_path / f"simulated{len(options)}")

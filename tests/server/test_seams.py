@@ -7,26 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from processes import lines, start, until
-from seams import MASK, SEAMS, random_mask
-from served import INITIAL, RULES, SPEC, TASK, World, open_store, simulated
-from test_served import Expected
-
-from edgefl import algorithms
-from edgefl.algorithms.base import MODEL, Plan, State
-from edgefl.commands import processes as demo
-from edgefl.experiment.assemble import assemble
-from edgefl.experiment.run_file import open_run
-from edgefl.experiment.shares import share_file
-from edgefl.neurons.gather import take
-from edgefl.rounds.exchange import plan_of, sizes
-from edgefl.server import history
+from edgefl.server import run_history
 from edgefl.server.events import Closed, Judged, Opened
-from edgefl.server.round import OpenRound
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
-from edgefl.simulation.replay import difference, replay
-from edgefl.wire.messages import Trained
+from edgefl.server.open_round import OpenRound
+
+from edgefl import methods
+from edgefl.cli import local_processes as demo
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.run_json import open_run
+from edgefl.methods.algorithm import MODEL, Plan, State
+from edgefl.methods.rounds.exchange import plan_of, sizes
+from edgefl.models.neurons.gather import take
+from edgefl.protocol.wire.messages import Trained
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.replay import difference, replay
+from edgefl.study.simulation.round_loop import simulate
+from tests.seams import MASK, SEAMS, random_mask
+from tests.server.processes import lines, start, until
+from tests.server.served import INITIAL, RULES, SPEC, TASK, World, open_store, simulated
+from tests.server.test_served import Expected
 
 PROGRAM = (str(Path(__file__).with_name("with_seams.py")),)
 OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
@@ -80,7 +80,7 @@ def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", SEAMS)
 def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(algorithms.METHODS, name, SEAMS[name])
+    monkeypatch.setitem(methods.METHODS, name, SEAMS[name])
     experiment = replace(demo.EXPERIMENT, methods=(name,), clients=2, per_round=2, rounds=3, eval_every=3, epochs=1)
     demo.deal(tmp_path / "shares", experiment)
     open_run(tmp_path / "run", experiment.to_json())
@@ -91,8 +91,8 @@ def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeyp
         assert [process.wait(120) for process in (server, *devices)] == [0, 0, 0]
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()[name], assemble(experiment), experiment.settings(1), journal)
-    assert difference(history.final_state(tmp_path / "run"), state) is None
-    served, line = history.metrics(tmp_path / "run")[-1], list(journal.metrics())[-1]
+    assert difference(run_history.final_state(tmp_path / "run"), state) is None
+    served, line = run_history.metrics(tmp_path / "run")[-1], list(journal.metrics())[-1]
     journal.close()
     assert served["evaluation"] == line["evaluation"]
     assert (served["down"], served["up"]) == (line["down"], line["up"])
@@ -125,7 +125,7 @@ def test_a_run_that_was_broken_off_is_replayed_with_its_schedule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of four rounds: methods are still told of four."""
-    monkeypatch.setitem(algorithms.METHODS, "sparse", SEAMS["sparse"])
+    monkeypatch.setitem(methods.METHODS, "sparse", SEAMS["sparse"])
     experiment = replace(demo.EXPERIMENT, methods=("sparse",), clients=2, per_round=2, rounds=4, epochs=1)
     open_run(tmp_path / "run", experiment.to_json())
     settings = replace(experiment.settings(1), stop_after=2, eval_every=4)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from edgefl.server import run_history
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from served import CLIENTS, METHOD, RULES, World, simulated
 
-from edgefl.algorithms import (
+from edgefl.methods import (
     Ditto,
     FedAvg,
     FedAvgFT,
@@ -29,10 +29,10 @@ from edgefl.algorithms import (
     RandomDropout,
     SubFedAvg,
 )
-from edgefl.algorithms.base import Algorithm, State
-from edgefl.rounds import state_file
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
+from edgefl.methods.algorithm import Algorithm, State
+from edgefl.methods.rounds import state_file
+from edgefl.study.simulation.journal import Journal
+from tests.server.served import CLIENTS, METHOD, RULES, World, simulated
 
 OPTIONS = {"per_round": 3, "epochs": 1, "batch": 4, "lr": 0.1}
 METHODS = {
@@ -84,10 +84,10 @@ class Expected:
         """The world is over, and equal: global state, every line of metrics, every personal model."""
         assert world.done
         assert all(phone.finished for phone in world.phones)
-        found = history.final_state(world.path)
+        found = run_history.final_state(world.path)
         assert bits(found) == bits(self.state)
         assert found.values == self.state.values
-        assert without_times(history.metrics(world.path)) == json.loads(json.dumps(without_times(self.lines)))
+        assert without_times(run_history.metrics(world.path)) == json.loads(json.dumps(without_times(self.lines)))
         for phone, mine in zip(world.phones, self.models, strict=True):
             if mine is not None:
                 assert not mine.params or as_bytes(phone.model) == as_bytes(mine.params)

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
-
-from edgefl import durable
-from edgefl.errors import RunError
-from edgefl.server import history
+from edgefl.server import run_history
 from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened
-from edgefl.server.progress import Progress, Ruling
+from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create
 from edgefl.server.store import Store
+
+from edgefl.errors import RunError
+from edgefl.system import durable_files
+from tests.server.stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
 
 TESTS = str(Path(__file__).parent)
 
@@ -33,7 +33,7 @@ def after(path: Path, count: int) -> Progress:
     for batch in run(4)[:count]:
         store.save(batch)
     store.close()
-    return history.progress(path)
+    return run_history.progress(path)
 
 
 def arrays(path: Path) -> list[str]:
@@ -56,7 +56,7 @@ def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save([Enrolment(1, 1.0), Made(1, "one"), Made(0, "two"), Made(1, "one")])
     store.close()
-    assert history.progress(tmp_path).makers == ((0, "two"), (1, "one"))
+    assert run_history.progress(tmp_path).makers == ((0, "two"), (1, "one"))
 
 
 def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_one_batch_for_everything_is_the_same(tmp_path: Path, undisturbed: list[
 
 def test_history_has_the_metrics_with_their_evaluations(tmp_path: Path) -> None:
     after(tmp_path, 1 + 5 + 4)  # round 2 is closed and not evaluated
-    assert history.metrics(tmp_path) == [{"round": 1, "evaluation": {"n": 1}}, {"round": 2}]
-    assert history.metrics(tmp_path, after=1) == [{"round": 2}]
-    assert history.traffic(tmp_path) == [traffic(1)]
-    assert history.final_state(tmp_path).values["round"] == 2
+    assert run_history.metrics(tmp_path) == [{"round": 1, "evaluation": {"n": 1}}, {"round": 2}]
+    assert run_history.metrics(tmp_path, after=1) == [{"round": 2}]
+    assert run_history.traffic(tmp_path) == [traffic(1)]
+    assert run_history.final_state(tmp_path).values["round"] == 2
 
 
 # Failures that the process survives.
@@ -148,14 +148,14 @@ def test_a_full_disk_loses_nothing_and_the_batch_can_be_saved_again(
     name: str, call: int, tmp_path: Path, undisturbed: list[Progress], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, failures = Store(tmp_path), 0
-    Failing(monkeypatch, durable.os, name, call)
+    Failing(monkeypatch, durable_files.os, name, call)
     for number, batch in enumerate(run(4)):
         try:
             store.save(batch)
         except RunError as error:
             failures += 1
             assert str(error) == f"{tmp_path} cannot be written ([Errno 28] No space left on device)"
-            assert same(history.progress(tmp_path), undisturbed[number])
+            assert same(run_history.progress(tmp_path), undisturbed[number])
             store.save(batch)
         assert same(store.load(), undisturbed[number + 1])
     assert failures == 1
@@ -218,7 +218,7 @@ def test_writes_that_the_kernel_refuses_are_repeated(tmp_path: Path, undisturbed
     script = FULL.format(tests=TESTS, path=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) == len(run(4))
-    assert same(history.progress(tmp_path), undisturbed[-1])
+    assert same(run_history.progress(tmp_path), undisturbed[-1])
 
 
 def test_a_disk_that_is_full_when_a_run_begins_leaves_no_half_of_it(tmp_path: Path) -> None:
@@ -229,9 +229,9 @@ def test_a_disk_that_is_full_when_a_run_begins_leaves_no_half_of_it(tmp_path: Pa
         folder.mkdir()
         if not made_in(folder, 4096 * pages):
             refused += 1
-            assert not history.is_served(folder)
+            assert not run_history.is_served(folder)
             assert made_in(folder, None)
-        assert history.progress(folder) == Progress()
+        assert run_history.progress(folder) == Progress()
     assert 5 < refused < 20
 
 
@@ -282,10 +282,10 @@ def test_readers_see_whole_batches_while_the_server_writes(tmp_path: Path) -> No
 
     def read() -> None:
         while not over.is_set():
-            found = history.progress(tmp_path)
+            found = run_history.progress(tmp_path)
             begun.set()
             w = 0 if found.state is None else found.state.arrays["model"]["w"][0]
-            if w != found.round or len(history.metrics(tmp_path)) < found.round:
+            if w != found.round or len(run_history.metrics(tmp_path)) < found.round:
                 torn.append(found)
 
     reader = threading.Thread(target=read)
@@ -298,7 +298,7 @@ def test_readers_see_whole_batches_while_the_server_writes(tmp_path: Path) -> No
     reader.join()
     store.close()
     assert torn == []
-    assert history.progress(tmp_path).round == rounds
+    assert run_history.progress(tmp_path).round == rounds
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "run.db").write_bytes(b"no database" * 100)
-    for opening in (Store, history.progress):
+    for opening in (Store, run_history.progress):
         with pytest.raises(RunError, match=r"run.db cannot be read \(file is not a database\)"):
             opening(tmp_path)
 
@@ -321,7 +321,7 @@ def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "run.db")
     database.execute("PRAGMA user_version = 7")
     database.close()
-    for opening in (Store, history.progress):
+    for opening in (Store, run_history.progress):
         with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 4"):
             opening(tmp_path)
 
@@ -329,15 +329,15 @@ def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
 def test_missing_arrays_are_an_error(tmp_path: Path) -> None:
     after(tmp_path, 6)
     (tmp_path / "server" / "000001.safetensors").unlink()
-    for opening in (lambda path: Store(path).load(), history.progress):
+    for opening in (lambda path: Store(path).load(), run_history.progress):
         with pytest.raises(RunError, match=r"000001.safetensors cannot be read"):
             opening(tmp_path)
 
 
 def test_a_directory_without_a_served_run_has_no_history(tmp_path: Path) -> None:
-    assert not history.is_served(tmp_path)
+    assert not run_history.is_served(tmp_path)
     with pytest.raises(RunError, match=r"run.db is missing; expected the database of a served run"):
-        history.metrics(tmp_path)
+        run_history.metrics(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -346,11 +346,11 @@ def test_a_run_without_a_closed_round_has_no_final_state(tmp_path: Path) -> None
     store.save([Opened(1, (0,))])
     store.close()
     with pytest.raises(RunError, match="has no closed round; expected at least one"):
-        history.final_state(tmp_path)
+        run_history.final_state(tmp_path)
 
 
 def test_the_state_is_what_was_given(tmp_path: Path) -> None:
     after(tmp_path, 4)
-    found = history.final_state(tmp_path)
+    found = run_history.final_state(tmp_path)
     assert found.values == state(1).values
     assert found.arrays["model"]["w"].tobytes() == state(1).arrays["model"]["w"].tobytes()

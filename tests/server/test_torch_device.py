@@ -10,21 +10,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import lines, start, until
-from smooth import CLIENTS, assert_close, federation, one_torch_thread  # noqa: F401
+from edgefl.server import run_history
 
-from edgefl.device.model import Data
-from edgefl.device.protocol import Device, Profile, World
-from edgefl.device.runs import StateDirectory
-from edgefl.device.socket import DeviceSocket, ServerAddress
-from edgefl.device.visit import Visit
-from edgefl.experiment.run_file import open_run
-from edgefl.experiment.shares import read_share, share_file, write_share
-from edgefl.learners.base import MakeLearner
-from edgefl.nn import TorchLearner
-from edgefl.server import history
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.deployment.device.device_model import Data
+from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
+from edgefl.deployment.device.run_folders import StateDirectory
+from edgefl.deployment.device.run_query import Visit
+from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.run_json import open_run
+from edgefl.learning.learner import MakeLearner
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
+from edgefl.torch import TorchLearner
+from tests.server.processes import lines, start, until
+from tests.smooth import CLIENTS, assert_close, federation, one_torch_thread  # noqa: F401
 
 TORCH = 1  # the client whose learner is torch's
 
@@ -62,7 +62,7 @@ def test_torch_and_kernels_train_together(method: str, tmp_path: Path) -> None:
     state = simulate(experiment.algorithms()[method], clients, experiment.settings(1), journal)
     expected = list(journal.metrics())
     journal.close()
-    found = history.final_state(served)
+    found = run_history.final_state(served)
     assert found.values == state.values
     for group, arrays in state.arrays.items():
         assert_close(found.arrays[group], arrays)
@@ -70,6 +70,6 @@ def test_torch_and_kernels_train_together(method: str, tmp_path: Path) -> None:
     names = ("client", "status", "down", "up")
     payloads = [
         [[[c.get(name) for name in names] for c in line["clients"]] for line in each]
-        for each in (history.metrics(served), expected)
+        for each in (run_history.metrics(served), expected)
     ]
     assert payloads[0] == payloads[1]

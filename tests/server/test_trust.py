@@ -14,25 +14,25 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import hurried_server
 import pytest
-from stranger import ANSWER_S, NONCE, Stranger
-from tap import Tap
 
 from bench.faults.cluster import Cluster, Process, await_, deal
 from bench.faults.outcome import Truth
-from edgefl.commands import processes as demo
-from edgefl.commands.cli import main
-from edgefl.device.attempts import TLS_FAULTS
-from edgefl.experiment.shares import share_file
-from edgefl.trust import tls
-from edgefl.trust.keys import key_file, make_keys, read_key
-from edgefl.wire.connection import Connection
-from edgefl.wire.frames import HEADER
-from edgefl.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelRequest, Refused
+from edgefl.cli import local_processes as demo
+from edgefl.cli.cli import main
+from edgefl.deployment.device.reconnection import TLS_FAULTS
+from edgefl.experiment.client_dataset import share_file
+from edgefl.protocol.trust import tls
+from edgefl.protocol.trust.keys import key_file, make_keys, read_key
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.frames import HEADER
+from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelRequest, Refused
+from tests.server import hurried_server
+from tests.server.stranger import ANSWER_S, NONCE, Stranger
+from tests.server.tap import Tap
 
 pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-from edgefl.trust import certificates
+from edgefl.protocol.trust import certificates
 
 EXPERIMENT = replace(
     demo.EXPERIMENT,

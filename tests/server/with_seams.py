@@ -7,10 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from seams import SEAMS
-
-from edgefl.algorithms import METHODS
-from edgefl.commands import cli
+from edgefl.cli import cli
+from edgefl.methods import METHODS
+from tests.seams import SEAMS
 
 if __name__ == "__main__":
     METHODS.update(SEAMS)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import edgefl
-from edgefl.commands.cli import main
+from edgefl.cli.cli import main
 
 pytest.importorskip("matplotlib", reason="the picture is an optional extra")
 from matplotlib.figure import Figure

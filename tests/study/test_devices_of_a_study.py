@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from test_study_comparison import TIERS, line, record, scores
 
 import edgefl
-from edgefl.commands import cli
+from edgefl.cli import cli
 from edgefl.experiment.settings import Experiment
-from edgefl.study.capacity import Tiers
+from edgefl.study.accuracy_targets import target
+from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.comparison import compare
 from edgefl.study.device_tables import duration, energy
-from edgefl.study.records import records
-from edgefl.study.sentences import modelled, to_json
+from edgefl.study.result_text import modelled, to_json
+from edgefl.study.round_records import records
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tables import print_tables
-from edgefl.study.targets import target
+from tests.study.test_study_comparison import TIERS, line, record, scores
 
 pytest.importorskip("tomllib", reason="Python 3.10 reads TOML by a package")
 SHORT = ["--clients", "4", "--rounds", "3", "--per-round", "2", "--epochs", "1", "--eval-every", "1"]

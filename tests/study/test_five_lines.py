@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import edgefl
-from edgefl.algorithms import FedAvg, FedSPU, LocalOnly
-from edgefl.commands import cli
-from edgefl.data.catalog import load
-from edgefl.data.dataset import DataSet
+from edgefl.cli import cli
 from edgefl.errors import DataError, RunError
-from edgefl.experiment.own_data import KEPT, own_data
+from edgefl.experiment.array_data import KEPT, own_data
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import INPUT, Graph, Model, Node
-from edgefl.graph.operations import Linear, ReLU
-from edgefl.study.given import ELSEWHERE, asked, labels_of
+from edgefl.methods import FedAvg, FedSPU, LocalOnly
+from edgefl.models.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph.operations import Linear, ReLU
+from edgefl.study.run_request import ELSEWHERE, asked, labels_of
 
 Array = np.ndarray
 SHORT: dict[str, Any] = {"rounds": 2, "epochs": 1, "eval_every": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgefl.study.energy import measured, words
+from edgefl.study.energy_totals import measured, words
 
 
 def line(*clients: dict[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import pytest
 
 import edgefl
 from edgefl import rng
-from edgefl.commands import cli
+from edgefl.cli import cli
 from edgefl.errors import RunError
-from edgefl.experiment.own_data import KEPT
-from edgefl.experiment.recipe import text_of
+from edgefl.experiment.array_data import KEPT
+from edgefl.experiment.run_toml import text_of
 from edgefl.experiment.settings import Experiment
-from edgefl.graph import Model, files, models
+from edgefl.models.graph import Model, architectures, model_files
 
 pytest.importorskip("tomllib", reason="Python 3.10 reads TOML by a package")
 SHORT = ["--clients", "4", "--rounds", "2", "--per-round", "2", "--epochs", "1", "--eval-every", "1"]
@@ -45,7 +45,7 @@ def test_a_run_of_the_command_is_repeated_by_its_file(tmp_path: Path) -> None:
 def test_a_run_of_arrays_and_a_model_is_repeated_by_its_directory_wherever_that_lies(tmp_path: Path) -> None:
     chance = np.random.default_rng(1)
     data = chance.random((60, 1, 8, 8)), chance.integers(0, 3, 60), chance.integers(0, 4, 60)
-    graph = models.build("digits_cnn", (1, 8, 8), 3)
+    graph = architectures.build("digits_cnn", (1, 8, 8), 3)
     model = Model(graph, graph.init(rng.stream(5, rng.INIT)))
     run = edgefl.simulate("fedspu", model=model, data=data, rounds=2, epochs=1, directory=tmp_path / "run")
     shutil.move(run.directory, tmp_path / "moved")
@@ -80,8 +80,8 @@ def test_a_file_of_data_is_found_from_elsewhere(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(home)
     assert cli.main(["simulate", str(tmp_path / "run" / "run.toml"), "--run-dir", "again"]) == 0
     assert results(home / "again") == results(tmp_path / "run")
-    graph = models.build("digits_cnn", (1, 8, 8), 2)
-    files.save(home / "mine.safetensors", Model(graph, graph.init(rng.stream(5, rng.INIT))))
+    graph = architectures.build("digits_cnn", (1, 8, 8), 2)
+    model_files.save(home / "mine.safetensors", Model(graph, graph.init(rng.stream(5, rng.INIT))))
     monkeypatch.chdir(tmp_path)
     (home / "second.toml").write_text((home / "first.toml").read_text() + 'model = "mine.safetensors"\n')
     assert cli.main(["simulate", str(home / "second.toml"), "--run-dir", "other"]) == 0

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from edgefl.study.capacity import Tiers
+from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.comparison import Figure, compare, reached
-from edgefl.study.sentences import gains, lost, precision, to_json
+from edgefl.study.result_text import gains, lost, precision, to_json
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tables import print_tables
 

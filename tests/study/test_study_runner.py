@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from edgefl.commands import cli
+from edgefl.cli import cli
 from edgefl.errors import RunError
+from edgefl.experiment.run_layout import Trial, run_of, trials
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.trials import Trial, run_of, trials
-from edgefl.export.trained import Source, find
 from edgefl.study import runner
+from edgefl.study.export.trained_models import Source, find
 
 SMALL = Experiment(
     methods=("fedspu", "local"), clients=4, rounds=2, per_round=2, epochs=1, eval_every=1, checkpoint_every=1, seeds=2

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Experiment
-from edgefl.graph.models import EXAMPLES, build
-from edgefl.memory import Training, estimate
-from edgefl.study.capacity import Tiers, tiers_of
+from edgefl.learning.memory import Training, estimate
+from edgefl.models.graph.architectures import EXAMPLES, build
+from edgefl.study.capacity_tiers import Tiers, tiers_of
 from edgefl.study.comparison import compare
-from edgefl.study.sentences import early_stopping, gains, precision
+from edgefl.study.result_text import early_stopping, gains, precision
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tables import print_tables
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.commands import cli
-from edgefl.durable import with_digest
+from edgefl.cli import cli
 from edgefl.errors import RunError
-from edgefl.experiment import tuned
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment import tuned_values
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.learners import Samples
-from edgefl.simulation.engine import Threads
-from edgefl.simulation.journal import read_metrics
+from edgefl.learning import Samples
 from edgefl.study import tuning
+from edgefl.study.simulation.engine import Threads
+from edgefl.study.simulation.journal import read_metrics
+from edgefl.system.durable_files import with_digest
 
-TUNE: tuned.Grid = (("lr", (0.0001, 0.1)),)
+TUNE: tuned_values.Grid = (("lr", (0.0001, 0.1)),)
 SMALL = Experiment(
     methods=("fedavg", "local", "pflego"), model="pflego_mlp", clients=6, per_round=3, rounds=2, epochs=1, tune=TUNE
 )
@@ -34,8 +34,8 @@ def tune(run: Path, experiment: Experiment, federation: Federation) -> dict[str,
     def nothing(*told: object) -> None: ...
 
     found = tuning.tune(experiment, federation, experiment.settings(1), run, nothing, nothing, Threads)
-    assert found == replace(experiment, tuned=tuned.choices(run))
-    record = tuned.read(run)
+    assert found == replace(experiment, tuned=tuned_values.choices(run))
+    record = tuned_values.read(run)
     assert record is not None
     return record
 
@@ -72,18 +72,18 @@ def test_every_method_gets_the_best_of_its_values(tmp_path: Path) -> None:
         assert evaluation[kind]["accuracy"] == fast["accuracy"]
         assert evaluation[kind]["examples"] == [len(split.validation) for split in assemble(SMALL).clients]
     assert found["methods"]["pflego"] == {"chosen": {}, "reached": []}
-    assert replace(SMALL, tuned=tuned.choices(tmp_path)).algorithms()["local"].lr == 0.1  # type: ignore[attr-defined]
+    assert replace(SMALL, tuned=tuned_values.choices(tmp_path)).algorithms()["local"].lr == 0.1  # type: ignore[attr-defined]
     said = tuning.words(tmp_path)
     assert said[0].startswith("fedavg: lr=0.1, chosen on validation samples of seed 1 after 2 rounds (lr=0.0001: ")
     assert said[2] == "pflego: not tuned."
 
 
 def test_a_grid_has_every_combination_of_what_a_label_leaves_open() -> None:
-    grid: tuned.Grid = (("batch", (8, 16)), ("lr", (0.1, 0.2)), ("beta", (0.3,)))
+    grid: tuned_values.Grid = (("batch", (8, 16)), ("lr", (0.1, 0.2)), ("beta", (0.3,)))
     both = [{"batch": batch, "lr": lr} for batch in (8, 16) for lr in (0.1, 0.2)]
-    assert tuned.combinations(grid, "fedavg") == both
-    assert tuned.combinations(grid, "fedavg:lr=.5") == [{"batch": 8}, {"batch": 16}]
-    assert tuned.combinations(grid, "pflego") == [{"beta": 0.3}]
+    assert tuned_values.combinations(grid, "fedavg") == both
+    assert tuned_values.combinations(grid, "fedavg:lr=.5") == [{"batch": 8}, {"batch": 16}]
+    assert tuned_values.combinations(grid, "pflego") == [{"beta": 0.3}]
 
 
 def test_a_value_with_which_it_diverges_loses_and_all_of_them_are_an_error(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_value_with_which_it_diverges_loses_and_all_of_them_are_an_error(tmp_p
     assert "lr=1e+30: diverged" in tuning.words(tmp_path / "one")[0]
     with pytest.raises(RunError, match=r"tuning fedavg: with lr=1e\+30 it diverges; expected a value with which"):
         tune(tmp_path / "all", replace(wild, tune=(("lr", (1e30,)),)), assemble(wild))
-    assert tuned.read(tmp_path / "all") is None
+    assert tuned_values.read(tmp_path / "all") is None
 
 
 ASKED = [

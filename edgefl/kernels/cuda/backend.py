@@ -68,7 +68,9 @@ KNOWN |= {name: KNOWN[name]._replace(check=host.StructureCheck(TABLE[name])) for
 
 
 def isa() -> str:
-    """What kernels/sparsity.py knows its masked layers by. tf32.py has none: there they are dense, on tensor cores."""
+    """What kernels/sparse_choice.py knows its masked layers by. tf32.py has none: there they are dense, on tensor
+    cores.
+    """
     return "cuda"
 
 

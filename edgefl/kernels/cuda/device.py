@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from edgefl.errors import BackendError, MemoryLimitError
 
-from . import images
+from . import compiled_images
 from .driver import LEAST_VERSION, NOT_FOUND, Driver, DriverError
 
 LEAST_CAPABILITY = (6, 0)
@@ -69,7 +69,9 @@ class Device:
         driver.call("cuInit", 0)
         version = driver.number("cuDriverGetVersion")
         if version < LEAST_VERSION:
-            raise ImportError(f"driver for {images.cuda(version)}; expected {images.cuda(LEAST_VERSION)} or newer")
+            raise ImportError(
+                f"driver for {compiled_images.cuda(version)}; expected {compiled_images.cuda(LEAST_VERSION)} or newer"
+            )
         device = driver.number("cuDeviceGet", 0)
         name = ctypes.create_string_buffer(256)
         driver.call("cuDeviceGetName", name, len(name), device)
@@ -79,11 +81,11 @@ class Device:
             raise ImportError(f"{self.name} of capability {self.capability}; expected {LEAST_CAPABILITY} or more")
         self.multiprocessors = driver.number("cuDeviceGetAttribute", _MULTIPROCESSORS, device)
         self.is_integrated = bool(driver.number("cuDeviceGetAttribute", _INTEGRATED, device))
-        found = images.found(version, self.capability)
+        found = compiled_images.found(version, self.capability)
         self._number = device
         self._context = driver.handle("cuDevicePrimaryCtxRetain", device)
         with self.used():
-            self._module = images.loaded(driver, found)
+            self._module = compiled_images.loaded(driver, found)
             self._opened.append(partial(driver.call, "cuModuleUnload", self._module))
             self.stream = driver.handle("cuStreamCreate", _NON_BLOCKING)
             self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))

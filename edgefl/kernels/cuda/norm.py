@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .divisor import divisor
 from .launch import At, Field, Ids, Launches, Planned, Scratch, launch
-from .runs import Runs
+from .norm_runs import Runs
 
 FLOAT = 4  # bytes
 ByImage = tuple[bool, int, int, int]  # whether statistics are of images, their groups, channels of each, and lanes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..arrays import Pair
 from .divisor import divisor
 from .launch import At, Field, Ids, Launches, launch
-from .runs import Runs
+from .norm_runs import Runs
 
 
 def maxpool_forward(x: At, y: At, codes: At | None, kernel: Pair, stride: Pair, padding: Pair) -> Launches:

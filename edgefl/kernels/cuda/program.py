@@ -19,11 +19,11 @@ from ..arrays import Array
 from ..checks import Check, require_array
 from ..signature import Signature, ordered
 from ..table import TABLE
+from .batched_calls import Call, joined
 from .device import Device
+from .device_program import Resident, scratch_of
 from .launch import At, Launches, Planned, is_empty
 from .memory import Memory
-from .resident import Resident, scratch_of
-from .several import Call, joined
 from .staging import Staged
 
 Body = Callable[..., Launches]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from .device import Device
-from .replay import Taken
+from .graph_replay import Taken
 
 _ALIGNED = 256
 

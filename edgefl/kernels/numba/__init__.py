@@ -6,7 +6,7 @@ scatters, the loss, sums over little data. A Program checks the arguments of wha
 """
 
 from .. import reference
-from ..functions import functions
+from ..checked_functions import functions
 from ..program import Program as RecordedCalls
 from . import convolution, elementwise, linear, mask, norm, norm_relu, pool, update
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ..arrays import Array, Index, Pair
-from ..functions import Call, prepares
+from ..checked_functions import Call, prepares
 from ..reference.convolution import planes_read
 from ..window import Window
 from .compiled import compiled, spelt_out

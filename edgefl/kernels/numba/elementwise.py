@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, Index, planes, split_planes
-from ..functions import Call, prepares
+from ..checked_functions import Call, prepares
 from .compiled import compiled, spelt_out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, Index, split_planes
-from ..functions import Call, prepares, run
+from ..checked_functions import Call, prepares, run
 from .compiled import compiled, spelt_out
 from .update import sgd
 

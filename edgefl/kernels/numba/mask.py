@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..functions import Call, prepares
+from ..checked_functions import Call, prepares
 from ..reference.mask import ESCAPE, LOWEST, SLOT_BITS, SLOTS, STATES, half, shares
 from .compiled import compiled
 

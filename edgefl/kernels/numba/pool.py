@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array, Index, Pair, planes
-from ..functions import Call, prepares
+from ..checked_functions import Call, prepares
 from ..reference.pool import pool_cells
 from ..window import Window
 from .compiled import compiled, spelt_out

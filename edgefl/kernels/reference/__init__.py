@@ -5,7 +5,7 @@ None for all (table.py). Arrays may be float32, or float64 throughout: that is t
 tested against.
 """
 
-from ..functions import functions
+from ..checked_functions import functions
 from ..program import Program as RecordedCalls
 from . import (
     activation,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..argument_rules import GROWTH_RUN
 from ..arrays import Array
-from ..rules import GROWTH_RUN
 
 
 def keep_largest(

@@ -1,4 +1,6 @@
-"""Masks as bytes in plain Python: static rANS over the bytes of a mask's bits. The format is told in codec/coded.py."""
+"""Masks as bytes in plain Python: static rANS over the bytes of a mask's bits. The format is told in
+codec/entropy_code.py.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 
 from edgefl import kernels
 from edgefl.errors import BackendError, MemoryLimitError
-from edgefl.kernels.cuda import images
+from edgefl.kernels.cuda import compiled_images
 from edgefl.kernels.cuda.device import Device
 from edgefl.kernels.cuda.driver import Driver
 from edgefl.kernels.cuda.memory import Memory
@@ -78,7 +78,7 @@ def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bytes]:
     whole, *parts = b"machine code\0", b"PTX of 60", b"PTX of 80"
     (tmp_path / "kernels.fatbin.xz").write_bytes(lzma.compress(whole))
     (tmp_path / "kernels.60-80.ptx.xz").write_bytes(lzma.compress(b"\0".join(parts)))
-    monkeypatch.setattr(images, "FOLDER", tmp_path)
+    monkeypatch.setattr(compiled_images, "FOLDER", tmp_path)
     monkeypatch.delenv("EDGEFL_CUDA_KERNELS", raising=False)
     return [*parts, whole]
 
@@ -90,20 +90,20 @@ def test_a_driver_is_given_what_it_takes_first(cuda: Any, files: list[bytes]) ->
         (12060, (8, 7), [second, first, third]),
         (12020, (7, 2), [first, third]),
     ):
-        assert [image.code for image in images.found(version, capability)] == expected
+        assert [image.code for image in compiled_images.found(version, capability)] == expected
 
 
 def test_an_image_without_code_for_the_device_is_passed_over(cuda: Any, seen: Seen, files: list[bytes]) -> None:
     seen.fail("cuModuleLoadData", status=209)
     Device().close()
     assert seen.count("cuModuleLoadData") == 2
-    driver, one = Driver(), images.found(12000, (6, 1))[:1]
+    driver, one = Driver(), compiled_images.found(12000, (6, 1))[:1]
     seen.forget()
     seen.fail("cuModuleLoadData", status=222)
     with pytest.raises(
         ImportError, match=r"no kernels for this device and its driver \(kernels.60-80.ptx.xz \(sm_60\): .*\(222\)"
     ):
-        images.loaded(driver, one)
+        compiled_images.loaded(driver, one)
 
 
 def test_kernels_that_were_not_compiled_are_missed_by_name(

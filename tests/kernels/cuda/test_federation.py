@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.algorithms import build
-from edgefl.experiment.assemble import assemble
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
-from edgefl.learners import GraphLearner
-from edgefl.rounds import state_file
-from edgefl.simulation.journal import Journal
-from edgefl.simulation.loop import simulate
+from edgefl.learning import GraphLearner
+from edgefl.methods import build
+from edgefl.methods.rounds import state_file
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
 
 from . import standin
 

@@ -12,7 +12,7 @@ import pytest
 
 from edgefl.kernels.cuda.divisor import divisor
 from edgefl.kernels.cuda.launch import Ids
-from edgefl.kernels.cuda.runs import BLOCK, Runs
+from edgefl.kernels.cuda.norm_runs import BLOCK, Runs
 
 from .. import cases_norm as norm
 from .. import cases_norm_relu as norm_relu

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from edgefl.errors import BackendError
-from edgefl.graph import Graph, Model, Node
-from edgefl.graph.operations import Linear
 from edgefl.kernels.cuda.device import Device
 from edgefl.kernels.cuda.memory import Mapped, Memory
 from edgefl.kernels.cuda.program import Program
-from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.models.graph import Graph, Model, Node
+from edgefl.models.graph.operations import Linear
 from edgefl.rng import INIT, stream
 
 from .conftest import Seen

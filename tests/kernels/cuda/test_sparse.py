@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.graph import Graph, Model, Node
-from edgefl.graph.operations import Linear
 from edgefl.kernels.checks import Check
 from edgefl.kernels.cuda import host, sparse_tiling
-from edgefl.learners import GraphLearner
-from edgefl.neurons.mask import Mask
+from edgefl.learning import GraphLearner
+from edgefl.models.graph import Graph, Model, Node
+from edgefl.models.graph.operations import Linear
+from edgefl.models.neurons.mask import Mask
 from edgefl.rng import INIT, stream
 
 from .. import cases_sparse_convolution as conv

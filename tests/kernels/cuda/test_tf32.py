@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from edgefl import __version__
-from edgefl.graph import INPUT, Graph, Model, Node
-from edgefl.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.kernels.cuda.launch import At, Launches
-from edgefl.learners import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.models.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.rng import INIT, stream
 
 from ..bounds import LINEAR, Bounds, bounds
@@ -175,8 +175,8 @@ def test_device_and_memory_are_those_of_cuda(tf32: ModuleType, exact: ModuleType
 
 def test_it_is_named_by_runs_and_by_the_doctor(tf32: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("msgspec", reason="a machine that is lent for the kernels may lack what messages need")
-    from edgefl.commands import doctor
-    from edgefl.rounds.maker import maker
+    from edgefl.cli import doctor
+    from edgefl.methods.rounds.provenance import maker
 
     monkeypatch.setenv("EDGEFL_KERNELS", "cuda-tf32")
     assert maker() == f"edgefl {__version__} cuda-tf32-{tf32.DEVICE.architecture}"

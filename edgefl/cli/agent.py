@@ -1,0 +1,104 @@
+"""`edgefl agent`: keeps a device in service, and shows what it does and which of its conditions hold."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from edgefl.cli.agent_status import show
+from edgefl.cli.energy_messages import told_meter
+from edgefl.cli.size_arguments import size
+from edgefl.deployment.agent.activity_file import Activity, read_activity, write_activity
+from edgefl.deployment.agent.agent_settings import Settings, read_settings
+from edgefl.deployment.agent.machine_watch import Watch
+from edgefl.deployment.agent.service import Service
+from edgefl.deployment.device.device_protocol import World
+from edgefl.deployment.device.request_limits import give_back
+from edgefl.deployment.device.run_folders import StateDirectory
+from edgefl.errors import RequestError
+from edgefl.learning.energy.meter import Meter
+from edgefl.protocol.wire.printable import printable
+
+INTERRUPTED = "stopped; it goes on where it was when it is started again"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A file, and whether to serve or to look."""
+    parser.add_argument("settings", type=Path, metavar="FILE.toml", help="servers, limits, conditions (docs/boards.md)")
+    parser.add_argument("--status", action="store_true", help="show what the agent does and which conditions hold")
+    parser.add_argument("--check", action="store_true", help="read the file, say what is wrong with it, and end")
+    parser.add_argument("--runs", type=int, metavar="N", help="end once N runs are over; default: never")
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="folder that has sys/ and proc/; default: %(default)s",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the settings, then serves until it is stopped."""
+    if options.runs is not None and options.runs < 1:
+        raise RequestError(f"--runs {options.runs}; expected at least 1")
+    settings = read_settings(options.settings, size)
+    if options.status:
+        return show(settings, read_activity(settings.state), lambda process: _watch(settings, options.root, process))
+    if options.check:
+        _say(f"{options.settings}: {len(settings.posts)} servers; state in {settings.state}")
+        return 0
+    _serve(settings, options)
+    return 0
+
+
+def _serve(settings: Settings, options: argparse.Namespace) -> None:
+    limits = settings.posts[0].profile
+    if limits.max_memory is not None:
+        give_back()
+    directory = StateDirectory(settings.state)
+    tell = _telling(settings.state)
+    for post in settings.posts:
+        if post.is_insecure and not post.server.is_loopback:
+            _say(f"{post.server}: insecure: whoever is in between can read every update, or be the server")
+    watch = _watch(settings, options.root, "self")
+    meter = told_meter(None, _say, None if options.root == Path("/") else options.root)
+    Service(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()
+    tell("ended")
+
+
+def _watch(settings: Settings, root: Path, process: int | str) -> Watch:
+    pace = settings.pace
+    return Watch(
+        settings.conditions, root, time.monotonic, lambda: datetime.now().time(), pace.check_s, pace.settle_s, process
+    )
+
+
+def _telling(directory: Path) -> Callable[[str], None]:
+    """Keeps what it does now, when that changes."""
+    last = ""
+
+    def tell(doing: str) -> None:
+        nonlocal last
+        if doing != last:
+            last = doing
+            write_activity(directory, Activity(os.getpid(), time.time(), doing))
+
+    return tell
+
+
+def _world(max_seconds: float | None, meter: Callable[[], Meter]) -> World:
+    world = World(_say, lambda failures: time.sleep(1.0), time.monotonic, meter=meter)
+    if max_seconds is None:
+        return world
+    from edgefl.deployment.device.time_limit import Alarm
+
+    return world._replace(within=Alarm(max_seconds, _say))
+
+
+def _say(line: str) -> None:
+    print(printable(line), file=sys.stderr, flush=True)

@@ -1,0 +1,111 @@
+"""`edgefl bench backward`: what converted layers and frozen neurons gain on a model of the user's own: time, memory,
+and the least that freezing so many neurons can take.
+
+All ways run in turns of a few passes in one process, so that a busy machine slows them alike. Medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any, NamedTuple
+
+from edgefl.cli.size_arguments import extents
+from edgefl.errors import RequestError
+from edgefl.experiment.user_code import HELP, found, users_code
+
+FEWEST = 5  # turns of each way
+TURN = 5  # passes one after another, as in a training loop: the first ones find the other ways' data in the caches
+
+
+class Times(NamedTuple):
+    """Medians of a way, in seconds; cpu: of all threads, both passes together."""
+
+    forward: float
+    backward: float
+    together: float
+    cpu: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to measure, on which model."""
+    parser.add_argument("what", choices=("backward",), help="forward and backward pass, beside torch's")
+    parser.add_argument("factory", metavar="MODULE:FACTORY", help=HELP)
+    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of an example")
+    parser.add_argument("--keep", type=float, default=0.2, metavar="SHARE", help="of the neurons trained (default .2)")
+    parser.add_argument("--batch", type=int, default=16, metavar="N", help="examples (default 16)")
+    parser.add_argument("--threads", type=int, metavar="N", help="of torch and of the kernels (default torch's)")
+    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="of measuring (default 3)")
+    parser.add_argument("--json", action="store_true", help="one object in place of a table")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures and prints."""
+    if options.batch < 1 or (options.threads is not None and options.threads < 1) or not options.seconds > 0:
+        given = f"--batch {options.batch} --threads {options.threads} --seconds {options.seconds:g}"
+        raise RequestError(f"{given}; expected numbers above 0")
+    if not 0 < options.keep <= 1:
+        raise RequestError(f"--keep {options.keep:g}; expected a share above 0 and at most 1")
+    compared = _ways(options)
+    times = _measured(compared.ways, options.seconds)
+    rows = [_row(way, each, times[0]) for way, each in zip(compared.ways, times, strict=True)]
+    if options.json:
+        print(
+            json.dumps({"batch": options.batch, "threads": compared.threads, "without": compared.without, "ways": rows})
+        )
+        return 0
+    print(f"batch {options.batch}, {compared.threads} threads, medians of passes in turn")
+    print(f"{'':<24}{'forward':>10}{'backward':>10}{'together':>10}{'CPU':>10}{'speed':>8}{'saved':>10}{'least':>7}")
+    for row in rows:
+        print(_line(row))
+    print("speed: eager CPU time over this; saved: for the backward pass; least: of the step's multiply-adds")
+    if compared.without:
+        print(f"no neurons to freeze: {compared.without}")
+    return 0
+
+
+def _ways(options: argparse.Namespace) -> Any:
+    try:
+        from edgefl.torch.pass_variants import ways_of
+    except ModuleNotFoundError as error:
+        raise RequestError(str(error)) from None
+    with users_code(options.factory):
+        thing = found(options.factory)
+        return ways_of(thing, options.factory, options.input, options.batch, options.keep, options.threads)
+
+
+def _measured(ways: Any, seconds: float) -> list[Times]:
+    """Every way's medians, after a turn of each that makes ready."""
+    taken: list[list[Times]] = [[] for _ in ways]
+    began = time.perf_counter()
+    while len(taken[0]) <= FEWEST * TURN or time.perf_counter() - began < seconds:
+        for way, times in zip(ways, taken, strict=True):
+            times += [_timed(way) for _ in range(TURN)]
+    return [Times(*map(statistics.median, zip(*times[TURN:], strict=True))) for times in taken]
+
+
+def _timed(way: Any) -> Times:
+    cpu, start = time.process_time(), time.perf_counter()
+    way.forward()
+    middle = time.perf_counter()
+    way.backward()
+    end = time.perf_counter()
+    return Times(middle - start, end - middle, end - start, time.process_time() - cpu)
+
+
+def _row(way: Any, times: Times, eager: Times) -> dict[str, Any]:
+    return {
+        "way": way.name,
+        **{f"{name}_s": value for name, value in times._asdict().items()},
+        "speed": eager.cpu / times.cpu,
+        "saved_bytes": way.saved,
+        "least_share": way.share,
+    }
+
+
+def _line(row: dict[str, Any]) -> str:
+    times = "".join(f"{1e3 * row[f'{name}_s']:>7.2f} ms" for name in Times._fields)
+    least = "" if row["least_share"] is None else f"{row['least_share']:.2f}"
+    return f"{row['way']:<24}{times}{row['speed']:>8.2f}{row['saved_bytes'] / 1e6:>7.2f} MB{least:>7}"

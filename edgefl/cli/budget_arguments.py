@@ -1,0 +1,41 @@
+"""--budget NAME=AMOUNT and --target-accuracy SHARE: at what methods are compared, as a user writes it."""
+
+from __future__ import annotations
+
+import argparse
+
+from edgefl.cli.size_arguments import size
+from edgefl.study.comparison import BUDGETS
+
+HELP = (
+    "compare methods where they have spent this: rounds=20, bytes=5MB, seconds=60 of devices' time, work=1e12 "
+    "operations, and with --devices virtual-seconds=3600 or joules=500; may be given several times; default: the least "
+    "that one of them spends in all"
+)
+
+
+def budget(text: str) -> tuple[str, float]:
+    """An option's value. Raises ArgumentTypeError for what is no budget."""
+    name, _, amount = text.partition("=")
+    if name not in BUDGETS:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected one of {', '.join(BUDGETS)}, as in bytes=5MB")
+    if name == "bytes":
+        return name, float(size(amount))
+    try:
+        found = float(amount)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}; expected {name}= a number above 0")
+    return name, found
+
+
+def share(text: str) -> float:
+    """An option's value. Raises ArgumentTypeError for what is no accuracy."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; expected a share above 0 and up to 1, as .9")
+    return found

@@ -1,0 +1,250 @@
+"""`edgefl client`: one device of a run. Nothing that it does not use is loaded, for the sake of small devices."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import sys
+import time
+from pathlib import Path
+
+from edgefl.cli.backend_option import add_backend
+from edgefl.cli.energy_messages import told_meter
+from edgefl.cli.size_arguments import size
+from edgefl.deployment.device.device_model import Data
+from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.reconnection import delay_s
+from edgefl.deployment.device.request_limits import give_back
+from edgefl.deployment.device.run_folders import StateDirectory
+from edgefl.deployment.device.run_query import Visit
+from edgefl.errors import DataError, EdgeflError, RequestError
+from edgefl.experiment.client_dataset import client_of, read_share
+from edgefl.learning.learner import MakeLearner
+from edgefl.protocol.trust.keys import read_key
+from edgefl.protocol.trust.tls import device_context
+from edgefl.protocol.wire.printable import printable
+
+INTERRUPTED = "interrupted; run it again with the same --state to continue"
+MAX_MODEL_BYTES = 256 << 20
+GIVE_UP_S = 3600.0
+LEARNERS = ("native", "torch")
+LONGEST_S = 1e8  # that a round may take; timers count no further
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the server is, what the device has, and how they trust each other."""
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--server", metavar="HOST:PORT", help="an `edgefl serve`")
+    where.add_argument("--flower", metavar="URL", help="the SuperLink of a Flower federation: https://HOST:PORT")
+    parser.add_argument(
+        "--state", type=Path, required=True, metavar="DIR", help="directory for what the device keeps between rounds"
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="FILE.npz", help="the device's samples (see `edgefl deal`)"
+    )
+    parser.add_argument(
+        "--id",
+        type=int,
+        metavar="N",
+        help="the device's registered id; default: the one that `edgefl deal` wrote into --data, or any free one, in "
+        "runs without keys",
+    )
+    parser.add_argument(
+        "--capacity", type=float, default=1.0, metavar="SHARE", help="largest share of neurons it is willing to train"
+    )
+    add_backend(parser)
+    parser.add_argument(
+        "--no-pace",
+        action="store_true",
+        help="do not measure how fast it trains, in a run with --round-seconds, nor say so: its tier counts",
+    )
+    parser.add_argument(
+        "--max-model", type=size, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts, e.g. 24MB"
+    )
+    parser.add_argument(
+        "--max-memory",
+        type=size,
+        metavar="BYTES",
+        help="most memory for model and training, beside the process and its samples, e.g. 64MB; default: no limit",
+    )
+    parser.add_argument(
+        "--max-seconds", type=float, metavar="S", help="longest training of a round, or evaluation; default: no limit"
+    )
+    parser.add_argument(
+        "--give-up",
+        type=float,
+        default=GIVE_UP_S,
+        metavar="S",
+        help=f"give up after this many seconds without a server (inf: never); default: {GIVE_UP_S:g}",
+    )
+    parser.add_argument(
+        "--keep-runs",
+        type=int,
+        metavar="N",
+        help="of runs that are over, keep what the last N left in --state; default: all",
+    )
+    parser.add_argument(
+        "--allow-method",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="take part in runs of this method alone, edgefl's or package.module:Class; may be repeated; default: "
+        "edgefl's own",
+    )
+    parser.add_argument(
+        "--learner",
+        choices=LEARNERS,
+        default=LEARNERS[0],
+        help="what trains: edgefl's kernels, or torch (extra 'torch'); default: %(default)s",
+    )
+    parser.add_argument(
+        "--measure-energy",
+        nargs="?",
+        const="",
+        metavar="RAIL,...",
+        help="report joules by sampled power or a battery, too, or by these rails (docs/boards.md); default: where a "
+        "counter tells them",
+    )
+    trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
+    trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
+    trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
+    trust.add_argument(
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        help="authority that signed the server's certificate; default: the system's",
+    )
+    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the device's own certificate")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
+    trust.add_argument("--node-key", type=Path, metavar="FILE", help="private key of the node, with --flower")
+    trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or key")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, then takes part until the run is over."""
+    server = None if options.flower is not None else _server(options)
+    try:
+        data = Data(*read_share(options.data))
+        options.id = client_of(options.data) if options.id is None and options.key is None else options.id
+    except (DataError, OSError) as error:
+        raise RequestError(str(error)) from error
+    profile, make = _profile(options), _learner(options)
+    if options.max_memory is not None:
+        give_back()
+    world = _world(options.max_seconds)._replace(meter=told_meter(options.measure_energy, _say))
+    if server is None:
+        from edgefl.cli.flower_device import take_part
+
+        return take_part(options, profile, data, world)
+    context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
+    directory = StateDirectory(options.state)
+    if options.insecure:
+        _say(_warning(server, options.key is not None, context is not None))
+
+    def talk(party: Party) -> str:
+        return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
+
+    try:
+        run = talk(Visit(profile.client, profile.key))
+        state = directory.open(run, profile.key)
+        reason = talk(Device(state, profile, data, world, make))
+    except EdgeflError as error:
+        error.args = (printable(str(error)),)  # the server's words may be in it
+        raise
+    _over(directory, state, run, reason, options.keep_runs)
+    return 0
+
+
+def _learner(options: argparse.Namespace) -> MakeLearner | None:
+    """What makes the learner; None: one that keeps within the bounds."""
+    if options.learner == "native":
+        return None
+    if options.max_memory is not None:
+        raise RequestError("--learner torch with --max-memory; expected one of them: torch does not say what it takes")
+    try:
+        from edgefl.torch import TorchLearner
+    except ModuleNotFoundError as error:
+        raise RequestError(str(error)) from error
+    return TorchLearner
+
+
+def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
+    """The run is over; of those before it what is not to be kept goes."""
+    _say(f"the run is over: {reason}")
+    directory.over(state.path, run, reason)
+    for removed in [] if keep is None else directory.prune(keep):
+        _say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
+
+
+def _world(max_seconds: float | None) -> World:
+    world = World(_say, _pause, time.perf_counter)
+    if max_seconds is None:
+        return world
+    from edgefl.deployment.device.time_limit import Alarm
+
+    return world._replace(within=Alarm(max_seconds, _say))
+
+
+def _server(options: argparse.Namespace) -> ServerAddress:
+    if options.node_key is not None:
+        raise RequestError("--node-key without --flower; expected --key, or the URL of a SuperLink")
+    server = ServerAddress.parse(options.server)
+    if not server.is_loopback and not options.insecure and (options.key is None or not _uses_tls(options)):
+        raise RequestError(f"--server {server} is another machine; expected --tls and --key FILE, or --insecure")
+    return server
+
+
+def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
+    """What --insecure means here."""
+    if has_tls:
+        meaning = "not needed, as there are TLS and a key" if has_key else "others can enrol as this client before it"
+        return f"--insecure: {meaning}"
+    does = "change them" if has_key else "change them, or be the server"
+    return f"--insecure: whoever is between here and {server} can read the model and every update, and {does}"
+
+
+def _uses_tls(options: argparse.Namespace) -> bool:
+    """An option about certificates says so too."""
+    return options.tls or any(file is not None for file in (options.tls_ca, options.tls_cert, options.tls_key))
+
+
+def _profile(options: argparse.Namespace) -> Profile:
+    if not 0 < options.capacity <= 1:
+        raise RequestError(f"--capacity {options.capacity}; expected 0 < capacity <= 1")
+    if options.max_seconds is not None and not 0 < options.max_seconds <= LONGEST_S:
+        raise RequestError(f"--max-seconds {options.max_seconds}; expected 0 < seconds <= {LONGEST_S:g}")
+    if options.keep_runs is not None and options.keep_runs < 0:
+        raise RequestError(f"--keep-runs {options.keep_runs}; expected 0 or more")
+    if not options.give_up >= 0:
+        raise RequestError(f"--give-up {options.give_up}; expected a number of seconds, or inf")
+    if options.key is not None and options.id is None:
+        raise RequestError("--key without --id; expected the id that the key belongs to")
+    if options.id is not None and not 0 <= options.id < 1 << 31:
+        raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
+    key = None if options.key is None else read_key(options.key)
+    limits = options.max_model, options.max_memory, options.max_seconds
+    return Profile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_pace)
+
+
+def _allowed(names: list[str]) -> tuple[str, ...]:
+    """The methods that it takes part in; those that are not edgefl's are imported now."""
+    if names:
+        from edgefl.experiment.user_methods import admit
+
+        try:
+            for name in names:
+                admit(name)
+        except ValueError as error:
+            raise RequestError(f"--allow-method {name}: {error}") from error
+    return tuple(names)
+
+
+def _say(line: str) -> None:
+    print(printable(line), file=sys.stderr, flush=True)
+
+
+def _pause(failures: int) -> None:
+    time.sleep(delay_s(failures, random.random()))

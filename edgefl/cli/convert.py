@@ -1,0 +1,51 @@
+"""`edgefl convert`: a torch module of the user's own, with its present weights, as a file that `--model` takes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+from edgefl.cli.size_arguments import extents
+from edgefl.errors import RequestError
+from edgefl.experiment.user_code import HELP, found, users_code
+from edgefl.models.graph import Model, model_files
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to convert, and where to."""
+    parser.add_argument(
+        "factory",
+        metavar="MODULE:FACTORY",
+        help=HELP,
+    )
+    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of an example")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="ends in .safetensors")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Imports, converts, writes the file and says what it has."""
+    if options.output.suffix != ".safetensors":
+        raise RequestError(f"{options.output}; expected a file that ends in .safetensors")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        model = _model(options.factory, options.input)
+    for warning in said:
+        print(f"edgefl convert: {warning.message}", file=sys.stderr)
+    model_files.save(options.output, model)
+    scalars = sum(value.size for value in model.params.values())
+    print(f"{options.output}: {len(model.graph.nodes)} operations, {scalars} parameters", file=sys.stderr)
+    return 0
+
+
+def _model(factory: str, input_shape: tuple[int, ...]) -> Model:
+    """What the user's code makes, as a graph with weights. Raises RequestError if there is no such code, or it fails;
+    GraphError for a module that edgefl cannot take.
+    """
+    try:
+        from edgefl.torch.model_factory import made_by
+    except ModuleNotFoundError as error:
+        raise RequestError(str(error)) from None
+    with users_code(factory):
+        return made_by(found(factory), factory, input_shape)

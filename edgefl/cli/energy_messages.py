@@ -1,0 +1,49 @@
+"""What commands say of this machine's energy: its source, and why there is no other; and a device's meter by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from edgefl.learning.energy.meter import Meter
+from edgefl.learning.energy.source_detection import choose, rails, survey
+
+NONE = "not measured: no source"
+
+
+def told_meter(asked: str | None, say: Callable[[str], None], root: Path | None = None) -> Callable[[], Meter]:
+    """Makes a meter for each round, by a source that is chosen now and said once.
+
+    asked   --measure-energy: None where it was not given, empty without rails, or labels with commas between
+    root    the folder that stands for /, where it is another
+    Raises  RequestError for a rail that is not here.
+    """
+    wanted = [label for label in (asked or "").split(",") if label]
+    source = choose(root, asked is not None, wanted)
+    if source is not None:
+        say(f"energy of rounds is measured, of this whole machine: {source.name}")
+    elif asked is not None:
+        say(f"--measure-energy: {NONE} ({'; '.join(each.why for each in survey(root))})")
+    return lambda: Meter(source)
+
+
+def found() -> dict[str, Any]:
+    """As JSON values: the best source, whether it is on without being asked for, the rails, and what there is not."""
+    kinds, best = survey(), choose()
+    return {
+        "source": None if best is None else best.name,
+        "kind": None if best is None else best.kind,
+        "is_cheap": None if best is None else best.is_cheap,
+        "rails": [rail.label for rail in rails()],
+        "absent": {each.kind: each.why for each in kinds if each.source is None},
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The same as text: the source, or why there is none."""
+    if found["source"] is None:
+        return [NONE, *(f"{kind}: {why}" for kind, why in found["absent"].items())]
+    how = "counted" if found["is_cheap"] else "with --measure-energy"
+    said = [f"{found['source']} ({found['kind']}, {how})"]
+    return [*said, *([f"rapl: {found['absent']['rapl']}"] if "root" in found["absent"].get("rapl", "") else [])]

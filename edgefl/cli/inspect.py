@@ -1,0 +1,125 @@
+"""`edgefl inspect`: what edgefl sees in a model file, and what training it takes here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from edgefl.cli.experiment_options import LOSS_HELP, shares
+from edgefl.cli.memory_table import size
+from edgefl.cli.step_time import StepTime, time_step
+from edgefl.errors import DataError, RequestError
+from edgefl.experiment import model_file
+from edgefl.learning.losses import Loss
+from edgefl.learning.memory import Training, estimate
+from edgefl.models.graph import Graph, Model, Node
+from edgefl.models.neurons.model_spec import ModelSpec, groups_of, result_axes
+from edgefl.study import tables
+
+KEEPS = (1.0, 0.5)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A file, and which steps to count and time."""
+    parser.add_argument("model", type=Path, metavar="FILE", help="as convert and export write it, .safetensors")
+    parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
+    parser.add_argument("--keep", type=shares, default=KEEPS, help="shares of active neurons; default: 1,.5")
+    parser.add_argument("--loss", default="cross-entropy", help=f"of the step: {LOSS_HELP}; default: %(default)s")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what the file is, then what a step takes."""
+    model = model_file.read(options.model)
+    try:
+        loss = Loss.parse(options.loss)
+        steps = [_step(model, Training("", model.graph, options.batch, keep=keep, loss=loss)) for keep in options.keep]
+    except (ValueError, DataError) as error:
+        raise RequestError(str(error)) from error
+    if options.json:
+        print(json.dumps({"model": str(options.model), **_about(model.graph), "steps": steps}))
+    else:
+        _print(options.model, model.graph, steps)
+    return 0
+
+
+def _about(graph: Graph) -> dict[str, Any]:
+    spec = ModelSpec.of(graph)
+    parameters = {name: math.prod(info.shape) for name, info in graph.parameters().items()}
+    return {
+        "input_shape": graph.input_shape,
+        "output_shape": graph.output_shape,
+        "operations": [_operation(graph, node) for node in graph.nodes],
+        "groups": dict(spec.groups),
+        "parameters": sum(parameters.values()),
+        "bytes": 4 * sum(parameters.values()),
+        "macs": sum(graph.macs().values()),
+    }
+
+
+def _operation(graph: Graph, node: Node) -> dict[str, Any]:
+    axis = result_axes(graph)[node.name]
+    return {
+        "name": node.name,
+        "operation": node.op.title,
+        "settings": {field.name: getattr(node.op, field.name) for field in fields(node.op)},
+        "inputs": node.inputs,
+        "output": graph.shapes[node.name],
+        "groups": list(dict.fromkeys(groups_of(axis))),
+        "parameters": sum(math.prod(info.shape) for info in node.op.parameters().values()),
+    }
+
+
+def _step(model: Model, training: Training) -> dict[str, Any]:
+    """Memory by the account exact, and the measured time, of a step with a share of the neurons."""
+    timed: StepTime = time_step(model, training)
+    step = {"keep": training.keep, "batch": training.batch}
+    return {**step, "bytes": estimate("exact", training).total, **timed._asdict()}
+
+
+def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:
+    about, console = _about(graph), tables.console()
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for title in ("node", "operation", "settings", "output", "neurons", "parameters"):
+        table.add_column(title, justify="right" if title == "parameters" else "left", overflow="fold")
+    for row in about["operations"]:
+        table.add_row(*_cells(row, about["groups"]))
+    console.print(f"{path}: takes {_extents(graph.input_shape)}, gives {_extents(graph.output_shape)}", highlight=False)
+    console.print(table)
+    count, macs = about["parameters"], about["macs"]
+    console.print(
+        f"{count} parameters, {size(4 * count)}; {macs / 1e6:.4g} million multiply-accumulates forward, per example.",
+        highlight=False,
+    )
+    for step in steps:
+        console.print(_sentence(step), highlight=False, soft_wrap=True)
+
+
+def _cells(row: dict[str, Any], groups: dict[str, int]) -> list[str]:
+    settings = " ".join(f"{name}={_short(value)}" for name, value in row["settings"].items())
+    neurons = ", ".join(f"{group} ({groups[group]})" for group in row["groups"]) or "all"
+    count = str(row["parameters"]) if row["parameters"] else ""
+    return [row["name"], row["operation"], settings, _extents(row["output"]), neurons, count]
+
+
+def _short(value: Any) -> str:
+    return _extents(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _sentence(step: dict[str, Any]) -> str:
+    what = "all neurons" if step["keep"] == 1 else f"p = {step['keep']:g} of the neurons"
+    return (
+        f"A training step of {step['batch']} with {what}: {size(step['bytes'])} of memory by the account exact; "
+        f"{1e3 * step['seconds']:.3g} ms here, measured: the median of {step['calls']} runs, {step['where']}."
+    )

@@ -1,0 +1,244 @@
+"""`edgefl memory`: what training a model takes in memory by the labelled accounts and meters, or what fits a limit.
+
+The accounts are edgefl.learning.memory's, the meters edgefl.study.memory_meter's; here is what they are asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from edgefl import kernels
+from edgefl.cli.backend_option import add_backend
+from edgefl.cli.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
+from edgefl.cli.memory_picture import draw
+from edgefl.cli.memory_table import NOTES, OUTSIDE, Row, print_board, print_fit, print_rows, print_tensors
+from edgefl.cli.size_arguments import extents, size
+from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
+from edgefl.learning import SGD, Adam
+from edgefl.learning.losses import CROSS_ENTROPY, Loss
+from edgefl.learning.lowering.updates import Terms
+from edgefl.learning.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
+from edgefl.learning.memory.board_specs import BOARDS, Chosen, choose
+from edgefl.learning.memory.training_setup import PARTIAL, Method
+from edgefl.models.graph import Graph, model_files
+from edgefl.models.graph.architectures import EXAMPLES, build
+from edgefl.models.graph.cuts import after
+from edgefl.study.memory_meter import METERS, NATIVE, measure
+from edgefl.study.picture import check_picture
+
+KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
+ARM_TIERS = ("neon",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options: a model, a way of training, and what to say about it."""
+    parser.add_argument("model", metavar="MODEL|FILE", help=f"one of {', '.join(EXAMPLES)}, or a .safetensors file")
+    parser.add_argument("--input", type=extents, metavar="C,H,W", help="shape of an example; default: the paper's")
+    parser.add_argument("--classes", type=int, help="outputs of a built-in model; default: the paper's")
+    parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
+    parser.add_argument(
+        "--keep", type=shares, help="shares of active neurons; default: .2,.4,.6,.8,1 where they matter"
+    )
+    parser.add_argument("--cut", default="", metavar="NAME", help="a result before which all stands still (exact)")
+    parser.add_argument("--density", type=shares, help="with --method sparse, its default: densities of an ERK mask")
+    parser.add_argument("--method", choices=METHODS, help="way of training; default: fedspu")
+    parser.add_argument(
+        "--examples", type=int, help="examples in the data set; default: a whole and a partial batch (pflego: one)"
+    )
+    parser.add_argument(
+        "--account", type=_names, default=tuple(ACCOUNTS), help=f"accounts of {', '.join(ACCOUNTS)}; default: all"
+    )
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="default: plain sgd")
+    parser.add_argument("--momentum", type=float, default=0.0, help="of sgd; default: none")
+    parser.add_argument("--saved", choices=SAVED, default="fp32", help=f"{SAVED_HELP} (exact); default: %(default)s")
+    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
+    parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
+    parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
+    parser.add_argument(
+        "--board",
+        metavar="BOARD",
+        help=f"what fits one of {', '.join(BOARDS)}, with its number of cores; pi4:4GB names its memory",
+    )
+    add_backend(parser)
+    parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw the accounts over the share p (needs matplotlib)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, then answers it: of a board with its facts in place of this machine's."""
+    try:
+        if options.board is None:
+            return _answer(options)
+        board = choose(options.board)
+        if options.measure or options.plot is not None:
+            raise ValueError(f"--board {options.board} with --measure or --plot; expected neither: no board is here")
+        with as_on(board):
+            print_board(board, options.json)
+            options.fit = options.fit or board.left_bytes
+            return _answer(options)
+    except ValueError as error:
+        raise RequestError(str(error)) from error
+
+
+@contextmanager
+def as_on(board: Chosen) -> Iterator[None]:
+    """The kernels' packing memory is counted for the board's number of cores, and on another kind of machine than the
+    board for words of four floats, as its own have.
+    """
+    ops = kernels.backend()
+    if ops.__name__.rpartition(".")[2] != "native":
+        yield
+        return
+    threads, isa = ops.threads(), ops.isa()
+    ops.set_threads(board.board.cores.number)
+    if isa not in ARM_TIERS:
+        ops.cap_isa("scalar")
+    try:
+        yield
+    finally:
+        ops.set_threads(threads)
+        ops.cap_isa(isa)
+
+
+def _answer(options: argparse.Namespace) -> int:
+    try:
+        training = _training(options)
+        keeps = options.density or options.keep or (KEEPS if training.method in PARTIAL else (1.0,))
+        if options.fit is not None:
+            if options.plot is not None:
+                raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
+            return _fit(training, fit(training, options.fit, keeps), options)
+        if options.plot is not None:
+            check_picture(options.plot)
+        if options.tensors and "exact" not in options.account:
+            raise ValueError(f"--tensors with --account {','.join(options.account)}; expected exact among them")
+        rows = _rows(training, keeps, options)
+    except (ValueError, DataError) as error:
+        raise RequestError(str(error)) from error
+    _show(training, rows, options)
+    return 0
+
+
+def _training(options: argparse.Namespace) -> Training:
+    graph, name = _graph(options)
+    method: Method = options.method or ("sparse" if options.density else "fedspu")
+    if options.density and method != "sparse":
+        raise ValueError(f"--density with --method {method}; expected sparse")
+    if options.density and options.keep:
+        raise ValueError("--density with --keep; expected one of them")
+    if options.saved != "fp32" and method == "pflego":
+        raise ValueError(
+            f"--saved {options.saved} with --method pflego; expected another, whose steps have this setting"
+        )
+    terms, loss = _terms(options), Loss.parse(options.loss)
+    loss.check_outputs(graph.output_shape[0])
+    if options.measure and not (terms.is_plain and loss == CROSS_ENTROPY):
+        raise ValueError(f"--measure with {options.optimizer} and {loss}; expected plain sgd and cross-entropy")
+    if options.cut:
+        if options.measure:
+            raise ValueError(f"--measure with --cut {options.cut}; expected one of them")
+        options.account = ("exact",)
+        after(graph, options.cut)
+    known = {"examples": options.examples, "terms": terms, "loss": loss, "cut": options.cut}
+    return Training(name, graph, options.batch, method, **known)
+
+
+def _terms(options: argparse.Namespace) -> Terms:
+    """What a step has beside plain SGD. Raises ValueError for a momentum that the optimizer does not have."""
+    if options.momentum and options.optimizer != "sgd":
+        raise ValueError(f"--momentum {options.momentum} with --optimizer {options.optimizer}; expected sgd")
+    if options.optimizer == "sgd":
+        return Terms.of(SGD(1.0, options.momentum, saved=options.saved))
+    return Terms.of(Adam(1.0, saved=options.saved))
+
+
+def _graph(options: argparse.Namespace) -> tuple[Graph, str]:
+    """The model asked for and its name. Raises ValueError if it is neither built in nor a file."""
+    if options.model in EXAMPLES:
+        shape, classes = EXAMPLES[options.model]
+        return build(options.model, options.input or shape, options.classes or classes), options.model
+    if not options.model.endswith(".safetensors"):
+        raise ValueError(f"model {options.model!r}; expected one of {', '.join(EXAMPLES)}, or a .safetensors file")
+    if options.input or options.classes:
+        raise ValueError(f"--input and --classes with {options.model}; expected neither, for the file has its shapes")
+    try:
+        return model_files.load(options.model).graph, Path(options.model).stem
+    except (GraphError, OSError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _rows(training: Training, keeps: Sequence[float], options: argparse.Namespace) -> list[Row]:
+    """Full training first, against which the others save; then the method at each share."""
+    accounts = list(options.account)
+    if options.measure and "bound" not in accounts:
+        accounts.append("bound")  # never a measurement without the theory beside it
+    full = replace(training, method="full", cut="")
+    ways = [full] if training.method == "full" else [full, *(replace(training, keep=keep) for keep in keeps)]
+    return [_row(way, accounts, options.measure) for way in ways]
+
+
+def _row(training: Training, accounts: Sequence[str], measured: bool) -> Row:
+    found = [estimate(account, training) for account in accounts]
+    if measured:
+        found += measure(training, _meters(training))
+    return Row(training.method, training.keep, {each.account: each for each in found})
+
+
+def _meters(training: Training) -> tuple[str, ...]:
+    """torch only where it is installed, and for full training only: masks do not change what it saves."""
+    with_torch = training.method == "full" and importlib.util.find_spec("torch") is not None
+    return METERS if with_torch else NATIVE
+
+
+def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) -> None:
+    if options.json:
+        found = [each.to_json() for row in rows for each in row.footprints.values()]
+        notes = {name: NOTES[name] for name in rows[0].footprints}
+        print(json.dumps({**_about(training), "accounts": notes, "footprints": found}))
+    else:
+        print_rows(training, rows)
+        if options.tensors:
+            print_tensors(rows)
+    if options.plot is not None:
+        draw(options.plot, training, rows)  # last: what was computed is printed whatever becomes of the picture
+
+
+def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namespace) -> int:
+    chosen = best(choices, training.batch)
+    if chosen is None:
+        least = min((choice.footprint for choice in choices), key=lambda footprint: footprint.total)
+        smallest = f"one example at p={least.keep:g} takes {least.total}"
+        raise MemoryLimitError(f"nothing fits {options.fit} bytes: by the account exact, {smallest}")
+    measured: list[Footprint] = []
+    if options.measure:
+        measured = measure(replace(training, batch=chosen.batch, keep=chosen.keep), NATIVE, options.fit)
+    if options.json:
+        choice = {"keep": chosen.keep, "batch": chosen.batch, "footprint": chosen.footprint.to_json()}
+        table = [{"keep": keep, "batch": batch, "total": found.total} for keep, batch, found in choices]
+        found = {"limit_bytes": options.fit, "account": "exact", "outside": OUTSIDE, "chosen": choice, "choices": table}
+        print(json.dumps({**_about(training), **found, "measured": [each.to_json() for each in measured]}))
+    else:
+        print_fit(training, options.fit, chosen, choices, measured)
+    return 0
+
+
+def _about(training: Training) -> dict[str, object]:
+    graph = training.graph
+    shapes = {"input_shape": list(graph.input_shape), "classes": graph.output_shape[0]}
+    return {"model": training.model, "method": training.method, "batch": training.batch, **shapes}
+
+
+def _names(text: str) -> tuple[str, ...]:
+    for name in text.split(","):
+        if name not in ACCOUNTS:
+            raise argparse.ArgumentTypeError(f"{name!r}; expected some of {', '.join(ACCOUNTS)}")
+    return tuple(text.split(","))

@@ -1,0 +1,45 @@
+"""`edgefl deal`: gives every client of an experiment its samples as a file of its own, for its device."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from edgefl.cli.experiment_options import add_experiment, requested, unlist
+from edgefl.errors import DataError, RequestError
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.client_dataset import share_file, write_share
+
+USED = (
+    "--data", "--model", "--partition", "--clients", "--pool", "--deal-test", "--seed", "--preset", "--loss",
+    "--validation-share", "--help",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the experiment, and where the files go."""
+    parser.epilog = "The other options of `edgefl serve` are accepted, too, and change nothing here."
+    add_experiment(parser)
+    unlist(parser, USED.__contains__)
+    parser.add_argument("--data-dir", help="directory of the data set's files")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="directory for the files, device-0000.npz and so on"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the files. Raises RequestError before anything is written if the data cannot be dealt as asked."""
+    given = dict(vars(options))
+    out, data_dir = given.pop("out"), given.pop("data_dir")
+    try:
+        experiment, model = requested(given, None, data_dir=data_dir)
+        federation = assemble(experiment, data_dir, model)
+    except (ValueError, DataError, OSError) as error:
+        raise RequestError(str(error)) from error
+    out.mkdir(parents=True, exist_ok=True)
+    for client in range(experiment.clients):
+        write_share(share_file(out, client), federation, client)
+    print(
+        f"{len(federation.data)} samples dealt to {experiment.clients} files in {out}, {share_file(out, 0).name} first"
+    )
+    return 0

@@ -1,0 +1,143 @@
+"""The options of `edgefl serve` beside those of the experiment: place and address, rounds over a network, trust."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from edgefl.cli.experiment_options import add_experiment, unlist
+from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
+from edgefl.server import log_pruning
+from edgefl.server.admission import Caps
+from edgefl.server.event_loop import LINGER_S
+from edgefl.server.round_deadline import Auto, Deadline
+
+PORT = 7227
+SIMULATED = ("--refresh", "--train-scores")  # which `serve` refuses
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """All options, those of the experiment as well."""
+    add_experiment(parser)
+    unlist(parser, lambda name: name not in SIMULATED)
+    how = parser.add_argument_group("how to serve it")
+    _add_place(how)
+    _add_rounds(how)
+    _add_trust(parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure"))
+
+
+def _add_place(how: argparse._ArgumentGroup) -> None:
+    """Where files lie, and where it listens."""
+    how.add_argument("--data-dir", help="directory of the data set's files")
+    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
+    how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument(
+        "--accept-loss",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ID",
+        help="let this client's device in once although it has lost what it kept, or its secret; may be repeated",
+    )
+    how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
+    how.add_argument("--port", type=int, default=PORT, help=f"port to listen on, 0 for any free one; default: {PORT}")
+    how.add_argument(
+        "--keep-rounds",
+        type=int,
+        default=log_pruning.KEPT,
+        metavar="N",
+        help=f"last rounds whose metrics are kept client by client, older ones in total; default: {log_pruning.KEPT}",
+    )
+
+
+def _add_rounds(how: argparse._ArgumentGroup) -> None:
+    """When rounds begin and end, and whom they ask."""
+    how.add_argument(
+        "--wait-for", type=int, metavar="N", help="begin when this many clients have enrolled; default: all"
+    )
+    how.add_argument(
+        "--quorum", type=int, metavar="N", help="close a round after this many replies; default: all that are planned"
+    )
+    how.add_argument(
+        "--deadline",
+        type=_deadline,
+        default=Auto(),
+        metavar="auto|S|none",
+        help="close a round after this many seconds, or after a time that follows those of replies; default: auto",
+    )
+    how.add_argument(
+        "--evaluation-deadline",
+        type=_deadline,
+        default=Auto(),
+        metavar="auto|S|none",
+        help="the same for an evaluation; default: auto",
+    )
+    how.add_argument(
+        "--select",
+        type=_select,
+        metavar="all|seen:S",
+        help="choose a round's clients among all, or among those that were there within S seconds; default: all",
+    )
+    how.add_argument(
+        "--max-empty-rounds",
+        type=int,
+        default=MAX_EMPTY_ROUNDS,
+        metavar="K",
+        help=f"end with an error after so many rounds in a row that accept nobody; default: {MAX_EMPTY_ROUNDS}",
+    )
+    how.add_argument(
+        "--linger",
+        type=float,
+        default=LINGER_S,
+        metavar="S",
+        help=f"seconds to wait at the end for devices that are away; default: {LINGER_S:g}",
+    )
+
+
+def _add_trust(trust: argparse._ArgumentGroup) -> None:
+    trust.add_argument("--keys", type=Path, metavar="FILE", help="file of the devices' keys (see `edgefl keys`)")
+    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
+    trust.add_argument(
+        "--tls-client-ca", type=Path, metavar="FILE", help="ask devices for certificates signed by this authority"
+    )
+    trust.add_argument(
+        "--strangers",
+        type=int,
+        default=Caps.strangers,
+        metavar="N",
+        help=f"most connections that have not enrolled; default: {Caps.strangers}",
+    )
+    trust.add_argument(
+        "--strangers-per-address",
+        type=int,
+        default=Caps.per_address,
+        metavar="N",
+        help=f"the same for one address; default: {Caps.per_address}",
+    )
+    trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
+
+
+def _deadline(text: str) -> Deadline:
+    if text in ("auto", "none"):
+        return Auto() if text == "auto" else None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"deadline {text!r}; expected auto, none or a number of seconds > 0")
+    return seconds
+
+
+def _select(text: str) -> float | None:
+    if text == "all":
+        return None
+    kind, _, seconds = text.partition(":")
+    try:
+        within_s = float(seconds) if kind == "seen" else 0.0
+    except ValueError:
+        within_s = 0.0
+    if not 0 < within_s < float("inf"):
+        raise argparse.ArgumentTypeError(f"selection {text!r}; expected all, or seen:SECONDS")
+    return within_s

@@ -1,0 +1,220 @@
+"""`edgefl simulate`: run federated methods without a network, with live progress and a table of what was gained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from edgefl.cli.backend_option import add_backend
+from edgefl.cli.budget_arguments import HELP as BUDGET_HELP
+from edgefl.cli.budget_arguments import budget, share
+from edgefl.cli.experiment_options import add_experiment, requested, say_who_made
+from edgefl.cli.refusal_log import Refusals
+from edgefl.errors import DataError, RequestError, RunError
+from edgefl.experiment import run_toml, tuned_values
+from edgefl.experiment.array_data import own_file
+from edgefl.experiment.default_settings import new_directory
+from edgefl.experiment.device_models.device_assignment import NAMES as FLEETS
+from edgefl.experiment.run_data import own_of_run
+from edgefl.experiment.run_json import EXPERIMENT
+from edgefl.experiment.run_layout import Trial
+from edgefl.experiment.settings import Experiment, processors
+from edgefl.experiment.user_methods import label
+from edgefl.methods.method_label import labels_in
+from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
+from edgefl.server import run_history
+from edgefl.study import progress_display, runner, tuning
+from edgefl.study.picture import check_picture, plot_seeds
+from edgefl.study.result_text import to_json
+from edgefl.study.simulation.engine import MakeEngine
+from edgefl.study.simulation.replay import replay
+from edgefl.study.summary import Summary
+from edgefl.study.tables import console, print_tables
+
+DEVICES = "count each client's time and energy as a model of a device"
+DEADLINE = "with --devices: close a round after so much of its time; later replies are not folded; default: none"
+TARGET = (
+    "say what methods had spent when they reached this accuracy first, as .9; default, with --devices: the lowest that "
+    "one of them ends with"
+)
+EMPTY = "end with an error after so many rounds in a row that accept nobody"
+SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
+SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
+RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
+ENGINES = ("threads", "ray")
+RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
+INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the experiment, and how it is run."""
+    parser.add_argument("settings", nargs="?", type=Path, metavar="FILE.toml", help=SETTINGS)
+    add_experiment(parser)
+    how = parser.add_argument_group("how to run it")
+    how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
+    how.add_argument(
+        "--devices", default=argparse.SUPPRESS, metavar="NAME|FILE.toml", help=f"{DEVICES}: {', '.join(FLEETS)}, or own"
+    )
+    how.add_argument(
+        "--deadline", type=float, dest="deadline_s", default=argparse.SUPPRESS, metavar="SECONDS", help=DEADLINE
+    )
+    how.add_argument("--data-dir", help="directory of the data set's files")
+    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
+    how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
+    how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")
+    how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
+    how.add_argument(
+        "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY}; default: {MAX_EMPTY_ROUNDS}", default=None
+    )
+    how.add_argument("--workers", type=int, help="clients trained at the same time; default: the number of processors")
+    how.add_argument(
+        "--engine", choices=ENGINES, help="what trains: threads of this process (default), or actors of a Ray cluster"
+    )
+    add_backend(how)
+    how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
+    how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
+    how.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
+    how.add_argument("--target-accuracy", type=share, metavar="SHARE", help=TARGET)
+    how.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks the request, runs every method, prints the report; or repeats a served run."""
+    if options.replay is not None:
+        return _replay(vars(options))
+    request = _prepare(vars(options))
+    print(f"run directory: {request.run}", file=sys.stderr)
+    say_who_made(request.run)
+    done = runner.run(request.study, request.run, _Shown(progress_display.watch()), request.engines)
+    tiers = replace(request.study, experiment=Experiment.of_run(request.run)).tiers()  # as it was tuned
+    by_seed: dict[int, list[Summary]] = {}
+    for each in done:
+        by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
+    if request.as_json:
+        chosen = {"tuning": found} if (found := tuned_values.read(request.run)) else {}
+        asked = {"run": str(request.run), "experiment": request.study.experiment.to_json()}
+        print(json.dumps({**asked, **to_json(by_seed, request.budgets, request.target), **chosen}))
+    else:
+        print_tables(console(), by_seed, request.budgets, request.target)
+        print(*tuning.words(request.run), sep="\n", end="\n" if tuned_values.read(request.run) else "")
+    if request.plot is not None:
+        sys.stdout.flush()
+        plot_seeds(request.plot, by_seed)  # last: what was computed is printed whatever becomes of the picture
+    return 0
+
+
+def _replay(options: dict[str, Any]) -> int:
+    """Says whether the replay of a served run ends with its parameters; exit code 1 if not."""
+    path, workers = options.pop("replay"), options.pop("workers")
+    data_dir = options.pop("data_dir")
+    for name, value in options.items():
+        if value:
+            raise RequestError(f"--replay {path} with {name}={value}; expected only --data-dir and --workers beside it")
+    if run_history.is_served(path):
+        say_who_made(path, (made for _, made in run_history.progress(path).makers))
+    with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
+        round, found = replay(path, Path(folder), data_dir, workers or processors())
+    if found is None:
+        print(f"identical after round {round}: the replay has the same server state, bit for bit")
+        return 0
+    print(f"different after round {round}: {found}")
+    return 1
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A simulation that can be run as asked, and what is to be made of it."""
+
+    study: runner.Prepared
+    run: Path
+    plot: Path | None
+    as_json: bool
+    budgets: dict[str, float]
+    target: float | None
+    engines: runner.Engines
+
+
+def _prepare(options: dict[str, Any]) -> _Request:
+    """Checks everything that was asked before anything is written. Raises RequestError."""
+    try:
+        return _request(options)
+    except (ValueError, DataError, RunError, OSError) as error:
+        raise RequestError(str(error)) from error
+
+
+def _request(options: dict[str, Any]) -> _Request:
+    names = (
+        "settings",
+        "run_dir",
+        "resume",
+        "replay",
+        "workers",
+        "plot",
+        "budget",
+        "target_accuracy",
+        "data_dir",
+        "json",
+        "max_empty_rounds",
+        "engine",
+        "ray_address",
+    )
+    how = {name: options.pop(name, None) for name in names}
+    if how["run_dir"] and how["resume"]:
+        raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
+    if how["plot"] is not None:
+        check_picture(how["plot"])
+    if how["ray_address"] is not None and how["engine"] != "ray":
+        raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
+    if how["engine"] == "ray" and find_spec("ray") is None:
+        raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
+    given = options if how["settings"] is None else _beside(run_toml.read(how["settings"]), options)
+    how["data_dir"] = given.pop("data_dir", None) if how["data_dir"] is None else how["data_dir"]
+    own = own_file(given.get("data", ""))
+    given |= {} if own is None else {"data": own.name}
+    experiment, model = requested(given, how["resume"], may_grow=True, data_dir=how["data_dir"])
+    own = own or own_of_run(how["resume"], experiment)
+    workers = processors() if how["workers"] is None else how["workers"]
+    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
+    run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
+    if how["resume"] is None and (run / EXPERIMENT).exists():
+        raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
+    runner.claim(study, run)
+    engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
+    return _Request(
+        study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), how["target_accuracy"], engines
+    )
+
+
+def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file, and options that go before it; other methods do without what they lack."""
+    for name in run_toml.unused(map(label, labels_in(options["method"]))) if "method" in options else ():
+        file.pop(name, None)
+    kept = [text for text in file.pop("set", []) if text.partition("=")[0] not in options]
+    both = {**file, **options, "set": [*kept, *options.get("set", [])]}
+    return {name: value for name, value in both.items() if name != "data_dir" or value is not None}
+
+
+def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEngine]:
+    from edgefl.integrations.ray import cluster  # takes a second
+
+    return cluster(address, workers)
+
+
+class _Shown(progress_display.Displayed):
+    """A display of the progress, and beside it the replies that were not folded as they came."""
+
+    def begin(self, trial: Trial, at: int) -> None:
+        super().begin(trial, at)
+        self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
+
+    def line(self, line: dict[str, Any]) -> None:
+        self._refusals.closed(line)
+        super().line(line)

@@ -1,0 +1,101 @@
+"""`edgefl status RUN`: how far a served run has got, while it runs or after it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from edgefl.experiment.settings import Experiment
+from edgefl.server import run_history
+from edgefl.server.endpoint import read_endpoint
+from edgefl.study import progress_display
+from edgefl.study.energy_totals import measured, words
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what the run's database says; it writes nothing."""
+    found = examine(options.run)
+    print(json.dumps(found) if options.json else describe(found))
+    return 0
+
+
+def examine(path: Path) -> dict[str, Any]:
+    """The findings as JSON values. Raises RunError if there is no served run."""
+    reached, lines, traffic = run_history.progress(path), run_history.metrics(path), run_history.traffic(path)
+    experiment = Experiment.of_run(path)
+    rulings = reached.rulings
+    evaluated = [line for line in lines if "evaluation" in line]
+    return {
+        "run": str(path),
+        "method": experiment.methods[0],
+        "listening": read_endpoint(path),
+        "clients": experiment.clients,
+        "enrolled": len(reached.capacities),
+        "rounds": experiment.rounds,
+        "closed": reached.round,
+        "done": reached.done,
+        "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
+        "answered": [judged.client for judged in reached.answers],
+        "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
+        **not_folded(lines),
+        "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
+        "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
+        "measured_joules": measured(lines),
+        "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
+        "last_evaluation": evaluated[-1] if evaluated else None,
+    }
+
+
+def not_folded(lines: list[dict[str, Any]]) -> dict[str, int]:
+    """Accepted replies that were left out or shortened when their rounds closed, of rounds whose clients are kept."""
+    clients = [each for line in lines for each in line.get("clients", ())]
+    return {
+        "excluded": sum(each["status"] == "excluded" for each in clients),
+        "clipped": sum("clipped" in each for each in clients),
+    }
+
+
+def describe(found: dict[str, Any]) -> str:
+    """The findings as text, one per line."""
+    state = "over" if found["done"] else "listening on " + found["listening"] if found["listening"] else "not running"
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found["outcomes"].items())) or "none"
+    payload, wire = found["payload_bytes"] / 1e6, found["socket_bytes"] / 1e6
+    lines = [
+        f"run           {found['run']} ({found['method']}), {state}",
+        f"clients       {found['enrolled']} of {found['clients']} enrolled",
+        f"rounds        {found['closed']} of {found['rounds']} closed",
+        f"replies       {outcomes}",
+        f"payload       {payload:.2f} MB; through the sockets, evaluations and models included, {wire:.2f} MB",
+    ]
+    if found["measured_joules"]:
+        lines.append(f"energy        {words(found['measured_joules'])}, measured by the devices while they trained")
+    if found["excluded"] or found["clipped"]:
+        lines.append(
+            f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed"
+        )
+    if found["open"]:
+        waiting = [client for client in found["open"]["clients"] if client not in found["answered"]]
+        lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")
+    lines += [
+        f"lost          client {loss['client']} what it kept after round {loss['after']}; it went on from"
+        f" {'round ' + str(loss['kept']) if loss['kept'] else 'nothing'}"
+        for loss in found["losses"]
+    ]
+    if found["last_evaluation"]:
+        lines.append(
+            f"evaluation    round {found['last_evaluation']['round']}: {progress_display.news(found['last_evaluation'])}"
+        )
+    return "\n".join(lines)
+
+
+def _listed(clients: list[int]) -> str:
+    return ", ".join(map(str, clients)) or "none"

@@ -1,0 +1,267 @@
+"""What the owner of a device has written down for its agent: a file of TOML, or of JSON with the same names.
+
+    state, data, keep_runs                   where it keeps what, and of how many runs that are over
+    check_s, settle_s, poll_s, turn_s        seconds: see Pace
+    [limits]       capacity, max_model, max_memory, max_seconds, pace
+    [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
+    [[servers]]    address; id, key, tls, tls_ca, tls_cert, tls_key, insecure; data; runs, methods
+
+Paths are relative to the file's folder. The options mean what they mean to `edgefl client`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from edgefl.deployment.agent.conditions import Conditions, Hours
+from edgefl.deployment.device.device_protocol import Profile
+from edgefl.deployment.device.device_socket import ServerAddress
+from edgefl.errors import RequestError
+from edgefl.experiment.user_methods import admit
+from edgefl.protocol.trust.keys import read_key
+
+MAX_MODEL_BYTES = 256 << 20
+KEEP_RUNS = 2
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+
+class Pace(NamedTuple):
+    """Seconds.
+
+    check_s   how old what is known of the machine may be
+    settle_s  how long the conditions must hold again before the device begins
+    poll_s    the longest between two questions to a server that has no run, or refuses
+    turn_s    without a request of a server, after which another one has its turn
+    """
+
+    check_s: float = 5.0
+    settle_s: float = 30.0
+    poll_s: float = 60.0
+    turn_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Post:
+    """A server that the device serves.
+
+    runs  that it takes part in; empty: any
+    """
+
+    server: ServerAddress
+    profile: Profile
+    data: Path
+    runs: tuple[str, ...]
+    uses_tls: bool
+    tls_files: tuple[Path | None, Path | None, Path | None]
+    is_insecure: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it."""
+
+    state: Path
+    posts: tuple[Post, ...]
+    conditions: Conditions = field(default_factory=Conditions)
+    pace: Pace = field(default_factory=Pace)
+    keep_runs: int = KEEP_RUNS
+
+
+def read_settings(file: Path, size: Callable[[str], int]) -> Settings:
+    """The file's settings; keys are read, too. `size`: bytes of "64MB".
+
+    Raises  RequestError naming the file, the entry, its value and what was expected.
+    """
+    top = Section(file, "", _read(file), size)
+    limits, pace = top.section("limits"), Pace(*(top.take(name, _seconds, default) for name, default in PACES))
+    state, data = top.take("state", top.path, None), top.take("data", top.path, None)
+    keep_runs = top.take("keep_runs", _count, KEEP_RUNS)
+    profile = _profile(limits)
+    conditions = _conditions(top.section("conditions"))
+    posts = tuple(_post(entry, profile, data) for entry in top.sections("servers"))
+    top.finish()
+    if state is None or not posts:
+        raise RequestError(
+            f"{file} has no {'state' if state is None else 'servers'}; expected a folder and [[servers]]"
+        )
+    return Settings(state, posts, conditions, pace, keep_runs)
+
+
+PACES = list(Pace._field_defaults.items())
+
+
+class Section:
+    """A table of the file, entry by entry; `finish` refuses what nobody has taken."""
+
+    def __init__(self, file: Path, name: str, values: object, size: Callable[[str], int]) -> None:
+        self.file, self.name, self.size = file, name, size
+        if not isinstance(values, dict):
+            raise RequestError(f"{file}: {name} is {values!r}; expected a table")
+        self._values = dict(values)
+
+    def take(self, name: str, read: Callable[[Any], Value], default: Default) -> Value | Default:
+        """An entry. `read` raises ValueError or TypeError with what was expected."""
+        if name not in self._values:
+            return default
+        value = self._values.pop(name)
+        try:
+            return read(value)
+        except (ValueError, TypeError, argparse.ArgumentTypeError, RequestError) as error:
+            raise RequestError(f"{self.file}: {self.name}{name} = {value!r}; {error}") from None
+
+    def path(self, value: object) -> Path:
+        """Relative to the file."""
+        return self.file.parent / _text(value)
+
+    def section(self, name: str) -> Section:
+        """A table in it; empty if there is none."""
+        return Section(self.file, f"{name}.", self._values.pop(name, {}), self.size)
+
+    def sections(self, name: str) -> list[Section]:
+        """The tables of a list."""
+        found = self._values.pop(name, [])
+        if not isinstance(found, list):
+            raise RequestError(f"{self.file}: {name} is {found!r}; expected [[{name}]]")
+        return [Section(self.file, f"{name}[{number}].", each, self.size) for number, each in enumerate(found)]
+
+    def finish(self) -> None:
+        """Raises RequestError for an entry that means nothing."""
+        for name, value in self._values.items():
+            raise RequestError(f"{self.file}: {self.name}{name} = {value!r}; expected no entry of that name")
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        text = file.read_text()
+        if file.suffix == ".json":
+            return dict(json.loads(text))
+        return _toml(file, text)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise RequestError(f"{file} cannot be read ({error})") from None
+
+
+def _toml(file: Path, text: str) -> Mapping[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib.loads(text)
+    raise RequestError(f"{file}: Python 3.10 cannot read TOML; expected the same entries in a file.json")
+
+
+def _profile(limits: Section) -> Profile:
+    capacity = limits.take("capacity", _share, 1.0)
+    model = limits.take("max_model", limits.size, MAX_MODEL_BYTES)
+    memory: int | None = limits.take("max_memory", limits.size, None)
+    seconds: float | None = limits.take("max_seconds", _seconds, None)
+    says_pace: bool = limits.take("pace", _flag, True)
+    limits.finish()
+    return Profile(None, None, capacity, model, memory, seconds, says_pace=says_pace)
+
+
+def _conditions(entries: Section) -> Conditions:
+    found = Conditions(
+        charge=entries.take("power", _charge, None),
+        max_celsius=entries.take("max_celsius", _number, None),
+        max_others=entries.take("max_others", _share, None),
+        max_pressure=entries.take("max_pressure", _share, None),
+        hours=entries.take("hours", _hours, ()),
+        interfaces=entries.take("interfaces", _texts, ()),
+        metered=entries.take("metered", _metered, None),
+    )
+    entries.finish()
+    return found
+
+
+def _post(entries: Section, profile: Profile, data: Path | None) -> Post:
+    address = entries.take("address", lambda value: ServerAddress.parse(_text(value)), None)
+    client = entries.take("id", _count, None)
+    key_file = entries.take("key", entries.path, None)
+    ca, cert, tls_key = (entries.take(name, entries.path, None) for name in ("tls_ca", "tls_cert", "tls_key"))
+    files = ca, cert, tls_key
+    uses_tls = entries.take("tls", _flag, False) or any(file is not None for file in files)
+    is_insecure, data = entries.take("insecure", _flag, False), entries.take("data", entries.path, data)
+    runs, methods = entries.take("runs", _texts, ()), entries.take("methods", _methods, ())
+    entries.finish()
+    where = f"{entries.file}: {entries.name}"
+    if address is None or data is None:
+        raise RequestError(f"{where}{'address' if address is None else 'data'} is missing; expected one")
+    if key_file is not None and client is None:
+        raise RequestError(f"{where}key without id; expected the id that the key belongs to")
+    if not address.is_loopback and not is_insecure and (key_file is None or not uses_tls):
+        raise RequestError(f"{where}address {address} is another machine; expected tls and a key, or insecure = true")
+    key = None if key_file is None else read_key(key_file)
+    profile = profile._replace(client=client, key=key, methods=methods)
+    return Post(address, profile, data, runs, uses_tls, files, is_insecure)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("expected text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError("expected a list of texts")
+    return tuple(map(_text, value))
+
+
+def _methods(value: object) -> tuple[str, ...]:
+    found = _texts(value)
+    for name in found:
+        admit(name)
+    return found
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")
+    return value
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+        raise ValueError("expected a whole number, 0 or more")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("expected a number")
+    return float(value)
+
+
+def _seconds(value: object) -> float:
+    found = _number(value)
+    if not 0 < found <= 1e8:
+        raise ValueError("expected 0 < seconds <= 1e8")
+    return found
+
+
+def _share(value: object) -> float:
+    found = _number(value)
+    if not 0 < found <= 1:
+        raise ValueError("expected 0 < share <= 1")
+    return found
+
+
+def _charge(value: object) -> float:
+    """ "mains", or the share of a full battery that will do, too."""
+    return math.inf if value == "mains" else _share(value)
+
+
+def _hours(value: object) -> tuple[Hours, ...]:
+    return tuple(map(Hours.parse, _texts(value)))
+
+
+def _metered(value: object) -> str | tuple[str, ...]:
+    return "nmcli" if value == "nmcli" else _texts(value)

@@ -1,0 +1,38 @@
+"""A device's samples, read again when their file has changed. What a file holds is experiment/client_dataset.py's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgefl.deployment.device.device_model import Data
+from edgefl.experiment.client_dataset import read_share
+
+State = tuple[int, int, int]
+
+
+class SampleFile:
+    """The file. Whoever writes it writes beside it and renames, so that it is never half there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._state: State | None = None
+        self._data: Data | None = None
+
+    def newest(self) -> Data:
+        """What is in it now. Raises DataError or OSError if that is nothing to train on."""
+        if self._data is None or self.has_changed():
+            state = self._look()
+            self._data, self._state = Data(*read_share(self.path)), state
+        return self._data
+
+    def has_changed(self) -> bool:
+        """Since it was read last. Raises OSError if it is gone."""
+        return self._look() != self._state
+
+    def forget(self) -> None:
+        """Gives the memory back."""
+        self._data = None
+
+    def _look(self) -> State:
+        found = self.path.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino

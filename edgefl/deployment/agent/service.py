@@ -1,0 +1,175 @@
+"""The agent: one device, and several servers that have their turns. It ends only when it is told to.
+
+A turn asks a server for its run, takes part in it if that is allowed, and ends when the run is over, the connection
+breaks, nothing is asked for while another server waits, or the conditions no longer hold. Whatever ends it, the run's
+folder has what a crash may not lose, and the next turn goes on there. Nothing that a server does ends the agent.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgefl.deployment.agent.agent_settings import Post, Settings
+from edgefl.deployment.agent.conditional_device import Attendance
+from edgefl.deployment.agent.machine_watch import Watch
+from edgefl.deployment.agent.sample_file import SampleFile
+from edgefl.deployment.device.device_protocol import Device, World
+from edgefl.deployment.device.device_socket import DeviceSocket, LeftError, Party
+from edgefl.deployment.device.reconnection import FIRST_DELAY_S
+from edgefl.deployment.device.run_folders import StateDirectory, read_over
+from edgefl.deployment.device.run_query import Visit
+from edgefl.errors import EdgeflError, RunError
+from edgefl.experiment.client_dataset import client_of
+from edgefl.protocol.trust.tls import device_context
+
+LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has come
+
+
+@dataclass
+class Turn:
+    """A server's place in the queue: when it may have its next turn, and how often it has failed in a row."""
+
+    post: Post
+    samples: SampleFile
+    due: float = 0.0
+    failures: int = 0
+    said: str = ""
+
+
+class Service:
+    """The turns of a device's servers.
+
+    tell   what it does now
+    after  it ends once so many runs are over; None: never
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        directory: StateDirectory,
+        watch: Watch,
+        world: World,
+        tell: Callable[[str], None],
+        after: int | None = None,
+    ) -> None:
+        self._settings, self._directory, self._watch, self._world = settings, directory, watch, world
+        self._tell, self._left = tell, after
+        self._turns = [Turn(post, SampleFile(post.data)) for post in settings.posts]
+        self._paused = ""
+
+    def run(self) -> None:
+        """One turn after the other."""
+        self._prune()
+        while self._left is None or self._left > 0:
+            turn = min(self._turns, key=lambda each: each.due)
+            if self._is_time(turn):
+                self._take(turn)
+            else:
+                time.sleep(min(LOOK_EVERY_S, self._settings.pace.check_s))
+
+    def _is_time(self, turn: Turn) -> bool:
+        why = self._watch.why_wait()
+        if why is not None:
+            self._pause(why)
+            return False
+        self._paused = ""
+        if turn.due > self._world.clock():
+            self._tell(f"waiting for a server{f' ({turn.said})' if turn.said else ''}")
+            return False
+        return True
+
+    def _pause(self, why: str) -> None:
+        if not self._paused:
+            self._world.say(f"not training: {why}")
+        self._paused = why
+        self._tell(f"not training: {why}")
+
+    def _take(self, turn: Turn) -> None:
+        try:
+            self._attend(turn)
+            turn.failures, turn.said = 0, ""
+        except LeftError as error:
+            turn.failures, turn.due = 0, self._world.clock()
+            self._world.say(f"{turn.post.server}: leaving: {error}")
+        except (EdgeflError, OSError) as error:
+            self._failed(turn, str(error))
+        finally:
+            turn.samples.forget()
+
+    def _failed(self, turn: Turn, why: str) -> None:
+        """It gets its next turn later, and ever later while it fails."""
+        if why != turn.said:
+            self._world.say(f"{why}; trying again")
+        delay = min(self._settings.pace.poll_s, FIRST_DELAY_S * 2.0 ** min(turn.failures, 30))
+        turn.said, turn.due = why, self._world.clock() + random.uniform(0.5, 1.0) * delay
+        turn.failures += 1
+
+    def _attend(self, turn: Turn) -> None:
+        """One run, as far as it goes now."""
+        post = turn.post
+        self._tell(f"asking {post.server} for a run")
+        profile = post.profile
+        if profile.client is None:
+            profile = profile._replace(client=client_of(post.data))
+        run = self._talk(post, Visit(profile.client, profile.key))
+        if post.runs and run not in post.runs:
+            raise RunError(f"{post.server}: run {run} is none of those that this device takes part in")
+        state = self._directory.open(run, post.profile.key)
+        try:
+            device = Device(state, profile, turn.samples.newest(), self._world)
+            attendance = self._attendance(turn, device)
+            reason = self._talk(post, attendance, attendance.look)
+            self._over(turn, run, state.path, reason)
+        finally:
+            state.close()
+
+    def _attendance(self, turn: Turn, device: Device) -> Attendance:
+        def tell(doing: str) -> None:
+            self._tell(f"{turn.post.server}: {doing}")
+
+        def others(idle_s: float) -> str | None:
+            return self._whose_turn(turn) if idle_s >= self._settings.pace.turn_s else None
+
+        return Attendance(device, self._watch, turn.samples, others, tell, self._world.say, self._world.clock)
+
+    def _whose_turn(self, turn: Turn) -> str | None:
+        """That another server waits for its turn; None if none does."""
+        now = self._world.clock()
+        other = next((each for each in self._turns if each is not turn and each.due <= now), None)
+        return None if other is None else f"it asks for nothing, and it is the turn of {other.post.server}"
+
+    def _talk(self, post: Post, party: Party, look: Callable[[], None] | None = None) -> str:
+        context = device_context(*post.tls_files) if post.uses_tls else None
+        every_s = min(LOOK_EVERY_S, self._settings.pace.check_s)
+        return DeviceSocket(post.server, party, context, secrets.token_bytes, self._world, 0, look, every_s).run()
+
+    def _over(self, turn: Turn, run: str, folder: Path, reason: str) -> None:
+        """The run is over. Its server may say so again, and is asked for another one from time to time."""
+        turn.due = self._world.clock() + self._settings.pace.poll_s
+        before = read_over(folder)
+        if before is not None and before.reason == reason:
+            return
+        self._directory.over(folder, run, reason)
+        self._world.say(f"{turn.post.server}: run {run} is over: {reason}")
+        turn.due = self._world.clock()
+        if self._left is not None:
+            self._left -= 1
+        self._prune()
+
+    def _prune(self) -> None:
+        """Makes room. What cannot be removed stays, and is named."""
+        keep = self._settings.keep_runs
+        try:
+            found = self._directory.prune(keep)
+        except (RunError, OSError) as error:
+            self._world.say(f"{error}; nothing was removed")
+            return
+        for removed in found:
+            self._world.say(
+                f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (keep_runs {keep})"
+            )

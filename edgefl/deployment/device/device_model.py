@@ -1,0 +1,268 @@
+"""What a device computes: a round of its method, and evaluations, from messages to values. Not what it keeps on disk
+(device_state.py), nor when it is asked (device_protocol.py).
+
+One learner holds whichever model is needed: the device's own, or the global one while that is evaluated. The device's
+own is read from its directory whenever the learner may hold another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from edgefl import methods
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.deployment.device.request_limits import Bounds
+from edgefl.deployment.device.throughput_meter import Clocks, measure
+from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
+from edgefl.experiment.data.split import Split
+from edgefl.experiment.data.split import split as split_by_seed
+from edgefl.learning import Samples
+from edgefl.learning.energy.meter import Meter, unmeasured
+from edgefl.learning.learner import Evaluation, MakeLearner
+from edgefl.learning.losses import Loss
+from edgefl.learning.targets import with_loss
+from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Local, State, evaluate
+from edgefl.methods.method_registry import OWN
+from edgefl.methods.rounds import client_round, exchange
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.throughput import Pace
+from edgefl.models.graph import Model, Params
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol import codec
+from edgefl.protocol.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
+from edgefl.protocol.wire.model_message import unpack
+
+PASSES = 3  # of a step's work: forward, and backward to the parameters and to the results
+REFUSED = (LookupError, TypeError, ValueError, ArithmeticError, AssertionError, MemoryError, RecursionError)
+
+
+class Data(NamedTuple):
+    """A device's own samples, and how they are split where that was said; otherwise the run says it."""
+
+    samples: Samples
+    split: Split | None
+
+    @property
+    def counts(self) -> list[int]:
+        """How many samples there are; where it was said how they are split, of each part."""
+        split = self.split
+        return [len(self.samples)] if split is None else [len(split.train), len(split.validation), len(split.test)]
+
+    def newest(self, counts: Sequence[int]) -> Data:
+        """As many samples as the server was told of: the last of them, of each part where that was said.
+
+        counts  as of an earlier time
+        Raises  DataError if there are fewer, or they are split otherwise.
+        """
+        found = self.counts
+        if found == list(counts):
+            return self
+        if len(found) != len(counts) or any(have < told for have, told in zip(found, counts)):
+            told, have = ("+".join(map(str, each)) for each in (counts, found))
+            raise DataError(f"{have} samples; expected at least the {told} that the server was told of in this run")
+        if self.split is None:
+            begin, samples = len(self.samples) - counts[0], self.samples
+            return Data(replace(samples, x=samples.x[begin:], y=samples.y[begin:]), None)
+        parts = self.split.train, self.split.validation, self.split.test
+        return Data(self.samples, Split(*(part[len(part) - told :] for part, told in zip(parts, counts))))
+
+    def parts(self, welcome: Welcome) -> Split:
+        """The split that the run's simulation would make. Raises DataError if the device gets nothing to train on."""
+        everything = np.arange(len(self.samples), dtype=np.int32)
+        return self.split or split_by_seed(everything, welcome.seed, welcome.client, *welcome.shares)
+
+
+class Result(NamedTuple):
+    """A trained round: the reply, and what the device keeps after it."""
+
+    reply: Trained
+    kept: Kept
+
+
+class DeviceModel:
+    """The method and the learner of one device in one run. The initial model must be on its disk.
+
+    bounds  what the server may ask for
+    make    gives the learner; None: one that keeps within the bounds
+    Raises  GraphError, CodecError or MemoryLimitError if the initial model is none within the bounds, DataError if the
+            data do not fit.
+    """
+
+    def __init__(
+        self, state: DeviceState, welcome: Welcome, data: Data, bounds: Bounds, make: MakeLearner | None = None
+    ) -> None:
+        self._state, self._welcome, self._bounds = state, welcome, bounds
+        self._algorithm = method_of(welcome)
+        initial = self._initial()
+        samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape[0]))
+        spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
+        self._local = Local(
+            welcome.client, welcome.seed, spec, learner, samples, parts.train, parts.validation, parts.test
+        )
+        self._initial_graph = initial.graph
+        self._is_own = False  # whether learner and private values are those after the last round, pending or not
+
+    def train(self, message: Train, clock: Callable[[], float], meter: Callable[[], Meter] = unmeasured) -> Result:
+        """Takes part in a round. What it returns must be on the disk before the next call.
+
+        Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if that cannot be done; the device
+                is then as after the round before.
+        """
+        local = self._own()
+        self._is_own = False  # if it breaks off, the learner is between two models
+        with followed(f"round {message.round} of {self._welcome.method}"):
+            plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
+            self._check_effort()
+            reply, seconds = client_round.trained(self._algorithm, self._initial_graph, local, plan, clock, meter)
+        self._is_own = self._algorithm.keeps_model
+        answer = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
+        return Result(answer, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
+
+    def pace(self, clocks: Clocks) -> Pace | None:
+        """How fast it trains, by training the method's trials for a moment, of which it keeps nothing.
+
+        Raises  PlanError, DataError or TrainingError if they cannot be trained at all.
+        """
+        initial = self._initial()
+        self._hold(Kept(initial.params, {}, {}))
+        self._is_own = False
+        with followed(f"measuring the pace of {self._welcome.method}"):
+            found = measure(self._algorithm, initial.graph, self._local, clocks)
+        return found and found._replace(memory=self._bounds.training(initial))
+
+    def forget(self) -> None:
+        """The last trained round does not count."""
+        self._is_own = False
+
+    def evaluate(self, message: Evaluate) -> Evaluated:
+        """Scores on the device's test samples: of its own model and of the global one, whichever are asked for.
+
+        Raises  CodecError if the global model, or the body that all clients share, is not whole.
+        """
+        with followed(f"evaluation after round {message.round} of {self._welcome.method}"):
+            return self._evaluate(message)
+
+    def _evaluate(self, message: Evaluate) -> Evaluated:
+        spec = self._local.spec
+        current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
+        parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
+        parts |= self._beside(message)
+        personal = self._scores_of_own(parts) if message.personal else None
+        if parts:
+            self._is_own = False  # the learner holds what all clients share
+        if current is None:
+            return Evaluated(message.round, personal, None)
+        self._hold(Kept(current, {}, {}))
+        return Evaluated(message.round, personal, _scores(evaluate(self._local)))
+
+    def _beside(self, message: Evaluate) -> dict[str, Params]:
+        """The running statistics that came beside them, by the name of their part."""
+        names = tuple(name for name, param in self._local.spec.params.items() if param.kind == "stat")
+        found = {part: self._part(message, part, names) for part in self._algorithm.beside(message.payload)}
+        return {part: params for part, params in found.items() if params is not None}
+
+    def _part(self, message: Evaluate, part: str, names: tuple[str, ...]) -> Params | None:
+        """These parameters, whole, out of a message; None if it has none of that part."""
+        if part not in message.payload:
+            return None
+        data = message.payload[part]
+        blocks = codec.decode(data, self._local.spec, limit=len(data)).blocks
+        whole = {name: block.values for name, block in blocks.items() if block.index is None}
+        if whole.keys() != set(names):
+            raise CodecError(f"global {part} with {len(whole)} whole parameters; expected {len(names)}")
+        return whole
+
+    def _scores_of_own(self, parts: dict[str, Params]) -> Scores:
+        """Of its own model; or of what the method makes of what all clients share, which is not kept."""
+        shared = self._algorithm.shared(parts)
+        if shared is not None:
+            return _scores(self._algorithm.evaluate(self._own(), shared))
+        if self._state.round:
+            return _scores(self._algorithm.evaluate(self._own(), None))
+        self._hold(Kept(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
+        self._is_own = False
+        return _scores(self._algorithm.evaluate(self._local, None))
+
+    def _own(self) -> Local:
+        """The device as after its last round."""
+        if not self._is_own:
+            kept = self._state.personal() or Kept({}, {}, {})
+            self._hold(kept if kept.params else kept._replace(params=self._initial().params))
+            self._is_own = self._algorithm.keeps_model
+        return self._local
+
+    def _check_effort(self) -> None:
+        """Raises PlanError for a round that cannot be done in its time on any machine."""
+        steps, seen = self._algorithm.effort(len(self._local.train))
+        macs = sum(self._initial_graph.macs().values())
+        self._bounds.check_steps(steps, PASSES * macs * seen)
+
+    def _initial(self) -> Model:
+        return unpack(self._state.model(), self._bounds.graph())
+
+    def _hold(self, kept: Kept) -> None:
+        self._local.learner.write({name: kept.params[name] for name in self._local.spec.params})
+        self._local.private, self._local.arrays = kept.private, kept.arrays
+
+
+@contextmanager
+def followed(what: str) -> Iterator[None]:
+    """What a plan that nobody foresaw trips over becomes a PlanError that says of what it is."""
+    try:
+        yield
+    except EdgeflError:
+        raise
+    except REFUSED as error:
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise PlanError(f"{what} cannot be done as it was asked for ({why})") from error
+
+
+def method_of(welcome: Welcome) -> Algorithm:
+    """The method of a run, which is looked up and never imported by what the server calls it.
+
+    Raises RunError if it is neither edgefl's nor one that was taken in here, or has no such hyper-parameter.
+    """
+    if welcome.method not in (*methods.METHODS, *OWN):
+        raise RunError(
+            f"method {welcome.method} of the server is none of edgefl's; expected one that is installed here and named "
+            "by --allow-method, or by methods in the agent's settings"
+        )
+    told = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
+    try:
+        options = methods.renamed(welcome.method, told)
+        known = methods.settings_of(welcome.method)
+        if unknown := sorted(options.keys() - known.keys()):
+            raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
+        for name, value in options.items():
+            if isinstance(known[name], int) != isinstance(value, int) and not isinstance(known[name], float):
+                raise ValueError(f"{name}={value!r} is no {type(known[name]).__name__}")
+        return methods.build(welcome.method, options)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None
+
+
+def same_run(before: Welcome, now: Welcome) -> bool:
+    """Whether a server still says what it said; another version of it may write the same options otherwise."""
+    names = [name for name in Welcome.__struct_fields__ if name != "options"]
+    return before == now or (
+        all(getattr(before, name) == getattr(now, name) for name in names) and method_of(before) == method_of(now)
+    )
+
+
+def loss_of(welcome: Welcome, outputs: int) -> Loss:
+    """What is minimised, by a model of so many outputs. Raises RunError if this version of edgefl has no such loss."""
+    try:
+        loss = Loss.parse(welcome.loss)
+        loss.check_outputs(outputs)
+    except (ValueError, DataError) as error:
+        raise RunError(f"the server's {error}; expected a loss that is known here") from None
+    return loss
+
+
+def _scores(found: Evaluation) -> Scores:
+    return Scores(found.loss_sum, found.correct, found.examples)

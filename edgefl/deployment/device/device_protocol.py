@@ -1,0 +1,377 @@
+"""A device's half of the protocol: the server's messages in, its own out. No socket and no clock of its own.
+
+    each connection   hello, then the answers to Challenge and Welcome: a reply that was not acknowledged is sent first
+    Paced             goes before anything is trained in a connection, where the run plans by how fast devices are
+    Train             trains, writes the round to the disk, then sends the reply
+    Verdict           keeps or undoes the round
+    Evaluate          scores
+While a reply waits for its verdict, whatever else the server asks waits too. A round is applied once, however often the
+device or the connection dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
+from edgefl.deployment.device.device_state import DeviceState, Membership
+from edgefl.deployment.device.request_limits import Bounds
+from edgefl.deployment.device.throughput_meter import Clocks
+from edgefl.deployment.device.throughput_report import Declaring
+from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
+from edgefl.learning.energy.meter import Meter, unmeasured
+from edgefl.learning.learner import MakeLearner
+from edgefl.methods.rounds.provenance import maker
+from edgefl.protocol.wire import handshake
+from edgefl.protocol.wire.connection import payload_bytes
+from edgefl.protocol.wire.messages import (
+    PROTOCOL,
+    Challenge,
+    Enrol,
+    Evaluate,
+    Finished,
+    Hello,
+    Message,
+    ModelChunk,
+    ModelRequest,
+    Refused,
+    Train,
+    Verdict,
+    Welcome,
+)
+from edgefl.protocol.wire.model_message import frame_cap
+
+Written = TypeVar("Written")
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FIELDS = Welcome.__struct_fields__
+DEFERRED = 16  # messages that wait for a verdict
+NOTED = 100  # lines about what a server does, in a connection
+
+
+class Profile(NamedTuple):
+    """What the user says of a device.
+
+    client     its registered id; None where the server may choose
+    key        the 32 bytes that prove it; None in a run without keys
+    capacity   the largest share of active neurons it is willing to train
+    max_model, max_memory, max_seconds  see Bounds
+    methods    that it takes part in; empty: any
+    says_pace  it measures how fast it is and says so, in runs that plan by it
+    """
+
+    client: int | None
+    key: bytes | None
+    capacity: float
+    max_model: int
+    max_memory: int | None = None
+    max_seconds: float | None = None
+    methods: tuple[str, ...] = ()
+    says_pace: bool = True
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the server may ask of it."""
+        return Bounds(self.max_model, self.max_memory, self.max_seconds)
+
+
+class World(NamedTuple):
+    """What a device needs of the world around it.
+
+    say     shows one line to the user
+    pause   waits after the n-th failure in a row, from 0
+    clock   seconds, of which only differences count
+    within  a context that bounds the time of what is named: TimeLimitError; by default none
+    chance  that many random bytes
+    meter   what a round's training takes in joules; by default nothing says so
+    busy    seconds of this process on processors, of which only differences count
+    """
+
+    say: Callable[[str], None]
+    pause: Callable[[int], None]
+    clock: Callable[[], float]
+    within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
+    chance: Callable[[int], bytes] = secrets.token_bytes
+    meter: Callable[[], Meter] = unmeasured
+    busy: Callable[[], float] = time.process_time
+
+
+class SpoiltError(RunError):
+    """A download that has to be made again from its beginning, over a new connection."""
+
+
+class Device:
+    """One device. For each connection: `hello`, then `handle` for every message that arrives.
+
+    finished  why the run is over, or None while it is not
+    Raises    RequestError if the directory belongs to another client.
+    """
+
+    def __init__(
+        self,
+        state: DeviceState,
+        profile: Profile,
+        data: Data,
+        world: World,
+        make: MakeLearner | None = None,
+        is_vouched: bool = False,
+    ) -> None:
+        """`make` gives the learner that trains the run's model; None: one within the profile's bounds. `is_vouched`:
+        whoever carries the messages says who the server is, which proves nothing itself.
+        """
+        self._make, self._is_vouched = make, is_vouched
+        self._state, self._profile, self._data, self._world = state, profile, data, world
+        self._model: DeviceModel | None = None
+        self._deferred: list[Train | Evaluate] = []
+        self._noted = 0  # lines about the server, in this connection
+        self._nonce = b""
+        self._declaring = Declaring(profile.says_pace, world.say, world.within)
+        self._has_begun = False  # to use the directory: its life there is new
+        self._offset = 0  # in the model, where this connection's download began
+        self._run = state.run
+        self.finished: str | None = None
+        if state.enrolment is not None:
+            found = state.enrolment.welcome.client
+            if profile.client not in (None, found):
+                raise RequestError(f"{state.path} belongs to client {found}; expected --id {found}, or another --state")
+            if damaged := state.drop_damaged_model():
+                world.say(f"{damaged} is damaged; downloading it again")
+            length, digest = state.enrolment.welcome.model_bytes, state.enrolment.welcome.model_digest
+            if not state.has_model() and state.received() == length:
+                self._durably(lambda: state.complete(digest))  # it was killed between the last byte and this
+            self.renew(data)
+
+    def renew(self, data: Data) -> None:
+        """From the next round on other samples: as many as the server was told of, the newest.
+
+        Raises  DataError if there are fewer; the device then goes on with those that it has.
+        """
+        told = None if self._state.enrolment is None else self._state.enrolment.examples
+        self._data, self._model = data if told is None else data.newest(told), None
+
+    @property
+    def client(self) -> int | None:
+        """Its id, once that is known."""
+        enrolment = self._state.enrolment
+        return self._profile.client if enrolment is None else enrolment.welcome.client
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a reply has not been acknowledged."""
+        return self._state.pending > 0
+
+    def hello(self, nonce: bytes) -> Hello:
+        """The first message of a connection. `nonce`: 32 random bytes, new each time."""
+        self._nonce, self._deferred, self._noted = nonce, [], 0
+        if not self._has_begun:
+            self._durably(lambda: self._state.begin(self._world.chance))
+            self._has_begun = True
+        run = "" if self._state.enrolment is None else self._state.enrolment.run
+        return Hello(PROTOCOL, run, self.client, nonce, maker())
+
+    def handle(self, message: Message) -> Iterator[Message]:
+        """What to send in answer, in order. Take all of it before the next call.
+
+        Raises  SpoiltError if a new connection is needed; AuthError, RemoteProtocolError or RunError if the device can
+                not go on with this server; DataError, CodecError or TrainingError if it asks for what cannot be done.
+        """
+        match message:
+            case Challenge():
+                yield self._enrol(message)
+            case Welcome():
+                yield from self._begin(message)
+            case ModelChunk():
+                yield from self._add(message)
+            case Train() | Evaluate() if self.is_waiting:
+                self._defer(message)
+            case Train():
+                yield from self._train(message)
+            case Evaluate():
+                with self._world.within(f"the evaluation after round {message.round}"):
+                    evaluated = self._ready().evaluate(message)
+                yield evaluated
+            case Verdict():
+                yield from self._judged(message)
+            case Finished():
+                self.finished = message.reason
+            case Refused():
+                raise RunError(f"the server refuses: {message.reason}")
+
+    # The beginning of a connection.
+
+    def _enrol(self, challenge: Challenge) -> Enrol:
+        """Proves who this device is, to a server that has proven that it knows the device's key."""
+        enrolment, identity = self._state.enrolment, self._state.identity
+        assert identity is not None  # hello has seen to it
+        secret, is_new = bytes.fromhex(identity.secret), enrolment is None and self._profile.key is None
+        key = None if is_new else self._profile.key or secret
+        client = -1 if self.client is None else self.client
+        expected = self._state.run if enrolment is None else enrolment.run
+        if expected and challenge.run != expected:
+            raise RunError(f"the server serves run {challenge.run} now; expected {expected}")
+        meeting = challenge.run, client, self._nonce, challenge.nonce
+        if not self._is_vouched:
+            handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
+        self._run = challenge.run
+        has_model = enrolment is not None and self._state.has_model()
+        return Enrol(
+            proof=handshake.proof(key, "device", *meeting),
+            capacity=self._profile.capacity,
+            model=enrolment.welcome.model_digest if enrolment is not None and has_model else b"",
+            pending=self._state.pending,
+            secret=secret if is_new else b"",
+            round=self._state.round,
+            life=bytes.fromhex(identity.life),
+            before=bytes.fromhex(identity.before),
+            examples=self._data.counts,
+        )
+
+    def _begin(self, welcome: Welcome) -> Iterator[Message]:
+        """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""
+        enrolment, methods = self._state.enrolment, self._profile.methods
+        if methods and welcome.method not in methods:
+            raise RunError(
+                f"method {welcome.method} of run {self._run}; this device takes part in {', '.join(methods)}"
+            )
+        if enrolment is None:
+            self._check(welcome)
+            self._durably(lambda: self._state.enrol(Membership(self._run, welcome, tuple(self._data.counts))))
+        elif not same_run(enrolment.welcome, welcome):
+            pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
+            name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])
+            raise RunError(f"run {self._run} has {name}={now!r} now; expected {before!r}, as when this device enrolled")
+        self._durably(self._state.heard)
+        if not self._state.has_model():
+            self._offset = self._state.received()
+            yield ModelRequest(self._offset)
+            return
+        if self.is_waiting:
+            yield self._state.reply()
+        yield from self._declare()
+
+    def _declare(self) -> Iterator[Message]:
+        """How fast it is, where the run plans by that; whoever carries letters has no place for it."""
+        assert self._state.enrolment is not None
+        if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_pace:
+            return
+        clocks = Clocks(self._world.clock, self._world.busy)
+        yield self._declaring.paced(clocks, lambda clocks: self._ready().pace(clocks))
+
+    def _check(self, welcome: Welcome) -> None:
+        self._profile.bounds.check_model(welcome.model_bytes)
+        method_of(welcome)
+        try:
+            self._data.parts(welcome)
+        except ValueError as error:
+            raise RunError(f"the server's shares of the samples: {error}") from None
+
+    def _add(self, chunk: ModelChunk) -> Iterator[Message]:
+        """Some bytes of the model; after the last of them the reply that waits, if the model had been lost since."""
+        assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
+        self._durably(lambda: self._state.add(chunk.offset, chunk.data))
+        if chunk.offset + len(chunk.data) == self._state.enrolment.welcome.model_bytes:
+            self._complete(self._state.enrolment.welcome)
+            if self.is_waiting:
+                yield self._state.reply()
+            yield from self._declare()
+
+    def _complete(self, welcome: Welcome) -> None:
+        """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""
+        if self._durably(lambda: self._state.complete(welcome.model_digest)):
+            return
+        message = f"model of {welcome.model_bytes} bytes has another digest than {welcome.model_digest.hex()[:16]}..."
+        raise SpoiltError(f"{message}; downloading it again") if self._offset else RemoteProtocolError(message)
+
+    # Rounds.
+
+    def _train(self, message: Train) -> Iterator[Message]:
+        if message.round <= self._state.round:
+            self._note(f"round {message.round} asked for after round {self._state.round}: ignored")
+            return
+        try:
+            with self._world.within(f"round {message.round}"):
+                result = self._ready().train(message, self._world.clock, self._world.meter)
+        except EdgeflError:
+            self._forget()  # the clock may strike when the training is done and its result is not kept
+            raise
+        self._declaring.trained(result.reply, message.settings)
+        self._durably(lambda: self._state.keep(*result))
+        yield result.reply
+
+    def _defer(self, message: Train | Evaluate) -> None:
+        """Lets a message wait for the verdict. Of more than fit in one frame the oldest go: the server has moved on."""
+        assert self._state.enrolment is not None
+        most = frame_cap(self._state.enrolment.welcome.model_bytes) - payload_bytes(message)
+        while self._deferred and (len(self._deferred) >= DEFERRED or _size(self._deferred) > most):
+            dropped = self._deferred.pop(0)
+            self._note(f"round {dropped.round}: dropped, as more is asked before the last reply has its verdict")
+        self._deferred.append(message)
+
+    def _note(self, line: str) -> None:
+        """Shows a line about the server, but not one for each of many messages."""
+        self._noted += 1
+        if self._noted <= NOTED:
+            self._world.say(line if self._noted < NOTED else f"{line}; no more of this is shown")
+
+    def _judged(self, verdict: Verdict) -> Iterator[Message]:
+        if verdict.round != self._state.pending:
+            self._note(f"verdict on round {verdict.round}, which waits for none: ignored")
+            return
+        if verdict.outcome == "refused":
+            self._world.say(f"round {verdict.round}: the server refuses the reply ({verdict.reason})")
+            self._durably(self._state.reject)
+            self._forget()
+        else:
+            self._durably(self._state.accept)
+        if self._declaring.is_outdated():
+            yield from self._declare()
+        deferred, self._deferred = self._deferred, []
+        for message in deferred:
+            yield from self.handle(message)
+
+    def _forget(self) -> None:
+        """What was trained last does not count."""
+        if self._model is not None:
+            self._model.forget()
+
+    def _ready(self) -> DeviceModel:
+        """The model, loaded when it is first needed."""
+        if self._model is None:
+            assert self._state.enrolment is not None  # the connection lets no round through before Welcome
+            welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
+            with followed("the server's model"):
+                self._model = DeviceModel(self._state, welcome, self._data, bounds, self._make)
+        return self._model
+
+    def _durably(self, write: Callable[[], Written]) -> Written:
+        return durably(write, self._state.path, self._world)
+
+
+def _size(waiting: list[Train | Evaluate]) -> int:
+    """Bytes of the payloads of messages."""
+    return sum(payload_bytes(message) for message in waiting)
+
+
+def durably(write: Callable[[], Written], path: Path, world: World) -> Written:
+    """Writes, again and again while the disk is full. What is to be written stays in memory.
+
+    path    what is written to, for the user
+    Raises  RunError if it cannot be written for another reason.
+    """
+    attempt = 0
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise RunError(f"{path} cannot be written ({error})") from error
+            if not attempt:
+                world.say(f"{path}: {error.strerror}; trying again until there is room")
+        world.pause(attempt)
+        attempt += 1

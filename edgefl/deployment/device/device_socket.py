@@ -1,0 +1,207 @@
+"""The socket of a device: connects, moves bytes between the server and device_protocol.py, and connects again when it
+breaks.
+
+Plain blocking sockets, with or without TLS; no threads. What the messages mean is device_protocol.py's business, what
+may be said when is wire/connection.py's, and when to try again is reconnection.py's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from edgefl.deployment.device.device_protocol import SpoiltError, World
+from edgefl.deployment.device.reconnection import Attempts
+from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
+from edgefl.protocol.wire.connection import Connection
+from edgefl.protocol.wire.handshake import NONCE_BYTES
+from edgefl.protocol.wire.messages import Hello, Message, Welcome
+
+CONNECT_S = 10.0  # for TCP and TLS
+HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
+KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the server is there, s between questions,
+    "TCP_KEEPIDLE": 30,
+    "TCP_KEEPINTVL": 10,
+    "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
+}
+RECEIVED_BYTES = 1 << 16  # at once
+LOOK_EVERY_S = 1.0  # whether to leave, while the server asks for nothing
+
+
+class ServerAddress(NamedTuple):
+    """Where the server is."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(text: str) -> ServerAddress:
+        """HOST:PORT or [IPV6]:PORT. Raises RequestError."""
+        host, _, port = text.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise RequestError(f"server {text!r}; expected HOST:PORT")
+        return ServerAddress(host.removeprefix("[").removesuffix("]"), int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nothing leaves this machine."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Party(Protocol):
+    """What talks: a Device, or a Visit. `finished`: why it is done, or None; `is_waiting`: not without an answer."""
+
+    @property
+    def finished(self) -> str | None: ...
+
+    @property
+    def client(self) -> int | None: ...
+
+    @property
+    def is_waiting(self) -> bool: ...
+
+    def hello(self, nonce: bytes) -> Hello: ...
+
+    def handle(self, message: Message) -> Iterator[Message]: ...
+
+
+class LeftError(RunError):
+    """The device leaves its server for a while: it says why. Raised by a Party, or by what looks while it waits."""
+
+
+class DeviceSocket:
+    """A device's connections to one server, one after the other.
+
+    context  for TLS, or None
+    chance   that many random bytes
+    say      shows one line to the user
+    world    what the device has of it too
+    give_up_s  seconds without a connection after which it no longer tries; 0: at once; infinite: never
+    look     is called every `look_every_s` while a welcome device waits; may raise LeftError
+    """
+
+    def __init__(
+        self,
+        server: ServerAddress,
+        device: Party,
+        context: ssl.SSLContext | None,
+        chance: Callable[[int], bytes],
+        world: World,
+        give_up_s: float = math.inf,
+        look: Callable[[], None] | None = None,
+        look_every_s: float = LOOK_EVERY_S,
+    ) -> None:
+        self._server, self._device, self._context = server, device, context
+        self._chance, self._world = chance, world
+        self._look, self._look_every_s = look, look_every_s
+        self._attempts = Attempts(str(server), world, give_up_s)
+
+    def run(self) -> str:
+        """Takes part until the server says why the run is over.
+
+        Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
+                protocol in a frame that came as it was sent; and when it has been away for `give_up_s`. Until then a
+                connection that cannot be made, breaks, or brings damaged bytes is tried again. LeftError if the device
+                leaves: the server hears nothing but the end of the connection, as when it is switched off.
+        """
+        while True:
+            try:
+                return self._connection()
+            except (OSError, SpoiltError, DamagedFrameError) as error:
+                self._attempts.failed(error)
+
+    def _connection(self) -> str:
+        """One connection, to the end of the run. Raises OSError if it breaks before."""
+        connection, self._is_welcome = Connection("device"), False
+        with self._connect() as link:
+            link.settimeout(HANDSHAKE_S)
+            link.sendall(connection.send(self._device.hello(self._chance(NONCE_BYTES))))
+            try:
+                while self._device.finished is None or self._device.is_waiting:
+                    data = self._received(link, connection)
+                    if not data:
+                        self._closed(connection)
+                        break
+                    self._answer(link, connection, data)
+            except LeftError:
+                raise
+            except EdgeflError as error:
+                _refuse(link, connection, str(error))
+                raise
+        assert self._device.finished is not None
+        return self._device.finished
+
+    def _answer(self, link: socket.socket, connection: Connection, data: bytes) -> None:
+        for message in connection.receive(data):
+            for answer in self._device.handle(message):
+                link.sendall(connection.send(answer))
+            if isinstance(message, Welcome):
+                link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
+                self._is_welcome = True
+                self._attempts.succeeded()
+                self._world.say(f"{self._server}: connected as client {self._device.client}")
+
+    def _received(self, link: socket.socket, connection: Connection) -> bytes:
+        """The next bytes; meanwhile it looks whether to leave. None are lost when a wait for them ends."""
+        if not self._is_welcome or self._look is None:
+            return _received(link, connection)
+        while True:
+            link.settimeout(self._look_every_s)
+            try:
+                return _received(link, connection)
+            except TimeoutError:
+                self._look()
+            finally:
+                link.settimeout(None)
+
+    def _closed(self, connection: Connection) -> None:
+        """The server has closed the connection: raises ConnectionError unless the run is over."""
+        if self._device.finished is not None:
+            return
+        if not connection.received_bytes:  # asyncio's servers close without telling why TLS failed
+            wanted = "--tls" if self._context is None else "--tls-cert signed by its authority if it asks for one"
+            raise ConnectionError(f"the server closed the connection without a word; with TLS it expects {wanted}")
+        where = " in the middle of a message" if connection.mid_frame else ""
+        raise ConnectionError(f"the server closed the connection{where}")
+
+    def _connect(self) -> socket.socket:
+        link = socket.create_connection(self._server, CONNECT_S)
+        try:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in KEEPALIVE.items():
+                if hasattr(socket, name):  # not everywhere
+                    link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            return self._context.wrap_socket(link, server_hostname=self._server.host) if self._context else link
+        except BaseException:
+            link.close()
+            raise
+
+
+def _received(link: socket.socket, connection: Connection) -> bytes:
+    """The next bytes; none if the server has closed the connection, be it by a reset before its first byte."""
+    try:
+        return link.recv(RECEIVED_BYTES)
+    except ConnectionResetError:
+        if connection.received_bytes:
+            raise
+        return b""
+
+
+def _refuse(link: socket.socket, connection: Connection, reason: str) -> None:
+    """Tells the server why the device closes, if it still listens."""
+    try:
+        link.settimeout(CONNECT_S)
+        link.sendall(connection.refuse(reason))
+    except OSError:
+        pass  # the reason is on this side's stderr too

@@ -1,0 +1,205 @@
+"""The directory of a device that takes part in several runs, of one server after another. Not what is in a run's folder
+(device_state.py), and not reading it beside the device (state_reader.py).
+
+    DIR/lock              held by the process that uses any of it, so that a second one is refused
+    DIR/runs/NAME/        the device in one run: the files of device_state.py, its secret among them
+    DIR/runs/NAME/over.json  that the run is over, and whether what was kept of it has been removed since
+
+NAME is a digest of the run's id and of the key that its server has proven, if there is one. So a server with another
+key that gives itself the name of a run finds an empty folder; one without keys has to prove the secret that the folder
+holds before anything in it is used. No text of a server becomes part of a path.
+
+Earlier versions kept their only run in DIR itself. It goes on there, in the hands of the first server with that run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from edgefl.deployment.device.device_state import ENROLMENT, FILES, IDENTITY, DeviceState, read_enrolment
+from edgefl.deployment.device.digest_record import read_sealed, seal
+from edgefl.deployment.device.identity import read_identity
+from edgefl.errors import RunError
+from edgefl.system.durable_files import lock, private_directory, sync, temporary, write_atomically
+
+RUNS, OVER = "runs", "over.json"
+DOMAIN = b"edgefl run folder 1"
+MOST_OPEN = 16  # runs that are not over, in a directory: a server cannot fill the disk with new ones
+MOST_BEGUN = 16  # folders of runs that never welcomed the device; those before them are removed
+MOST_REMEMBERED = 100  # runs that are over and of which nothing is kept but that
+
+
+def name_of(run: str, key: bytes | None) -> str:
+    """The folder of a run whose server has proven this key: 32 hexadecimal digits."""
+    server = b"" if key is None else hmac.digest(key, DOMAIN, hashlib.sha256)
+    fields = (DOMAIN, run.encode(), server)
+    return hashlib.sha256(b"".join(len(field).to_bytes(4, "little") + field for field in fields)).hexdigest()[:32]
+
+
+class Over(NamedTuple):
+    """That a run is over: its id, why, and whether the device's files of it are gone."""
+
+    run: str
+    reason: str
+    is_removed: bool
+
+
+class Removed(NamedTuple):
+    """What `prune` has removed: a run's folder, and how many bytes lay there."""
+
+    over: Over
+    folder: Path
+    size_bytes: int
+
+
+def read_over(folder: Path) -> Over | None:
+    """None while the run is not over. Raises RunError if the record is damaged."""
+    record = read_sealed(folder / OVER)
+    if record is None:
+        return None
+    try:
+        return Over(str(record["run"]), str(record["reason"]), bool(record["is_removed"]))
+    except KeyError as error:
+        raise RunError(f"{folder / OVER} lacks {error}; expected the record that a device wrote") from None
+
+
+def folders(path: Path) -> Iterator[Path]:
+    """The folders of all runs in a device's directory, in the order of their names."""
+    if (path / IDENTITY).exists() or (path / ENROLMENT).exists() or (path / OVER).exists():
+        yield path
+    if (path / RUNS).is_dir():
+        yield from sorted(folder for folder in (path / RUNS).iterdir() if folder.is_dir())
+
+
+def size_bytes(folder: Path) -> int:
+    """Bytes of a run's files."""
+    return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+
+
+def is_in_use(path: Path, locks: Path = Path("/proc/locks")) -> bool:
+    """Whether a process has the directory, by Linux's list of locks: to take the lock could keep another one out."""
+    try:
+        inode, held = (path / "lock").stat().st_ino, locks.read_text()
+    except OSError:
+        return False
+    return any(line.split()[5].endswith(f":{inode}") for line in held.splitlines() if " FLOCK " in line)
+
+
+class StateDirectory:
+    """The directory, opened by one process.
+
+    Raises  RunError if another process uses it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        private_directory(path)
+        self.path = path
+        self._lock = lock(path / "lock")
+
+    def close(self) -> None:
+        """Lets another process have the directory."""
+        self._lock.close()
+
+    def open(self, run: str, key: bytes | None) -> DeviceState:
+        """The folder of that run; a new one if there is none. `key`: what its server has proven, or None.
+
+        Raises  RunError if it is damaged, if the run is over and its files are removed, or if there are too many.
+        """
+        name = name_of(run, key)
+        if self._is_of_before(run, name):
+            return DeviceState(self.path, run, name, self._lock)
+        folder = self.path / RUNS / name
+        over = read_over(folder)
+        if over is not None and over.is_removed:
+            raise RunError(f"run {run} is over, and {folder} has been cleared since; expected another run")
+        if not folder.exists():
+            self._make_room()
+            private_directory(self.path / RUNS)
+            private_directory(folder)
+            sync(folder.parent)
+        return DeviceState(folder, run, name, self._lock)
+
+    def over(self, folder: Path, run: str, reason: str) -> None:
+        """The run of that folder is over, as its server says."""
+        _write_over(folder, Over(run, reason, False))
+
+    def prune(self, keep: int) -> list[Removed]:
+        """Removes what is kept of runs that are over, but for the last `keep`; that they are over is remembered. A
+        prune that a crash broke off is completed.
+        """
+        ended = sorted(self._over(), key=lambda each: (each[0] / OVER).stat().st_mtime_ns, reverse=True)
+        kept = [each for each in ended if not each[1].is_removed]
+        removed = [_clear(folder, over) for folder, over in kept[keep:]]
+        for folder, over in ended:
+            if over.is_removed:
+                _clear(folder, over)
+        for folder, _ in [each for each in ended if each[1].is_removed][MOST_REMEMBERED:]:
+            (folder / OVER).unlink()
+            _remove_folder(folder, self.path)
+        return removed
+
+    def _over(self) -> Iterator[tuple[Path, Over]]:
+        for folder in folders(self.path):
+            over = read_over(folder)
+            if over is not None:
+                yield folder, over
+
+    def _is_of_before(self, run: str, name: str) -> bool:
+        """Whether the directory itself is the folder of that run, as earlier versions had it."""
+        identity = read_identity(self.path / IDENTITY)
+        enrolment = read_enrolment(self.path / ENROLMENT)
+        if identity is None:
+            if enrolment is not None:
+                raise RunError(f"{self.path / IDENTITY} is gone, though {ENROLMENT} is there; expected both")
+            return False
+        if identity.of:
+            return identity.of == name
+        return enrolment is None or enrolment.run == run
+
+    def _make_room(self) -> None:
+        """Before a folder is made. Raises RunError if there are too many runs that are not over."""
+        begun: list[Path] = []
+        going_on: list[Path] = []
+        for folder in folders(self.path):
+            if not (folder / OVER).exists():
+                (going_on if (folder / ENROLMENT).exists() else begun).append(folder)
+        if len(going_on) >= MOST_OPEN:
+            raise RunError(
+                f"{self.path} has {len(going_on)} runs that are not over; expected fewer than {MOST_OPEN}: remove the"
+                f" folders of those that will not go on, such as {going_on[0]}"
+            )
+        begun.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+        for folder in begun[MOST_BEGUN - 1 :]:
+            _remove_files(folder)
+            _remove_folder(folder, self.path)
+
+
+def _write_over(folder: Path, over: Over) -> None:
+    write_atomically(folder / OVER, json.dumps(seal(over._asdict())).encode())
+
+
+def _clear(folder: Path, over: Over) -> Removed:
+    """Says first that the files are gone, then removes them: no crash leaves some of them to be used."""
+    found = Removed(over, folder, size_bytes(folder))
+    if not over.is_removed:
+        _write_over(folder, over._replace(is_removed=True))
+    _remove_files(folder)
+    return found
+
+
+def _remove_files(folder: Path) -> None:
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
+        temporary(folder / name).unlink(missing_ok=True)
+
+
+def _remove_folder(folder: Path, directory: Path) -> None:
+    if folder != directory:
+        temporary(folder / OVER).unlink(missing_ok=True)
+        (folder / "lock").unlink(missing_ok=True)
+        folder.rmdir()

@@ -1,0 +1,65 @@
+"""What a device says of how fast it is, and whether it has to be measured again. Not the measuring
+(throughput_meter.py), nor when it is said (device_protocol.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from edgefl.deployment.device.throughput_meter import Clocks, Misses
+from edgefl.errors import TimeLimitError
+from edgefl.methods.throughput import FORETOLD, Pace
+from edgefl.protocol.wire.messages import Measured, Paced, Trained
+
+
+class Declaring:
+    """Of one device in one process.
+
+    says_pace  the owner lets it measure, and say what came of it
+    say        shows one line to the user
+    within     bounds the time of what is named: TimeLimitError
+    """
+
+    def __init__(
+        self, says_pace: bool, say: Callable[[str], None], within: Callable[[str], AbstractContextManager[None]]
+    ) -> None:
+        self._says_pace, self._say, self._within = says_pace, say, within
+        self._said: Paced | None = None
+        self._misses = Misses()
+
+    def paced(self, clocks: Clocks, measure: Callable[[Clocks], Pace | None]) -> Paced:
+        """What to say: as it was measured last, or now if it was not."""
+        if self._said is None:
+            self._said = Paced(self._measured(clocks, measure) if self._says_pace else None)
+        return self._said
+
+    def trained(self, reply: Trained, settings: Mapping[str, object]) -> None:
+        """A round has been trained, of a plan with these settings."""
+        if reply.steps:
+            self._misses.heard(reply.seconds, settings.get(FORETOLD))
+
+    def is_outdated(self) -> bool:
+        """Whether rounds take other times than what was said; what is said next is measured anew then."""
+        if not self._misses.are_many or self._said is None or self._said.pace is None:
+            return False
+        self._say("rounds take other times than was foretold: measuring the pace again")
+        self._said = None
+        return True
+
+    def _measured(self, clocks: Clocks, measure: Callable[[Clocks], Pace | None]) -> Measured | None:
+        """None if the owner's bounds leave no room or time to measure it."""
+        try:
+            with self._within("measuring its pace"):
+                found = measure(clocks)
+        except TimeLimitError:
+            found = None
+        if found is None:
+            self._say("pace: not measured, as the owner's limits leave no room or time for it")
+            return None
+        self._misses = Misses()
+        self._say(
+            f"pace: {found.mac_s * 1e9:.2g} s for 10^9 multiply-adds of steps, {found.still_s * 1e9:.2g} s of what "
+            f"stands still, {found.step_s * 1e3:.2g} ms a step, {found.round_s * 1e3:.2g} ms a round"
+        )
+        return Measured(found.still_s, found.mac_s, found.step_s, found.round_s, found.memory)

@@ -1,0 +1,238 @@
+"""The calls of the Fleet API of a SuperLink, flwr 1.41: protocol buffers over HTTP, one signed POST each.
+
+Not when they are made (supernode.py), nor trying again (device/reconnection.py). What the server says is bounded before
+it is read: LONGEST_ANSWER bytes, LONGEST_ERROR of an error.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from edgefl.deployment.device.device_socket import ServerAddress
+from edgefl.deployment.supernode import message_tables
+from edgefl.deployment.supernode.node_key import NodeKey
+from edgefl.errors import CodecError, RequestError, RunError
+from edgefl.protocol.wire.printable import printable
+
+VERSION = "1.41"  # of flwr, whose Fleet API this is
+MEDIA = "application/protobuf"
+CALL_S = 30.0  # for each step of a call
+KEPT_S = 4.0  # a connection that lay longer is made anew: uvicorn closes it after 5
+LONGEST_ANSWER = 32 << 20  # bytes: an object is a chunk of 5 MB, or says what others are
+LONGEST_ERROR = 1 << 16
+VERSION_BYTES = 1 << 12  # of the server's description of itself
+KEY_TAKEN, REGISTRATION_DISABLED, NODE_FAILED, RUN_OVER = 23, 2001, 2004, 2007  # codes of errors
+
+
+class RefusedError(RunError):
+    """The SuperLink answers no. `status`: of HTTP; `code`: Flower's own, or 0."""
+
+    def __init__(self, sentence: str, status: int, code: int) -> None:
+        super().__init__(sentence)
+        self.status, self.code = status, code
+
+
+class Url(NamedTuple):
+    """Where a SuperLink is."""
+
+    address: ServerAddress
+    is_https: bool
+
+    @staticmethod
+    def parse(text: str) -> Url:
+        """http://HOST[:PORT] or https://HOST[:PORT]. Raises RequestError."""
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:
+            raise RequestError(f"--flower {text!r}; expected http://HOST:PORT or https://HOST:PORT") from None
+        is_plain = not (parts.query or parts.fragment or parts.username or parts.path.strip("/"))
+        if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain or port == 0:
+            raise RequestError(f"--flower {text!r}; expected http://HOST:PORT or https://HOST:PORT")
+        is_https = parts.scheme == "https"
+        return Url(ServerAddress(parts.hostname, port or (443 if is_https else 80)), is_https)
+
+    def __str__(self) -> str:
+        return f"{'https' if self.is_https else 'http'}://{self.address}"
+
+
+def utc() -> datetime:
+    """The time of this machine."""
+    return datetime.now(tz=timezone.utc)
+
+
+class Fleet:
+    """A node's calls to one SuperLink, over one connection that is made anew when it has been closed.
+
+    context  for https
+    now      the time, with its time zone
+    Every call raises OSError if it may be tried again, RefusedError if the SuperLink refuses it.
+    """
+
+    def __init__(
+        self, url: Url, key: NodeKey, context: ssl.SSLContext | None = None, now: Callable[[], datetime] = utc
+    ) -> None:
+        self.url, self._key, self._context, self._now = url, key, context, now
+        self._link: http.client.HTTPConnection | None = None
+        self._used = 0.0  # when, by the monotonic clock
+
+    @property
+    def public_key(self) -> bytes:
+        """Of the node, PEM."""
+        return self._key.public
+
+    def close(self) -> None:
+        """Ends the connection; the next call makes another one."""
+        if self._link is not None:
+            self._link.close()
+        self._link = None
+
+    def check_version(self) -> None:
+        """Raises RunError unless the SuperLink is one of flwr VERSION, by its own description."""
+        status, data = self._exchange("GET", "/openapi.json", None, {}, VERSION_BYTES, is_part=True)
+        self.close()  # the rest of it is not read
+        found = re.search(rb'"info":\{"title":"([^"]{1,80})","version":"([^"]{1,40})"', data)
+        if status != 200 or found is None:
+            raise RunError(f"{self.url}: no SuperLink answers there (HTTP {status}); expected one of flwr {VERSION}")
+        title, version = (printable(part.decode("utf-8", "replace")) for part in found.groups())
+        if title != "SuperLink API" or not version.startswith(f"{VERSION}."):
+            raise RunError(f"{self.url}: {title} {version}; expected a SuperLink of flwr {VERSION}")
+
+    def register(self) -> None:
+        """Makes the key known, where a SuperLink lets nodes do that themselves."""
+        self._call("register-node", "RegisterNodeFleet", {"public_key": self._key.public})
+
+    def activate(self, interval_s: float) -> int:
+        """Goes online; the node's id."""
+        fields = {"public_key": self._key.public, "heartbeat_interval": interval_s}
+        return int(self._call("activate-node", "ActivateNode", fields)["node_id"])
+
+    def deactivate(self, node: int) -> None:
+        """Goes offline."""
+        self._call("deactivate-node", "DeactivateNode", {"node_id": node})
+
+    def beat(self, node: int, interval_s: float) -> bool:
+        """A heartbeat: the node is online for two intervals from now. Whether the SuperLink knows the node."""
+        fields = {"node": {"node_id": node}, "heartbeat_interval": interval_s}
+        return bool(self._call("send-node-heartbeat", "SendNodeHeartbeat", fields)["success"])
+
+    def pull(self, node: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The next message for the node: its metadata and its tree of objects. The SuperLink gives each once."""
+        found = self._call("pull-messages", "PullMessages", {"node": {"node_id": node}})
+        messages, trees = found["messages_list"], found["message_object_trees"]
+        if len(messages) != len(trees) or len(messages) > 1 or any(not one["metadata"] for one in messages):
+            raise ConnectionError(f"{len(messages)} messages with {len(trees)} trees; expected one each, or none")
+        return (messages[0]["metadata"], trees[0]) if messages else None
+
+    def get_object(self, node: int, run: int, name: str) -> bytes | None:
+        """An object's bytes; None while they have not arrived at the SuperLink, which tells of a message before."""
+        fields = {"node": {"node_id": node}, "run_id": run, "object_id": name}
+        found = self._call("pull-object", "PullObject", fields)
+        if not found["object_found"]:
+            raise RefusedError(f"{self.url}: object {name[:16]}... is gone; expected it until it is confirmed", 200, 0)
+        return bytes(found["object_content"]) if found["object_available"] else None
+
+    def confirm(self, node: int, run: int, name: str) -> None:
+        """The message's objects are no longer needed."""
+        fields = {"node": {"node_id": node}, "run_id": run, "message_object_id": name}
+        self._call("confirm-message-received", "ConfirmMessageReceived", fields)
+
+    def push(
+        self, node: int, message: Mapping[str, Any], tree: Mapping[str, Any], seconds: float
+    ) -> tuple[set[str], str]:
+        """Announces a reply; which of its objects the SuperLink lacks, and the session to push them in."""
+        fields = {
+            "node": {"node_id": node},
+            "messages_list": [message],
+            "message_object_trees": [tree],
+            "clientapp_runtime_list": [seconds],
+        }
+        found = self._call("push-messages", "PushMessages", fields)
+        return set(found["objects_to_push"]), found["session_id"]
+
+    def put_object(self, node: int, run: int, session: str, name: str, data: bytes) -> bool:
+        """An object of a reply; whether it is stored. `session`: "" is any that waits for the object."""
+        fields = {
+            "node": {"node_id": node},
+            "run_id": run,
+            "object_id": name,
+            "object_content": data,
+            "session_id": session,
+        }
+        return bool(self._call("push-object", "PushObject", fields)["stored"])
+
+    def run(self, node: int, run: int) -> dict[str, Any]:
+        """What the SuperLink tells of a run: fab_id, fab_version, federation."""
+        found = self._call("get-run", "GetRun", {"node": {"node_id": node}, "run_id": run})["run"]
+        return found or {}
+
+    def _call(self, route: str, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        path, body = f"/v1/fleet/{route}", message_tables.write(f"{name}Request", fields)
+        headers = {"content-type": MEDIA, "accept": MEDIA, **self._key.headers(self._now())}
+        status, data = self._exchange("POST", path, body, headers, LONGEST_ANSWER)
+        if status != 200:
+            raise self._refusal(route, status, data)
+        try:
+            return message_tables.read(f"{name}Response", data)
+        except CodecError as error:
+            self.close()
+            raise ConnectionError(f"the answer to {route} is damaged ({error}); expected protocol buffers") from None
+
+    def _refusal(self, route: str, status: int, data: bytes) -> Exception:
+        code, said = _said(data)
+        if status >= 500 or status in (408, 429):
+            return OSError(f"the SuperLink answers {route} with HTTP {status}{said}")
+        meaning = {
+            401: "it does not accept this node's key or signature; expected the key that it activated, and a clock "
+            "that is right within 5 minutes",
+            404: f"it has no route {route}; expected a SuperLink of flwr {VERSION}",
+        }.get(status, f"HTTP {status}{said}")
+        return RefusedError(f"{self.url} refuses {route}: {meaning}", status, code)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], most: int, is_part: bool = False
+    ) -> tuple[int, bytes]:
+        """The status and the body of the answer. `is_part`: of a longer one its beginning."""
+        if time.monotonic() - self._used > KEPT_S:
+            self.close()
+        link = self._link = self._link or self._connection()
+        try:
+            link.request(method, path, body, headers)
+            answer = link.getresponse()
+            most = most if answer.status == 200 else LONGEST_ERROR
+            data = answer.read(most if is_part else most + 1)
+            if len(data) > most:
+                raise ConnectionError(f"an answer of more than {most} bytes to {path}; expected fewer")
+        except http.client.HTTPException as error:
+            self.close()
+            raise ConnectionError(f"what answers is not HTTP, or broke off ({error or type(error).__name__})") from None
+        except OSError:
+            self.close()
+            raise
+        self._used = time.monotonic()
+        return answer.status, data
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self.url.address
+        if self.url.is_https:
+            return http.client.HTTPSConnection(host, port, timeout=CALL_S, context=self._context)
+        return http.client.HTTPConnection(host, port, timeout=CALL_S)
+
+
+def _said(data: bytes) -> tuple[int, str]:
+    """Flower's code of an error, and its words for people."""
+    try:
+        found = json.loads(data)
+        code, words = found.get("code", 0), [found.get("detail"), found.get("extra")]
+    except (ValueError, AttributeError, RecursionError):
+        return 0, ""
+    text = "; ".join(printable(word)[:300] for word in words if isinstance(word, str))
+    return code if type(code) is int else 0, f": {text}" if text else ""

@@ -1,0 +1,329 @@
+"""A device as a node of a Flower federation: its turns, from joining to the end of its run. No framework.
+
+    join    the SuperLink's version; online again as the node that it was, or registered and activated
+    pull    a message, kept on the disk before anything else: a SuperLink gives each message once
+    answer  its objects, the letter in them, what the device says to that (device/relayed_device.py), on the disk
+    push    the reply and its objects, again until they are there; then the message is no longer in hand
+
+Killed in any of them, the next process goes on there. A message that was given and not kept is lost, and nobody knows:
+so a node that cannot rule that out goes offline for AWAY_S, and its ServerApp writes again what was not answered. A
+thread sends heartbeats meanwhile. What fails is tried again from `join` (device/reconnection.py).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from edgefl.deployment.device.device_protocol import World, durably
+from edgefl.deployment.device.reconnection import Attempts
+from edgefl.deployment.supernode import message_objects
+from edgefl.deployment.supernode.fleet_api import (
+    KEY_TAKEN,
+    NODE_FAILED,
+    REGISTRATION_DISABLED,
+    RUN_OVER,
+    Fleet,
+    RefusedError,
+)
+from edgefl.deployment.supernode.message_store import Delivered, Mailbox, Reply
+from edgefl.errors import CodecError, DamagedFrameError, RemoteProtocolError, RunError
+from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
+from edgefl.protocol.wire.printable import printable
+
+HEARTBEAT_S = 30.0  # after two of them without one, a node counts as offline
+BEAT_AT = 0.8  # of that time, the next one goes
+FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0  # between questions for a message, while there is none
+AWAY_S = 5.0  # edgefl's server_app looks every 2 s who is there
+OBJECT_S = 60.0  # for an object to arrive at the SuperLink
+APP_FAILED = 2  # flwr's code: the client app raised an error
+LONGEST_REASON = 1000  # characters
+
+
+class Letters(Protocol):
+    """Who answers: a device/relayed_device.py Correspondent."""
+
+    finished: str | None
+
+    @property
+    def limit(self) -> int: ...
+
+    def answer(self, data: bytes) -> bytes: ...
+
+
+def polls(for_s: float = math.inf) -> Iterator[float]:
+    """Seconds to wait after each question, until they add up to that: soon, then ever less often."""
+    wait_s, passed_s = FIRST_POLL_S, 0.0
+    while passed_s < for_s:
+        yield wait_s
+        passed_s += wait_s
+        wait_s = min(2 * wait_s, LONGEST_POLL_S)
+
+
+class Node:
+    """One device in one federation.
+
+    fleet      the calls; `beats`: the same over a connection of its own, for the heartbeats
+    mailbox    what is kept on the disk
+    letters    who answers
+    registers  whether it makes its key known itself, rather than an owner of the federation
+    now        the time of this machine, s since 1970
+    rest       waits some seconds
+    give_up_s  as for DeviceSocket
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        beats: Fleet,
+        mailbox: Mailbox,
+        letters: Letters,
+        world: World,
+        now: Callable[[], float],
+        rest: Callable[[float], None],
+        registers: bool,
+        give_up_s: float = math.inf,
+    ) -> None:
+        self._fleet, self._beats, self._mailbox, self._letters = fleet, beats, mailbox, letters
+        self._world, self._now, self._rest, self._registers = world, now, rest, registers
+        self._attempts = Attempts(str(fleet.url), world, give_up_s)
+        self._node = 0
+        self._told: set[int] = set()  # of which runs
+        self._is_in_doubt = True  # whether a message was given to it that it does not have
+
+    def run(self) -> str:
+        """Takes part until the server of its run says that it is over, and why.
+
+        Raises  EdgeflError when trying again would not help, or has not for `give_up_s`.
+        """
+        while True:
+            try:
+                self._join()
+                with self._heartbeats():
+                    return self._turns()
+            except (OSError, DamagedFrameError) as error:
+                self._fleet.close()
+                self._attempts.failed(error)
+
+    # Joining.
+
+    def _join(self) -> None:
+        """Online, as the node that it was if the SuperLink still knows it."""
+        self._fleet.check_version()
+        known = self._mailbox.node(str(self._fleet.url), self._fleet.public_key)
+        if known is not None:
+            self._step_away(known)
+        if known is not None and self._is_known(known):
+            found = known
+        else:
+            found = self._activated()
+            durably(
+                lambda: self._mailbox.keep_node(str(self._fleet.url), self._fleet.public_key, found),
+                self._mailbox.path,
+                self._world,
+            )
+        if found != self._node:
+            self._world.say(f"{self._fleet.url}: connected as node {found}")
+        self._node, self._is_in_doubt = found, False
+
+    def _step_away(self, node: int) -> None:
+        """Shows the ServerApp that what this node has not answered may be lost."""
+        is_in_hand = self._mailbox.reply() is not None or self._mailbox.message() is not None
+        if not self._is_in_doubt or is_in_hand:
+            return
+        try:
+            self._fleet.deactivate(node)
+        except RefusedError:
+            return  # it was offline, or is forgotten
+        self._rest(AWAY_S)
+
+    def _is_known(self, node: int) -> bool:
+        """By a heartbeat, which brings it online. Activation would have to wait until it counts as offline."""
+        try:
+            return self._fleet.beat(node, HEARTBEAT_S)
+        except RefusedError as error:
+            if error.status != 401:  # as for a node that it has forgotten
+                raise
+            return False
+
+    def _activated(self) -> int:
+        if self._registers:
+            try:
+                self._fleet.register()
+            except RefusedError as error:
+                if error.code == REGISTRATION_DISABLED:
+                    raise RunError(f"{error}; expected --node-key FILE of a key that is registered there") from None
+                if error.code != KEY_TAKEN:
+                    raise
+        try:
+            return self._fleet.activate(HEARTBEAT_S)
+        except RefusedError as error:
+            if error.code != NODE_FAILED:
+                raise
+            raise ConnectionError(
+                f"{error}; expected this node's key to be registered there, and no other process online with it"
+            ) from None
+
+    @contextmanager
+    def _heartbeats(self) -> Iterator[None]:
+        over, node = threading.Event(), self._node
+
+        def beat() -> None:
+            while not over.wait(BEAT_AT * HEARTBEAT_S):
+                try:
+                    self._beats.beat(node, HEARTBEAT_S)
+                except (OSError, RunError):
+                    continue  # the next call of the other connection finds out why
+            self._beats.close()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    # Turns.
+
+    def _turns(self) -> str:
+        while True:
+            for wait_s in polls():
+                finished, was_there = self._turn()
+                self._attempts.succeeded()
+                if finished is not None:
+                    self._leave()
+                    return finished
+                if was_there:
+                    break
+                self._rest(wait_s)
+
+    def _turn(self) -> tuple[str | None, bool]:
+        """Why the run is over, or None; and whether there was anything to do."""
+        reply = self._mailbox.reply()
+        is_again = reply is not None
+        if reply is None:
+            message = self._mailbox.message() or self._pulled()
+            if message is None:
+                return None, False
+            try:
+                reply = self._answer(message)
+            except RefusedError as error:
+                self._dropped(message.metadata["run_id"], error)
+                return None, True
+        try:
+            self._push(reply, is_again)
+        except RefusedError as error:
+            self._dropped(reply.metadata["run_id"], error)
+            return reply.finished, True
+        self._mailbox.drop()
+        return reply.finished, True
+
+    def _pulled(self) -> Delivered | None:
+        self._is_in_doubt = True
+        found = self._fleet.pull(self._node)
+        if found is None:
+            self._is_in_doubt = False
+            return None
+        message = Delivered(*found)
+        durably(lambda: self._mailbox.keep_message(message), self._mailbox.path, self._world)
+        self._is_in_doubt = False
+        return message
+
+    def _answer(self, message: Delivered) -> Reply:
+        """The reply, kept. Raises RefusedError if the message cannot be had any more."""
+        run, begun = message.metadata["run_id"], self._world.clock()
+        self._tell(run)
+        letter, why = b"", ""
+        try:
+            found = message_objects.array_of(
+                message.tree,
+                lambda name: self._object(run, name),
+                RECORD,
+                ARRAY,
+                self._letters.limit,
+            )
+            if found.stype != STYPE:
+                raise CodecError(f"a letter of {found.stype!r:.80}; expected {STYPE}, of this version of edgefl")
+            letter = durably(lambda: self._letters.answer(found.data), self._mailbox.path, self._world)
+        except DamagedFrameError:
+            raise
+        except (CodecError, RemoteProtocolError) as error:
+            why = printable(str(error))[:LONGEST_REASON]
+            self._world.say(f"run {run}: a message that is not for this device ({why})")
+        reply = Reply(
+            self._metadata(message), letter, message.tree["object_id"], self._world.clock() - begun, why,
+            None if why else self._letters.finished,
+        )  # fmt: skip
+        durably(lambda: self._mailbox.keep_reply(reply), self._mailbox.path, self._world)
+        return reply
+
+    def _object(self, run: int, name: str) -> bytes:
+        """An object of the message in hand, once it has arrived."""
+        for wait_s in polls(OBJECT_S):
+            found = self._fleet.get_object(self._node, run, name)
+            if found is not None:
+                return found
+            self._rest(wait_s)
+        raise ConnectionError(f"object {name[:16]}... has not come to the SuperLink; expected it in {OBJECT_S:g} s")
+
+    def _metadata(self, message: Delivered) -> dict[str, object]:
+        """Of the reply to a message, which is wanted no longer than that."""
+        asked, now = message.metadata, self._now()
+        return {
+            "run_id": asked["run_id"],
+            "src_node_id": self._node,
+            "dst_node_id": asked["src_node_id"],
+            "reply_to_message_id": asked["message_id"],
+            "group_id": asked["group_id"],
+            "ttl": asked["created_at"] + asked["ttl"] - now,
+            "message_type": asked["message_type"],
+            "created_at": now,
+            "src_task_id": asked["dst_task_id"],
+            "dst_task_id": asked["src_task_id"],
+        }
+
+    def _push(self, reply: Reply, is_again: bool) -> None:
+        """Delivers a reply; one that is there already changes nothing. `is_again`: it may have been sent in part."""
+        run = reply.metadata["run_id"]
+        if reply.error:
+            packed = message_objects.pack_error(reply.metadata, APP_FAILED, reply.error)
+        else:
+            array = message_objects.Array(DTYPE, (len(reply.letter),), STYPE, reply.letter)
+            packed = message_objects.pack(reply.metadata, RECORD, ARRAY, array)
+        self._fleet.confirm(self._node, run, reply.confirms)
+        message: dict[str, object] = {"metadata": {**reply.metadata, "message_id": packed.message_id}}
+        message |= {"error": {"code": APP_FAILED, "reason": reply.error}} if reply.error else {"content": {}}
+        if is_again:  # announced before, it may have been taken already, and then only its old session takes objects
+            for name, data in packed.objects.items():
+                self._fleet.put_object(self._node, run, "", name, data)
+        wanted, session = self._fleet.push(self._node, message, packed.tree, reply.seconds)
+        for name, data in packed.objects.items():
+            if name in wanted and not self._fleet.put_object(self._node, run, session, name, data):
+                raise ConnectionError(f"object {name[:16]}... is not stored; expected an open session")
+
+    def _dropped(self, run: int, error: RefusedError) -> None:
+        """What is in hand cannot be had or delivered any more. Raises RefusedError if that is not the run's end."""
+        if error.status == 401:  # the SuperLink has forgotten this node
+            raise ConnectionError(str(error)) from None
+        if error.code != RUN_OVER and error.status != 200:
+            raise error
+        self._world.say(f"run {run}: {error}; its message is dropped")
+        self._mailbox.drop()
+
+    def _tell(self, run: int) -> None:
+        """Says once of which app a run is. Raises RefusedError if the node has no part in it."""
+        if run not in self._told:
+            about = self._fleet.run(self._node, run)
+            name = printable(f"{about.get('fab_id', '')} {about.get('fab_version', '')}").strip()
+            self._world.say(f"run {run} of {name or 'an app without a name'}")
+            self._told.add(run)
+
+    def _leave(self) -> None:
+        """Offline at once rather than after a minute; a SuperLink that is gone need not know."""
+        with suppress(OSError, RunError):
+            self._fleet.deactivate(self._node)
+        self._fleet.close()

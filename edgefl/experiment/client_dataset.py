@@ -1,0 +1,87 @@
+"""A device's own samples as an npz file: written by `edgefl deal`, read by the device. Which is data/partition.py's.
+
+x, y, scale, shift, classes    as in data/npz.py
+train, validation, test        optional int32 indices into x, sorted and disjoint: the device's own split
+client                         optional [1]: which client of the run the samples are, so that a replay deals them alike
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.data.npz import read_integers, read_npz
+from edgefl.experiment.data.split import Split
+from edgefl.learning import Samples
+from edgefl.learning.targets import default_loss
+from edgefl.system.durable_files import write_atomically
+
+if TYPE_CHECKING:
+    from edgefl.experiment.federation import Federation
+
+PARTS = ("train", "validation", "test")
+CLIENT = "client"
+
+
+def share_file(directory: Path, client: int) -> Path:
+    """Where `edgefl deal` puts the samples of a client."""
+    return directory / f"device-{client:04d}.npz"
+
+
+def write_share(path: Path, federation: Federation, client: int) -> None:
+    """One client's samples and split. What it trains on them is bit-identical to what it trains in a simulation.
+
+    The samples keep their order, so that equal draws choose equal samples.
+    """
+    split, data = federation.clients[client], federation.data
+    rows = np.sort(np.concatenate([split.train, split.validation, split.test]))
+    parts = {name: np.searchsorted(rows, getattr(split, name)).astype(np.int32) for name in PARTS}
+    (classes,) = federation.graph.shapes[federation.graph.nodes[-1].name]
+    content = io.BytesIO()
+    about: dict[str, Any] = {"axes": "NCL"} if data.x.ndim == 3 else {}
+    about |= {
+        "scale": data.scale,
+        "shift": data.shift,
+        "classes": classes,
+        CLIENT: np.asarray([client], np.int32),
+    }
+    np.savez(content, x=data.x[rows], y=data.y[rows], **about, **parts)
+    write_atomically(path, content.getvalue())
+
+
+def client_of(path: Path) -> int | None:
+    """Whose samples they are, as far as the file says. Raises DataError for what is no id of a client."""
+    found = read_integers(path, (CLIENT,)).get(CLIENT)
+    if found is None:
+        return None
+    if len(found) != 1 or found[0] < 0:
+        raise DataError(f"{path}: {CLIENT} is {found.tolist()}; expected one id, 0 or more")
+    return int(found[0])
+
+
+def read_share(path: Path) -> tuple[Samples, Split | None]:
+    """The samples of that file, and their split if the file has one.
+
+    Raises  DataError naming the file, the array, its value and what was expected.
+    """
+    data = read_npz(path)
+    found = read_integers(path, PARTS)
+    samples = Samples(data.x, data.y, data.scale, data.shift, default_loss(data.y))
+    if not found:
+        return samples, None
+    if found.keys() != set(PARTS):
+        raise DataError(f"{path} has {', '.join(found)}; expected all of {', '.join(PARTS)}, or none")
+    for name, rows in found.items():
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(samples):
+            raise DataError(f"{path}: {name} goes from {rows.min()} to {rows.max()}; expected 0 to {len(samples) - 1}")
+        if (np.diff(rows) <= 0).any():
+            raise DataError(f"{path}: {name} is not sorted and unique; expected every sample once, in order")
+    if len(np.unique(np.concatenate(list(found.values())))) < sum(map(len, found.values())):
+        raise DataError(f"{path}: {', '.join(PARTS)} share samples; expected disjoint parts")
+    if not len(found["train"]) or not len(found["test"]):
+        raise DataError(f"{path}: {len(found['train'])} training and {len(found['test'])} test samples; expected some")
+    return samples, Split(**found)

@@ -1,0 +1,316 @@
+"""Labelled examples as arrays by name, in an npz file or as npy files beside one another; with optional group ids.
+
+    x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers; as
+                    [N, C, L] and with channels last only where the caller or the file says so
+    axes            optional text: the order of x's axes (Reading.axes)
+    y or y_train    integers [N], labels from 0, or texts [N], classes by name; or values: float [N] or [N, outputs], or
+                    integers [N, outputs]
+    x_test, y_test  optional, alike
+    G or G_train, and G_test
+                    optional integers or texts [N]: who an example comes from; G is "group", "speaker" or what the
+                    caller names. G_names: optional texts, of the groups 0, 1, ...
+    time            optional numbers or dates [N]: when an example was made
+    vocabulary      optional number of ids of words there are; without it the largest id + 1
+    class_names     optional texts, what labels stand for
+    classes         optional number of classes; without it the length of `class_names`, or the largest label + 1, which
+                    is then at most 1,000 or the number of examples
+    scale, shift    optional: the model's input is x * scale + shift. Without them uint8 becomes [0, 1], float stays
+    lo, hi          optional: uint8 values are quantised between these (log-mel features); the input is in [-1, 1]
+    partial         optional text: what the file lacks of the data set that it is taken from
+
+An npz file is a zip of npy files; of `digits_x.npy` the others are `digits_y.npy` and so on. Pickled arrays are
+refused. The shape in an npy header is compared with the content's size, and memory grows with what is read.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.data.checked_reader import damage_named
+from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.dataset import Array, DataSet, Groups, listed, not_finite
+from edgefl.experiment.data.label_names import numbered
+from edgefl.experiment.data.npy import read_array, read_header
+
+LARGEST_ID = 2**24  # of whole numbers that float32 holds one by one
+MOST_UNSTATED = 1000  # classes that a file may have without saying so, however few examples there are
+
+
+USED = ("label", "group", "time", "axes")
+ORDER = {"NLC": (0, 2, 1), "NHWC": (0, 3, 1, 2)}  # those that are not as a model takes them
+
+
+def read_npz(path: Path, reading: Reading | None = None) -> DataSet:
+    """The data set of that file, named after it.
+
+    reading  keys that are other than the names above (without "_train"), and the order of axes
+    Raises   DataError naming the file, the key, its value and what was expected.
+    """
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        return _Reader(path, _members(archive), reading).data_set(path.stem)
+
+
+def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
+    """The data set whose x is in that file, `x.npy` or `NAME_x.npy`; its other arrays are in files beside it.
+
+    Raises  DataError like read_npz.
+    """
+    stem = next((path.stem.removesuffix(end) for end in ("x_train", "x") if path.stem.endswith(end)), None)
+    if stem is None:
+        raise DataError(f"{path}; expected a file x.npy or NAME_x.npy, with y.npy or NAME_y.npy beside it")
+    files = sorted(path.parent.glob(f"{_literal(stem)}*.npy"))
+    entries = {each.stem.removeprefix(stem): partial(open, each, "rb") for each in files}
+    name = stem.rstrip("_-.") or path.absolute().parent.name
+    return _Reader(path, cast("_Entries", entries), reading).data_set(name)
+
+
+def _literal(text: str) -> str:
+    """As a pattern of names that stands for itself."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
+
+
+def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
+    """Those of the named arrays that the file has, as int32 [n]. Raises DataError like read_npz."""
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        reader = _Reader(path, _members(archive))
+        return {key: reader.integers(key) for key in keys if key in reader.keys}
+
+
+def read_inputs(path: Path) -> Array:
+    """What a model is run on: the array of an npy file as it is, or of an npz file x * scale + shift, as float32.
+
+    Raises  DataError like read_npz.
+    """
+    if path.suffix == ".npy":
+        with damage_named(str(path)), open(path, "rb") as stream:
+            return read_array(stream, str(path))
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        reader = _Reader(path, _members(archive))
+        x = reader.array(reader.first("x", "x_test"))
+        scale, shift = (np.float32(value) for value in reader.scaling(x))
+        return x.astype(np.float32) * scale + shift
+
+
+_Entries = Mapping[str, Callable[[], BinaryIO]]
+
+
+def _members(archive: zipfile.ZipFile) -> _Entries:
+    return {
+        name.removesuffix(".npy"): cast("Callable[[], BinaryIO]", partial(archive.open, name))
+        for name in archive.namelist()
+    }
+
+
+class _Reader:
+    def __init__(self, path: Path, entries: _Entries, reading: Reading | None = None) -> None:
+        self.path, self.entries, self.reading = path, entries, reading or Reading()
+        self.reading.check(str(path), *USED)
+        self.keys = set(entries)
+        self.listed = ", ".join(sorted(self.keys))
+        self.axes = self.reading.axes or self.stated_axes()
+
+    def stated_axes(self) -> str:
+        """What the file says of x's axes. Raises DataError if it is none of AXES."""
+        stated = str(self.array("axes")) if "axes" in self.keys else ""
+        return Reading(axes=stated).axes
+
+    def data_set(self, name: str) -> DataSet:
+        x = self.inputs(self.first("x", "x_train"))
+        y, names = self.targets(self.label())
+        x_test = self.inputs("x_test") if "x_test" in self.keys else None
+        y_test, _ = self.targets("y_test", names) if "y_test" in self.keys else (None, ())
+        (groups, group_names), groups_test = self.groups()
+        scale, shift = self.scaling(x)
+        missing = str(self.array("partial")) if "partial" in self.keys else None
+        found: dict[str, Any] = {"class_names": self.class_names(names), "group_names": group_names or None}
+        found |= {"times": self.times(), "vocabulary": self.vocabulary(x)}
+        classes = self.classes(y, names)
+        return DataSet(name, x, y, classes, scale, shift, groups, missing, x_test, y_test, groups_test, **found)
+
+    def label(self) -> str:
+        return self.named(self.reading.label) if self.reading.label else self.first("y", "y_train")
+
+    def named(self, name: str) -> str:
+        """The key that the caller means. Raises DataError if there is none."""
+        for key in (name, f"{name}_train"):
+            if key in self.keys:
+                return key
+        raise DataError(f"{self.path}: no {name} or {name}_train among {self.listed}; expected one of them")
+
+    def targets(self, key: str, names: tuple[str, ...] = ()) -> tuple[Array, tuple[str, ...]]:
+        """Labels as int32 [N], with their names if they are texts, of `names` if there are some; or values as float32
+        [N, outputs].
+        """
+        y = self.array(key)
+        if y.dtype.kind == "U" and y.ndim == 1:
+            return self.texts(key, y, names)
+        if y.dtype.kind in "iu" and y.ndim == 1:
+            return self.integers(key), ()
+        if y.dtype.kind not in "biuf" or y.ndim not in (1, 2):
+            raise DataError(
+                f"{self.path}: {key} is {y.dtype} {y.shape}; expected integers or texts [N], or numbers [N, outputs]"
+            )
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(y if y.ndim == 2 else y[:, np.newaxis], np.float32)
+        if (at := not_finite(values)) is not None:
+            raise DataError(f"{self.path}: {key}[{listed(at)}] is {values[at]}; expected finite float32 values")
+        return values, ()
+
+    def texts(self, key: str, texts: Array, names: tuple[str, ...]) -> Groups:
+        """Texts as ids; those of `names`, if there are some."""
+        ids, found = numbered(list(texts))
+        if not names:
+            return ids, found
+        if unknown := sorted(set(found) - set(names)):
+            raise DataError(f"{self.path}: {key} has {unknown[0]!r}; expected one of {', '.join(names)}")
+        places = np.array([names.index(name) for name in found], np.int32)
+        return places[ids], names
+
+    def class_names(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
+        """What labels stand for, in the file or by the labels themselves."""
+        if names or "class_names" not in self.keys:
+            return names or None
+        return self.names_of("class_names")
+
+    def names_of(self, key: str) -> tuple[str, ...]:
+        """The texts of an array, none if there is no such array."""
+        return tuple(str(name) for name in self.array(key).reshape(-1)) if key in self.keys else ()
+
+    def times(self) -> Array | None:
+        """Numbers as they are, dates as seconds."""
+        key = self.named(self.reading.time) if self.reading.time else "time"
+        if key not in self.keys:
+            return None
+        times = self.array(key)
+        if times.ndim != 1 or times.dtype.kind not in "iufM":
+            raise DataError(f"{self.path}: {key} is {times.dtype} {times.shape}; expected numbers or dates [N]")
+        if times.dtype.kind == "M":
+            times = times.astype("datetime64[us]").astype(np.int64) / 1e6
+        return times.astype(np.float64)
+
+    def vocabulary(self, x: Array) -> int | None:
+        """How many ids of words there are; None where x has none."""
+        if x.ndim != 2 or self.array_kind(self.first("x", "x_train")) not in "iu" or x.dtype == np.uint8:
+            return None
+        if x.size and x.min() < 0:
+            return None
+        return int(self.number("vocabulary")) if "vocabulary" in self.keys else int(x.max(initial=0)) + 1
+
+    def classes(self, y: Array, names: tuple[str, ...]) -> int:
+        if y.ndim == 2 or names:
+            return len(names) or int(y.shape[1])
+        if "classes" in self.keys:
+            stated = self.number("classes")
+            if stated != int(stated) or not 1 <= stated < 2**31:
+                raise DataError(f"{self.path}: classes is {stated:g}; expected an integer in [1, 2^31)")
+            return int(stated)
+        if "class_names" in self.keys:
+            return self.array("class_names").size
+        return self.unstated(int(y.max(initial=0)) + 1, len(y))
+
+    def unstated(self, classes: int, examples: int) -> int:
+        """The largest label + 1, unless that is far more than there are examples: one wrong label is no class."""
+        if classes > max(examples, MOST_UNSTATED):
+            raise DataError(
+                f"{self.path}: y goes up to {classes - 1} with {examples} examples; expected labels from 0, or the "
+                f"number of classes as `classes`"
+            )
+        return classes
+
+    def scaling(self, x: Array) -> tuple[float, float]:
+        if "scale" in self.keys or "shift" in self.keys:
+            return self.number("scale"), self.number("shift")
+        if "lo" in self.keys and x.dtype == np.uint8:
+            return 2 / 255, -1.0
+        return (1 / 255, 0.0) if x.dtype == np.uint8 else (1.0, 0.0)
+
+    def groups(self) -> tuple[tuple[Array | None, tuple[str, ...]], Array | None]:
+        """Of the pool, with names if they are texts; and of the test part."""
+        wanted = self.reading.group
+        for name in (wanted,) if wanted else ("group", "speaker"):
+            key = name if name in self.keys else f"{name}_train"
+            if key in self.keys:
+                ids, names = self.people(key)
+                names = names or self.names_of(f"{name}_names")
+                test = self.people(f"{name}_test", names)[0] if f"{name}_test" in self.keys else None
+                return (ids, names), test
+        if wanted:
+            raise DataError(f"{self.path}: no {wanted} or {wanted}_train among {self.listed}; expected group ids")
+        return (None, ()), None
+
+    def people(self, key: str, names: tuple[str, ...] = ()) -> Groups:
+        values = self.array(key)
+        if values.dtype.kind == "U" and values.ndim == 1:
+            return self.texts(key, values, names)
+        return self.integers(key), ()
+
+    def first(self, *names: str) -> str:
+        for name in names:
+            if name in self.keys:
+                return name
+        raise DataError(f"{self.path}: no {' or '.join(names)} among {self.listed}; expected one of them")
+
+    def inputs(self, key: str) -> Array:
+        x = self.in_order(key, self.array(key))
+        if x.ndim == 2 and x.dtype.kind in "iu" and x.dtype != np.uint8:
+            return self.ids(key, x)
+        if x.ndim not in (2, 3, 4) or (x.dtype != np.uint8 and x.dtype.kind != "f"):
+            expected = "uint8 or float [N, H, W], [N, C, H, W] or [N, F], or integers [N, F]"
+            raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {expected}")
+        if x.ndim == 3 and self.axes not in ("NCL", "NLC"):
+            x = x[:, np.newaxis]
+        if x.dtype == np.uint8:
+            return np.ascontiguousarray(x)
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(x, np.float32)
+        if (at := not_finite(values)) is not None:
+            raise DataError(f"{self.path}: {key}[{listed(at)}] is {x[at]}; expected finite float32 values")
+        return values
+
+    def in_order(self, key: str, x: Array) -> Array:
+        """Its axes as a model takes them."""
+        axes = self.axes
+        if axes and len(axes) != x.ndim:
+            raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {len(axes)} axes, {axes}")
+        return np.transpose(x, ORDER[axes]) if axes in ORDER else x
+
+    def ids(self, key: str, x: Array) -> Array:
+        """Whole numbers as float32, which holds those up to 2^24."""
+        if x.size and max(abs(int(x.min())), int(x.max())) > LARGEST_ID:
+            raise DataError(f"{self.path}: {key} is from {x.min()} to {x.max()}; expected ids of at most {LARGEST_ID}")
+        return np.ascontiguousarray(x, np.float32)
+
+    def integers(self, key: str) -> Array:
+        values = self.array(key)
+        if values.dtype.kind not in "iu" or values.ndim != 1:
+            raise DataError(f"{self.path}: {key} is {values.dtype} {values.shape}; expected integers [N]")
+        limits = np.iinfo(np.int32)
+        if values.size and not limits.min <= int(values.min()) <= int(values.max()) <= limits.max:
+            raise DataError(f"{self.path}: {key} goes from {values.min()} to {values.max()}; expected 32-bit integers")
+        return values.astype(np.int32)
+
+    def number(self, key: str) -> float:
+        if key not in self.keys:
+            raise DataError(f"{self.path}: no {key}; expected scale and shift together")
+        value = self.array(key)
+        if value.shape != () or value.dtype.kind not in "iuf" or not np.isfinite(value):
+            raise DataError(f"{self.path}: {key} is {value.dtype} {value.shape}; expected one finite number")
+        return float(value)
+
+    def array(self, key: str) -> Array:
+        what = f"{self.path}: {key}"
+        with damage_named(what), self.entries[key]() as stream:
+            return read_array(stream, what)
+
+    def array_kind(self, key: str) -> str:
+        """The kind of an array's type, from its header alone."""
+        what = f"{self.path}: {key}"
+        with damage_named(what), self.entries[key]() as stream:
+            return read_header(stream, what)[2].kind

@@ -1,0 +1,43 @@
+"""What a published data set is: its files, its digests, what reads it. Values only; catalog.py lists the known ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from edgefl.experiment.data.dataset import DataSet, Shape
+
+
+@dataclass(frozen=True)
+class Download:
+    """One published file. digest: "md5:..." or "sha256:...", as its publisher gives it."""
+
+    url: str
+    digest: str
+
+    @property
+    def file(self) -> str:
+        return self.url.rsplit("/", 1)[-1]
+
+
+class Reader(Protocol):
+    """What reads a data set from a folder or an archive that holds `files`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def files(self) -> tuple[str, ...]: ...
+    @property
+    def input_shape(self) -> Shape: ...
+    def read(self, source: Path) -> DataSet: ...
+
+
+@dataclass(frozen=True)
+class Published:
+    """A data set, its usual folders below a root, its downloads; `archive` if that is one file, read as it is."""
+
+    reader: Reader
+    folders: tuple[str, ...]
+    downloads: tuple[Download, ...]
+    archive: str | None = None

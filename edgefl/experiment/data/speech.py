@@ -1,0 +1,127 @@
+"""Google Speech Commands: a folder per word, a wav file per clip, log-mel features as images.
+
+Layout (P. Warden, arXiv:1804.03209): WORD/SPEAKER_nohash_N.wav, 16 kHz, 16 bit, one channel, at most a second. Folders
+whose name begins with "_" hold noise and are left out. testing_list.txt names the clips of the official test part. The
+clips of validation_list.txt stay in the pool, because every client carves its own validation part.
+"""
+
+from __future__ import annotations
+
+import io
+import wave
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.data.archive import entries
+from edgefl.experiment.data.checked_reader import damage_named, damages
+from edgefl.experiment.data.dataset import Array, DataSet, Shape
+from edgefl.experiment.data.logmel import FRAMES, MELS, RATE_HZ, logmel
+
+TESTING_LIST = "testing_list.txt"
+_LIMIT_BYTES = 1 << 24  # of the longest list and of any clip
+
+
+@dataclass(frozen=True)
+class SpeechSet:
+    """Speech Commands, in a folder or in the published archive. clips: how many the published set has."""
+
+    name: str = "speech_commands"
+    clips: int = 105_829
+    files: tuple[str, ...] = (TESTING_LIST,)
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one example."""
+        return 1, FRAMES, MELS
+
+    def read(self, source: Path) -> DataSet:
+        """Features uint8 [N, 1, 49, 40], scaled to [-1, 1] as FedSPU does; groups are speakers, classes words.
+
+        Raises  DataError naming the clip that is damaged, the value and what was expected.
+        """
+        features: dict[str, Array] = {}
+        testing: set[str] = set()
+        for path, stream in entries(source, _is_wanted):
+            what = f"{source}: {path}"
+            if path.endswith(".wav"):
+                features[_clip(path)] = logmel(read_wav(stream, what))
+            else:
+                testing.update(_read_all(stream, what).decode("utf-8", "replace").split())
+        if not features:
+            raise DataError(f"{source}: no WORD/*.wav; expected the folders of Speech Commands")
+        return self._assemble(features, testing)
+
+    def _assemble(self, features: dict[str, Array], testing: set[str]) -> DataSet:
+        clips = sorted(features)
+        words = sorted({PurePosixPath(clip).parent.name for clip in clips})
+        speakers = sorted({_speaker(clip) for clip in clips})
+        word_ids = {word: i for i, word in enumerate(words)}
+        speaker_ids = {speaker: i for i, speaker in enumerate(speakers)}
+
+        def part(names: list[str]) -> tuple[Array, Array, Array]:
+            x = np.array([features[clip] for clip in names], np.uint8).reshape(-1, 1, FRAMES, MELS)
+            y = np.array([word_ids[PurePosixPath(clip).parent.name] for clip in names], np.int32)
+            return x, y, np.array([speaker_ids[_speaker(clip)] for clip in names], np.int32)
+
+        x, y, groups = part([clip for clip in clips if clip not in testing])
+        held_out = [clip for clip in clips if clip in testing]
+        x_test, y_test, groups_test = part(held_out) if held_out else (None, None, None)
+        partial = None if len(clips) == self.clips else f"{len(clips)} of {self.clips} clips"
+        return DataSet(
+            self.name, x, y, len(words), 2 / 255, -1.0, groups, partial, x_test, y_test, groups_test
+        )  # fmt: skip
+
+
+def read_wav(stream: BinaryIO, what: str) -> Array:
+    """float64 [16000] in [-1, 1): a clip of at most a second, filled up with silence.
+
+    Raises  DataError, naming `what`, unless it is a whole 16 kHz, 16 bit wav file with one channel.
+    """
+    data = _read_all(stream, what)
+    try:
+        with wave.open(io.BytesIO(data)) as wav:
+            form = (wav.getnchannels(), 8 * wav.getsampwidth(), wav.getframerate())
+            claimed, frames = wav.getnframes(), wav.readframes(RATE_HZ + 1)
+    except _stumbles() as error:
+        raise DataError(f"{what}: not a wav file ({error or 'too short'}); expected PCM in a RIFF file") from error
+    if form != (1, 16, RATE_HZ):
+        raise DataError(f"{what}: (channels, bits, hertz) = {form}; expected (1, 16, {RATE_HZ})")
+    if claimed > RATE_HZ or len(frames) != 2 * claimed:
+        raise DataError(
+            f"{what}: {claimed} samples claimed, {len(frames) // 2} found; expected the same and at most {RATE_HZ}"
+        )
+    samples = np.zeros(RATE_HZ)
+    samples[:claimed] = np.frombuffer(frames, "<i2") / 32768
+    return samples
+
+
+def _stumbles() -> tuple[type[Exception], ...]:
+    """What the wave module raises over bytes that are none."""
+    return (wave.Error, *damages())
+
+
+def _read_all(stream: BinaryIO, what: str) -> bytes:
+    with damage_named(what):
+        data = stream.read(_LIMIT_BYTES + 1)
+    if len(data) > _LIMIT_BYTES:
+        raise DataError(f"{what}: more than {_LIMIT_BYTES} bytes; expected a clip of a second or a list of clips")
+    return data
+
+
+def _is_wanted(path: str) -> bool:
+    name = PurePosixPath(path)
+    return name.name == TESTING_LIST or (
+        name.suffix == ".wav" and not name.parent.name.startswith("_") and bool(name.parent.name)
+    )
+
+
+def _clip(path: str) -> str:
+    return "/".join(PurePosixPath(path).parts[-2:])
+
+
+def _speaker(clip: str) -> str:
+    return PurePosixPath(clip).stem.split("_nohash_")[0]

@@ -1,0 +1,60 @@
+"""The settings that somebody gave, completed by the defaults of their data set. Not how they were given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from edgefl.experiment.assembly import groups_in
+from edgefl.experiment.presets import begun, defaults
+from edgefl.experiment.settings import Experiment
+from edgefl.methods.method_label import Variant
+
+RUNS = "edgefl-runs"
+ALL = "all"
+GROUP = "group"
+OF_DATA = ("data", "label", "group", "time", "drop", "axes", "image_size", "fewest", "pool")
+
+
+def with_everybody(
+    given: Mapping[str, Any], base: Experiment, data_dir: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """The settings that were given, with every group of a file as a client where that was said: by clients=all, or by
+    the name of the group and nothing else about clients.
+
+    base    settings for what was not given
+    Raises  DataError if there are no groups, or no data.
+    """
+    found = dict(given)
+    if found.get("group"):
+        found.setdefault("partition", GROUP)
+        if found["partition"] == GROUP:
+            found.setdefault("clients", ALL)
+    if found.get("clients") == ALL:
+        of_data = {name: found[name] for name in OF_DATA if name in found}
+        found["clients"] = groups_in(replace(base, **of_data), data_dir)
+    return found
+
+
+def with_defaults(given: Mapping[str, Any], of_data: Mapping[str, Any] | None = None) -> Experiment:
+    """The settings that were given, the data set's for the rest, and by default no more clients a round than there are.
+
+    of_data  what the data set asks for; None: what its name does
+    A number that was given is never lowered: Experiment refuses it.
+    """
+    of_data = defaults(given.get("data", Experiment.data)) if of_data is None else of_data
+    settings = {**asdict(Experiment()), **of_data, **given}
+    if "per_round" not in given:
+        settings["per_round"] = min(settings["per_round"], settings["clients"])
+    methods = [Variant.of(label).method for label in settings["methods"]]
+    settings["options"] = tuple(sorted(begun(methods, dict(settings["options"])).items()))
+    return Experiment(**settings)
+
+
+def new_directory(name: str) -> Path:
+    """A directory of a run that does not exist yet: the next number and this name under edgefl-runs."""
+    numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
+    return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{name}"

@@ -1,0 +1,96 @@
+"""The clock of a simulation whose clients are modelled devices: who takes part in which round, and when that ends. It
+counts seconds and joules over counted work, and reads no time of this machine.
+
+What it says depends on the settings, the seed and what clients executed and sent, so not on workers. All it knows of
+earlier rounds is in their lines of metrics: a run that is resumed reads them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from edgefl import rng
+from edgefl.experiment.device_models.device_assignment import Fleet
+from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
+from edgefl.methods.rounds.participation import Everybody
+from edgefl.methods.rounds.round_metrics import ClientRound
+from edgefl.methods.throughput import Pace
+
+FLOPS_PER_MAC = 2
+
+
+class Clock(Everybody):
+    """The time of a run, from the midnight at which it begins.
+
+    deadline_s  after which a round closes; whose reply would come later is late. 0: rounds wait for everybody
+    examples    of each client for training: with them devices say how fast they are, as served ones measure it
+    """
+
+    def __init__(self, fleet: Fleet, clients: int, seed: int, deadline_s: float, examples: Sequence[int] = ()) -> None:
+        self._devices = fleet.dealt(clients)
+        self._seed, self._deadline_s = seed, deadline_s
+        self._began = self._ended = 0.0
+        self._paces = {client: self._devices[client].profile.pace(count) for client, count in enumerate(examples)}
+        self._busy: dict[int, float] = {}  # until when, those who work beyond the end of a round
+
+    def offers(self, round: int) -> Iterator[frozenset[int] | None]:
+        """Whom a round's clients may be chosen among at the end of the last one, then at each moment at which others
+        are there, until everybody has been once. The round begins with the last that was asked for.
+        """
+        everybody = range(len(self._devices))
+        ended = self._ended
+        for self._began in sorted({self._free(client, ended) for client in everybody}):
+            there = frozenset(client for client in everybody if self._is_there(client))
+            yield None if len(there) == len(everybody) else there
+
+    def paces_at(self, round: int) -> Mapping[int, Pace]:
+        return self._paces
+
+    def expected(self, round: int, client: int) -> str | None:
+        """None of a client that a method plans without choosing among those who are there, and of one that is gone."""
+        chance = self._devices[client].profile.drop_out
+        is_gone = chance > 0 and rng.stream(self._seed, rng.ABSENT, client, round).uniform(1)[0] < chance
+        return "accepted" if self._is_there(client) and not is_gone else None
+
+    def judged(self, record: ClientRound) -> ClientRound:
+        """With its device, and what its round took; late, if that is more than the deadline."""
+        device = self._devices[record.client]
+        if record.status == "absent":
+            return replace(record, virtual={"device": device.name})
+        macs = (record.metrics.get(EXECUTED, 0.0) + record.metrics.get(SEARCH, 0.0)) / FLOPS_PER_MAC
+        spent = macs, record.down.total, record.up.total, record.steps
+        seconds = device.profile.seconds(*spent)
+        is_late = 0 < self._deadline_s < seconds and record.reason is None
+        found = {"device": device.name, "virtual_seconds": seconds, "virtual_joules": device.profile.joules(*spent)}
+        return replace(record, status="late" if is_late else record.status, virtual=found)
+
+    def closed(self, line: dict[str, Any]) -> dict[str, Any]:
+        """With the beginning and the end of the round, and its joules. A deadline is waited for whenever somebody who
+        was planned has not answered by then; without one, nobody waits for who is gone.
+        """
+        seconds = [each.get("virtual_seconds") for each in line["clients"]]
+        joules = sum(each.get("virtual_joules", 0.0) for each in line["clients"])
+        answered = [each for each in seconds if each is not None]
+        lasts = max(answered, default=0.0)
+        if self._deadline_s and (lasts > self._deadline_s or len(answered) < len(seconds)):
+            lasts = self._deadline_s
+        found = {**line, "virtual": {"began": self._began, "ended": self._began + lasts, "joules": joules}}
+        self.goes_on(found)
+        return found
+
+    def goes_on(self, line: Mapping[str, Any]) -> None:
+        """After a round with this line, of this process or an earlier one."""
+        began, self._ended = line["virtual"]["began"], line["virtual"]["ended"]
+        for each in line["clients"]:
+            if "virtual_seconds" in each:
+                self._busy[each["client"]] = began + each["virtual_seconds"]
+        self._busy = {client: until for client, until in self._busy.items() if until > self._ended}
+
+    def _is_there(self, client: int) -> bool:
+        return self._free(client, self._began) == self._began
+
+    def _free(self, client: int, at: float) -> float:
+        """The first moment from `at` on at which it has nothing to do, and is there."""
+        return self._devices[client].profile.opens(max(at, self._busy.get(client, at)))

@@ -1,0 +1,89 @@
+"""A program on the device: where its arrays are, its launches with their addresses, and the graphs made of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import Array
+from .device import Device, Launch
+from .graph_replay import Graph, Steps
+from .launch import At, Field, Ids, Planned, Scratch
+from .memory import Memory
+from .staging import Staged, merged
+
+_NOWHERE = 256  # of an array without values: it is not null, which would mean that there is none
+
+
+class Resident:
+    """arrays: all that the launches name, and whether each is written."""
+
+    def __init__(
+        self, device: Device, memory: Memory, arrays: Iterable[tuple[Array, bool]], planned: Sequence[Planned]
+    ) -> None:
+        self._device, self._memory = device, memory
+        self.staged = Staged(device, merged(each for each in arrays if each[0].size and memory.find(each[0]) is None))
+        self._scratch = device.scratch(scratch_of(planned))
+        self._generation = device.generation
+        self._launches = tuple(self._resolved(each) for each in planned)
+        self._graph: Graph | None = None
+        self._steps: Steps | None = None
+        self._has_run = False
+
+    def serves(self, *arrays: Array) -> bool:
+        """Whether these are there, and scratch is still where it was."""
+        return self._generation == self._device.generation and all(self._place(each) is not None for each in arrays)
+
+    def launch(self) -> None:
+        """One after another the first time; what runs again is worth a graph."""
+        if not self._has_run:
+            for each in self._launches:
+                self._device.launch(each)
+        else:
+            self._graph = self._graph or Graph(self._device, self._launches)
+            self._device.replay(self._graph.handle)
+        self._has_run = True
+
+    def launch_steps(self, index: Array, batches: NDArray[np.int32]) -> None:
+        """All launches once for each row of batches, which is in `index` then."""
+        if self._steps is None or self._steps.room < len(batches):
+            self._steps = Steps(self._device, self._launches, self._address(At(index)), batches.shape)
+        self._steps.run(batches)
+
+    def _resolved(self, planned: Planned) -> Launch:
+        packed = b"".join(self._packed(field) for field in planned.fields)
+        return Launch(planned.kernel, planned.grid, planned.threads, packed)
+
+    def _packed(self, field: Field) -> bytes:
+        if isinstance(field, Ids):
+            return self._packed(field.list) + struct.pack("<q", field.count)
+        if isinstance(field, float):
+            return struct.pack("<d", field)
+        return struct.pack("<q", self._number(field))
+
+    def _number(self, field: At | Scratch | int | None) -> int:
+        if isinstance(field, At):
+            return self._address(field)
+        if isinstance(field, Scratch):
+            return self._scratch + field.offset
+        return int(field or 0)
+
+    def _address(self, at: At) -> int:
+        if not at.array.size:
+            return _NOWHERE
+        address = self._place(at.array)
+        assert address is not None  # of an array that this was made with
+        return address + at.offset
+
+    def _place(self, array: Array) -> int | None:
+        address = self._memory.find(array)
+        return self.staged.address(array.ctypes.data) if address is None else address
+
+
+def scratch_of(planned: Iterable[Planned]) -> int:
+    """Bytes of scratch that launches use."""
+    fields = [field for each in planned for field in each.fields if isinstance(field, Scratch)]
+    return max((field.offset + field.size for field in fields), default=0)

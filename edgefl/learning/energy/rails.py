@@ -1,0 +1,107 @@
+"""Which of a board's rails together are the whole board, and the source that they make. Not where rails are found.
+
+A rail behind another one is in it already, so rails are only added where it is known that they stand beside each other.
+Otherwise its owner names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgefl.errors import RequestError
+from edgefl.learning.energy.energy_counters import Counted, Counter, Found, Integrated, Source
+from edgefl.system.sysfs import number
+
+EVERY_S = 0.1  # a monitor averages over some milliseconds, and a reading over I2C takes about one
+COUNTED_EVERY_S = 30.0
+WHOLE = ("VIN", "VDD_IN", "POM_5V_IN", "5V_IN")
+"""Input of a carrier board (INA238 of a Jetson AGX Thor); of a module: Orin Nano and NX, Xavier NX, TX1, TX2; Nano."""
+BESIDE = (("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"),)
+"""Labels that are the whole together: a Jetson AGX Xavier's. Of an AGX Orin's it is not known which is behind which."""
+SOCKET = "Esocket"  # amd_energy: Ecore000 and others are parts of them
+
+
+@dataclass(frozen=True)
+class Rail:
+    """What a monitor measures at one place.
+
+    kind     of the source that it would be
+    chip     its driver's name
+    label    the rail's; or chip and channel by number, where it has none
+    counter  of its energy, if the monitor counts
+    factors  files whose product is its power
+    unit     watts of that product
+    """
+
+    kind: str
+    chip: str
+    label: str
+    counter: Counter | None
+    factors: tuple[Path, ...]
+    unit: float
+
+    @property
+    def watts(self) -> float | None:
+        """Now; None if it cannot be read."""
+        product = 1
+        for file in self.factors:
+            value = number(file)
+            if value is None:
+                return None
+            product *= value
+        return product * self.unit if self.factors else None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be read: a channel may be switched off."""
+        return (self.counter is not None and number(self.counter.file) is not None) or self.watts is not None
+
+
+def whole(kind: str, rails: Sequence[Rail]) -> Found:
+    """The source that the whole board's rails make, all of one kind; or why they make none."""
+    if not rails:
+        return Found(kind, None, "no power monitor that is known here")
+    if chosen := _whole(rails):
+        return Found(kind, added(chosen))
+    if len(rails) == 1:  # perhaps not at the board's input: it is taken where it is asked for
+        return Found(kind, added(rails)._replace(is_cheap=False))
+    there = ", ".join(rail.label for rail in rails)
+    return Found(kind, None, f"of {there} it is not known which are the whole; expected some named by --measure-energy")
+
+
+def added(rails: Sequence[Rail]) -> Source:
+    """All of these rails together, at least one."""
+    kind, name = rails[0].kind, f"{rails[0].chip} " + " + ".join(rail.label for rail in rails)
+    counters = [rail.counter for rail in rails if rail.counter is not None]
+    if len(counters) == len(rails):
+        return Source(kind, name, COUNTED_EVERY_S, True, lambda: Counted(counters))
+    return Source(kind, name, EVERY_S, False, lambda: Integrated(lambda: _watts(rails)))
+
+
+def named(rails: Sequence[Rail], wanted: Sequence[str]) -> list[Rail]:
+    """Those of these labels. Raises RequestError for a label that none has."""
+    labels = [rail.label for rail in rails]
+    for label in wanted:
+        if not labels:
+            raise RequestError(f"rail {label!r} on a machine without a power monitor; expected no rails")
+        if label not in labels:
+            raise RequestError(f"rail {label!r}; expected some of {', '.join(labels)}")
+    return [rail for rail in rails if rail.label in wanted]
+
+
+def _whole(rails: Sequence[Rail]) -> list[Rail]:
+    """Those that are known to be it; none if no label is known."""
+    for labels in (*((label,) for label in WHOLE), *BESIDE):
+        found = [rail for rail in rails if rail.label in labels]
+        if len(found) == len(labels) == len({rail.label for rail in found}):
+            return found
+    return [rail for rail in rails if rail.label.startswith(SOCKET)]
+
+
+def _watts(rails: Sequence[Rail]) -> float | None:
+    """Of all together; None if one cannot be read."""
+    found = [rail.watts for rail in rails]
+    known = [each for each in found if each is not None]
+    return sum(known) if len(known) == len(found) else None

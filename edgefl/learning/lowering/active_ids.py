@@ -1,0 +1,140 @@
+"""The id lists of a schedule: which rows, columns and channels its calls read and write, from a graph and neurons.
+
+A schedule's structure depends on the graph and on the sizes of these lists alone (`signature`). So a schedule for other
+neurons with the same signature is the same schedule over other ids, and `adopt` turns one into the other in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.errors import SelectionError
+from edgefl.learning.learner import Delta, Trainable
+from edgefl.learning.lowering.channel_sets import NONE, is_empty, owners
+from edgefl.learning.lowering.gradient_needs import PRODUCTS, RowsCols, gradient_needs, own_rows
+from edgefl.learning.lowering.schedule import Existing, Index
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.operations import Conv2d, ConvTranspose2d, GroupNorm, SelfAttention
+from edgefl.models.graph.planar import planar
+from edgefl.models.neurons.model_spec import Axis, ModelSpec, layer_of
+from edgefl.models.neurons.neuron_set import NeuronSet
+
+Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+
+class Growth(NamedTuple):
+    """How many of a parameter's coordinates are sought, and which there are already: a bit each, low bits first."""
+
+    sought: int
+    exists: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Active:
+    """The id lists, by what they select; None is all. Without gradients, nothing is selected.
+
+    blocks   trained parameter -> rows, columns
+    needs    result -> channels whose gradient is needed; results that need none are absent
+    groups   GroupNorm -> groups whose gradient is needed; attention -> heads
+    saved    product with a weight -> input channels (features) that its weight gradient reads
+    neurons  group -> active neurons; empty if all are active
+    masked   trained parameter that is not whole -> its coordinates. Not arrays of its own: who gave them changes them
+    grown    parameter of whose gradient the largest are sought
+    """
+
+    blocks: Mapping[str, RowsCols] = field(default_factory=dict)
+    needs: Mapping[str, Index] = field(default_factory=dict)
+    groups: Mapping[str, Index] = field(default_factory=dict)
+    saved: Mapping[str, Index] = field(default_factory=dict)
+    neurons: Mapping[str, Index] = field(default_factory=dict)
+    masked: Mapping[str, Existing] = field(default_factory=dict)
+    grown: Mapping[str, Growth] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        graph: Graph,
+        spec: ModelSpec,
+        trainable: Trainable,
+        delta: Delta,
+        masks: Mapping[str, Existing] | None = None,
+    ) -> Active:
+        """What training these neurons or layers (None: all) selects, of the parameters in `masks` these coordinates.
+
+        Raises  SelectionError for neurons where there are masks.
+        """
+        if masks and isinstance(trainable, NeuronSet):
+            names = ", ".join(masks)
+            raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
+        graph, blocks = planar(graph), trained_blocks(spec, trainable)
+        needs = gradient_needs(graph, blocks, delta)
+        by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)]
+        groups = {node.name: _groups(node, needs) for node in by_group}
+        saved = {node.name: saved_channels(node, blocks) for node in graph.nodes if isinstance(node.op, PRODUCTS)}
+        neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
+        chosen = {group: ids.copy() for group, ids in neurons.items()}
+        masked = {name: bits for name, bits in (masks or {}).items() if name in blocks}
+        return Active(blocks, needs, groups, saved, chosen, masked)
+
+    @staticmethod
+    def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> Active:
+        """What a search for the largest gradients of these parameters selects."""
+        whole = Active.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
+        return replace(whole, grown=grown)
+
+    @property
+    def signature(self) -> Signature:
+        """The length of every list, None for those that select all; what is trained, which results need a gradient,
+        what is masked.
+        """
+        lengths = tuple(None if ids is None else ids.size for ids in self._lists())
+        return lengths, tuple(self.blocks), tuple(self.needs), tuple(self.masked)
+
+    def adopt(self, other: Active) -> None:
+        """Overwrite every list with that of `other`, which has the same signature."""
+        for ours, theirs in zip(self._lists(), other._lists(), strict=True):
+            if ours is not None and theirs is not None and ours.size:
+                ours[:] = theirs
+
+    def _lists(self) -> Iterator[Index]:
+        for axes in self.blocks.values():
+            yield from axes
+        for lists in (self.needs, self.groups, self.saved, self.neurons):
+            yield from lists.values()
+
+
+def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
+    """Learnable parameter -> active rows and columns. Axes of one group share one array."""
+    learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
+    if not isinstance(trainable, NeuronSet):
+        return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}
+    expanded: dict[Axis | None, Index] = {None: None}
+    for param in spec.params.values():
+        for axis, size in zip((param.rows, param.cols), param.shape, strict=False):
+            if axis not in expanded:
+                expanded[axis] = trainable.ids(axis, size)
+    return {name: (expanded[param.rows], expanded[param.cols]) for name, param in learned.items()}
+
+
+def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
+    """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
+    rows, cols = own_rows(node, blocks), blocks.get(node.full_name(node.op.main), (NONE, NONE))[1]
+    if isinstance(node.op, ConvTranspose2d):
+        rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]
+    if is_empty(rows) or is_empty(cols):
+        return NONE
+    if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:
+        return owners(rows, node.op.out_channels // node.op.in_channels, node.op.in_channels)
+    return cols
+
+
+def _groups(node: Node, needs: Mapping[str, Index]) -> Index:
+    op, channels = node.op, needs.get(node.name, NONE)
+    if isinstance(op, SelfAttention):
+        return owners(channels, op.head_dim, op.num_heads)
+    assert isinstance(op, GroupNorm)
+    return owners(channels, op.num_channels // op.num_groups, op.num_groups)

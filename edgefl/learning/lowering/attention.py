@@ -1,0 +1,81 @@
+"""Lowers self-attention, both passes: queries, keys and values are a convolution of one cell, then heads by themselves.
+
+Saved for backward: active channels of the input, or the whole; queries, keys and values; the shares of every head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgefl.learning.lowering.channel_sets import is_empty
+from edgefl.learning.lowering.gradient_needs import own_rows
+from edgefl.learning.lowering.gradients import Gradients, Signals, trained_block
+from edgefl.learning.lowering.recorder import Readers, Recorder
+from edgefl.learning.lowering.saved_inputs import save_input
+from edgefl.learning.lowering.schedule import Param, Tensor
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import Operation, SelfAttention
+
+CELL = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of a convolution of one cell
+
+
+def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    op, x, y = node.op, recorder.source(node), recorder.result(node)
+    assert isinstance(op, SelfAttention)
+    batch, places = y.shape[0], y.shape[-1]
+    qkv, shares = recorder.new((batch, 3 * op.features, 1, places)), None
+    bias = recorder.param(node, "in_proj_bias") if op.bias else None
+    recorder.call("conv2d_forward", x, _weight(recorder, node), bias, qkv, *CELL)
+    save_input(recorder, readers, node, x)
+    if recorder.needed(node.name):
+        shares = recorder.new((batch, op.num_heads, places, places))
+        recorder.extras |= {(node.name, "qkv"): qkv, (node.name, "shares"): shares}
+    recorder.call("attention_forward", _line(qkv), op.num_heads, op.causal, _line(y), shares)
+    return y
+
+
+def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, SelfAttention)
+    qkv, shares = (recorder.extras[node.name, what] for what in ("qkv", "shares"))
+    dqkv, heads = recorder.like(qkv), recorder.scope.active.groups[node.name]
+    settings = (op.num_heads, op.causal)
+    recorder.call("attention_backward", _line(dy), _line(qkv), shares, *settings, _line(dqkv), heads)
+    gradients = _parameter_gradients(recorder, node, dqkv)
+    if recorder.needed(below):
+        dx = recorder.like(recorder.read(below, node))
+        outs = None if heads is None else recorder.scope.active.blocks[f"{node.name}.in_proj_weight"][0]
+        ins = recorder.channels_needed(below)
+        recorder.call("conv2d_grad_input", dqkv, _weight(recorder, node), dx, *CELL, outs, ins)
+        signals.give(below, dx)
+    return gradients
+
+
+def _parameter_gradients(recorder: Recorder, node: Node, dqkv: Tensor) -> Gradients:
+    op, gradients = node.op, Gradients()
+    assert isinstance(op, SelfAttention)
+    if node.name in recorder.inputs:
+        x, ids = recorder.inputs[node.name]
+        dw = trained_block(recorder, node, "in_proj_weight")
+        cells = dw.values.view(*dw.values.shape, 1, 1)
+        recorder.call("conv2d_grad_weight", x, dqkv, cells, *CELL, dw.rows, ids, op.in_features)
+        gradients[f"{node.name}.in_proj_weight"] = dw
+    if op.bias and not is_empty(own_rows(node, recorder.scope.active.blocks)):
+        db = trained_block(recorder, node, "in_proj_bias")
+        recorder.call("channel_sum", dqkv, db.values, db.rows)
+        gradients[f"{node.name}.in_proj_bias"] = db
+    return gradients
+
+
+def _weight(recorder: Recorder, node: Node) -> Param:
+    name, shape = recorder.param(node, "in_proj_weight")
+    return Param(name, (*shape, 1, 1))
+
+
+def _line(x: Tensor) -> Tensor:
+    """[B, C, 1, T] without its row."""
+    return x.view(*x.shape[:2], x.shape[-1])
+
+
+FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {SelfAttention: _forward}
+BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {SelfAttention: _backward}

@@ -1,0 +1,251 @@
+"""Lowers the backward pass: one function per operation, from a table; each returns the parameter gradients it recorded.
+
+Weight gradients exist for active blocks only. Signals are computed on the channels of gradient_needs.py; the rest of a
+signal's buffer is undefined and never read into a result. A signal is overwritten in place where nothing else reads its
+buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from edgefl.learning.lowering import (
+    activation,
+    arrange,
+    attention,
+    dropout,
+    group_norm,
+    layer_norm,
+    parameter,
+    recurrent,
+    sparse,
+    transposed,
+)
+from edgefl.learning.lowering.channel_sets import count, is_empty
+from edgefl.learning.lowering.forward import average_window
+from edgefl.learning.lowering.fusion import HALVING, NormReLU
+from edgefl.learning.lowering.gradients import Gradients, Product, Signals, bias, trained_block
+from edgefl.learning.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
+from edgefl.learning.lowering.mask_zeroing import mask
+from edgefl.learning.lowering.recorder import Recorder
+from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import (
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
+    BatchNorm2d,
+    Conv2d,
+    GlobalAvgPool,
+    GroupNorm,
+    Linear,
+    MaxPool2d,
+    Operation,
+)
+
+
+def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
+    """Record all nodes in reverse; yields each node's parameter gradients when its own signal has been passed on."""
+    signals = Signals(recorder)
+    signals.give(nodes[-1].name, dlogits)
+    for node in reversed(nodes):
+        dy = signals.take(node.name)
+        if dy is not None:
+            recorder.node = node.name
+            gradients = _TABLE[type(node.op)](recorder, signals, node, dy)
+            _rank(recorder, gradients)
+            _mask(recorder, gradients)
+            yield gradients
+
+
+def _rank(recorder: Recorder, gradients: Gradients) -> None:
+    """Search through those gradients that are there whole, of biases and norms."""
+    for name, block in gradients.items():
+        if name in recorder.scope.active.grown:
+            assert isinstance(block, TrainedBlock)
+            rank(recorder, name, block.values)
+
+
+def _mask(recorder: Recorder, gradients: Gradients) -> None:
+    """Set the gradients of coordinates that do not exist to 0, of parameters that lie whole."""
+    for name, block in gradients.items():
+        if isinstance(block, TrainedBlock):
+            mask(recorder, name, block.values)
+
+
+def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, Conv2d)
+    gradients: Gradients = {}
+    settings = (op.stride, op.padding, op.dilation, op.groups)
+    if node.name in recorder.inputs:
+        x, ids = recorder.inputs[node.name]
+        ids = ids if op.groups == 1 else None
+
+        def grad_weight(dw: Tensor, outs: Index) -> None:
+            recorder.call("conv2d_grad_weight", x, dy, dw, *settings, outs, ids, op.in_channels)
+
+        gradients |= _weight(recorder, node, dy, grad_weight, CONVOLUTION_ROWS)
+    gradients |= bias(recorder, node, dy, op.bias)
+    if recorder.needed(below):
+        dx = recorder.like(recorder.read(below, node))
+        outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
+        if not _sparse_input(recorder, node, dy, dx):
+            recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
+        signals.give(below, dx)
+    return gradients
+
+
+def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, Linear)
+    gradients: Gradients = {}
+    if node.name in recorder.inputs:
+        gradients |= _linear_weight(recorder, node, dy)
+    gradients |= bias(recorder, node, dy, op.bias)
+    if recorder.needed(below):
+        dx = recorder.new(recorder.values[below].shape)
+        outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
+        ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # from there on all are as fast
+        if not _sparse_input(recorder, node, dy, dx):
+            recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
+        signals.give(below, dx)
+    return gradients
+
+
+def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
+    (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
+    if recorder.scope.in_place and weight not in recorder.scope.sparse:
+        return {weight: Product(*active.blocks[weight], x, ids, dy)}
+
+    def grad_weight(dw: Tensor, outs: Index) -> None:
+        recorder.call("linear_grad_weight", x, dy, dw, outs, ids)
+
+    return _weight(recorder, node, dy, grad_weight, LINEAR_ROWS)
+
+
+def _weight(
+    recorder: Recorder, node: Node, dy: Tensor, grad_weight: Callable[[Tensor, Index], None], tile_rows: int
+) -> Gradients:
+    """The gradient of a layer's weight; nothing where it is only sought through, by tiles."""
+    name = f"{node.name}.weight"
+    if name in recorder.scope.active.grown:
+        rank_tiles(recorder, name, tile_rows, grad_weight)
+        return {}
+    masked = recorder.scope.sparse.get(name)
+    if masked:
+        values = sparse.grad_weight(recorder, masked, recorder.inputs[node.name].values, dy)
+        return {name: TrainedBlock(None, None, values, is_sparse=True)}
+    dw = trained_block(recorder, node, "weight")
+    grad_weight(dw.values, dw.rows)
+    return {name: dw}
+
+
+def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
+    """Record the gradient of the input of a layer whose weight is there as values alone; False if it is not."""
+    masked = recorder.scope.sparse.get(f"{node.name}.weight")
+    if masked:
+        sparse.grad_input(recorder, masked, dy, dx)
+    return masked is not None
+
+
+def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:
+    """The name of its kernels, and how they are told which channels need a signal."""
+    if isinstance(norm.op, BatchNorm):
+        return "batchnorm", (recorder.channels_needed(norm.name),)
+    assert isinstance(norm.op, GroupNorm)
+    return "groupnorm", (norm.op.num_groups, recorder.scope.active.groups[norm.name])
+
+
+def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    weight, bias = trained_block(recorder, node, "weight"), trained_block(recorder, node, "bias")
+    dx = signals.target(dy)
+    if isinstance(node.op, GroupNorm) and dy.lanes > 1:
+        group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
+        signals.give(node.inputs[0], dx)
+        return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
+    outputs = (dx.channels, weight.values, bias.values)
+    kernel, needed = _norm_kernel(recorder, node)
+    read = (dy.channels, xhat.channels, recorder.param(node, "weight"), inv_std)
+    recorder.call(f"{kernel}_backward", *read, *outputs, *needed, weight.rows)
+    signals.give(node.inputs[0], dx)
+    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+
+
+def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]:
+    """What a normalisation saved: x, mean and inverse deviation."""
+    x, mean, inv_std = (recorder.extras[node.name, what] for what in ("x", "mean", "inv_std"))
+    return x, mean, inv_std
+
+
+def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    assert isinstance(node.op, NormReLU)
+    norm = node.op.norm
+    weight, bias = trained_block(recorder, norm, "weight"), trained_block(recorder, norm, "bias")
+    saved = x, mean, inv_std = _statistics(recorder, node)
+    dx = recorder.extras.get((node.name, "dx"))
+    dx = recorder.like(x) if dx is None else dx
+    if node.op.is_pooled and x.lanes > 1:
+        dy = _unpooled(recorder, node, dy, recorder.like(x), HALVING)
+    if isinstance(norm.op, GroupNorm) and x.lanes > 1:
+        group_norm.backward(recorder, norm, dy, saved, dx, (weight, bias), relu=True)
+        signals.give(node.inputs[0], dx)
+        return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+    read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
+    outputs = (dx.channels, weight.values, bias.values)
+    kernel, needed = _norm_kernel(recorder, norm)
+    kind = (node.op.is_relu6,) if isinstance(norm.op, BatchNorm) else ()
+    recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows, *kind)
+    signals.give(node.inputs[0], dx)
+    return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+
+
+def _maxpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = node.op, node.inputs[0]
+    assert isinstance(op, MaxPool2d)
+    dx = recorder.new(recorder.values[below].shape, lanes=dy.lanes)
+    if dy.lanes > 1:
+        _unpooled(recorder, node, dy, dx, op)
+    else:
+        window = (op.kernel_size, op.stride, op.padding)
+        codes, channels = recorder.extras[node.name, "codes"], recorder.channels_needed(below)
+        recorder.call("maxpool_backward", dy, codes, dx, *window, channels)
+    signals.give(below, dx)
+    return {}
+
+
+def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPool2d) -> Tensor:
+    """dx of images side by side."""
+    codes, window = recorder.extras[node.name, "codes"], (op.kernel_size, op.stride, op.padding)
+    recorder.call("maxpool_lanes_backward", dy.words, codes, dx.words, *window)
+    return dx
+
+
+def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    op, below = average_window(recorder, node), node.inputs[0]
+    dx, channels = recorder.new(recorder.values[below].shape), recorder.channels_needed(below)
+    if op is None:
+        recorder.call("adaptive_avgpool_backward", dy, dx, channels)
+    else:
+        window = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
+        recorder.call("avgpool_backward", dy, dx, *window, channels)
+    signals.give(below, dx)
+    return {}
+
+
+_TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+    Conv2d: _conv,
+    Linear: _linear,
+    BatchNorm2d: _norm,
+    BatchNorm1d: _norm,
+    GroupNorm: _norm,
+    NormReLU: _norm_relu,
+    MaxPool2d: _maxpool,
+    AvgPool2d: _avgpool,
+    GlobalAvgPool: _avgpool,
+    AdaptiveAvgPool2d: _avgpool,
+}  # and those of the files of families
+_TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
+_TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD

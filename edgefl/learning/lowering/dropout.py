@@ -1,0 +1,65 @@
+"""Lowers dropout: one kernel is both passes, as the words of its stream are computed again and nothing is saved.
+
+Which values a step drops follows from (key, step, example, node, place): the slot "dropout" has the key of a fit, its
+step and the batch's first example; the node is its place in the graph. Where nothing is trained, and in a search for
+the strongest coordinates, results pass as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgefl.kernels.arrays import Index
+from edgefl.learning.lowering.gradients import Gradients, Signals
+from edgefl.learning.lowering.recorder import Readers, Recorder
+from edgefl.learning.lowering.schedule import Slot, Tensor
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import AnyDropout, Dropout, Dropout2d, Operation
+
+WORD = 1 << 32  # what a word of the stream is below
+
+
+def threshold(p: float) -> int:
+    """Values whose word is below it are dropped."""
+    return min(round(p * WORD), WORD - 1)
+
+
+def count_step(recorder: Recorder) -> None:
+    """Record that a step is over, where any values were dropped in it."""
+    if any(call.op == "dropout" for call in recorder.calls):
+        recorder.call("count_step", Slot("dropout"))
+
+
+def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    x = recorder.source(node)
+    if not recorder.scope.drops_at(node):
+        return x
+    y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
+    _drop(recorder, node, x, y, None)
+    return y
+
+
+def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    dx, below = dy, node.inputs[0]
+    if recorder.scope.drops_at(node):
+        dx = signals.target(dy)
+        _drop(recorder, node, dy, dx, recorder.channels_needed(below))
+    signals.give(below, dx)
+    return {}
+
+
+def _drop(recorder: Recorder, node: Node, x: Tensor, y: Tensor, channels: Index) -> None:
+    assert isinstance(node.op, AnyDropout)
+    names = [each.name for each in recorder.scope.graph.nodes]
+    settings = (names.index(node.name), threshold(node.op.p), 1 / (1 - node.op.p), isinstance(node.op, Dropout2d))
+    recorder.call("dropout", x, Slot("dropout"), *settings, y, channels)
+
+
+FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
+    Dropout: _forward,
+    Dropout2d: _forward,
+}
+BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+    Dropout: _backward,
+    Dropout2d: _backward,
+}

@@ -1,0 +1,140 @@
+"""Which channels of each result need a gradient. Pure: graph and blocks in, channel sets out.
+
+A result needs its gradient where its producer computes something with it: the gradients of the producer's own active
+parameters, and what the producer's inputs need in turn. So the sets grow from the input of the graph to its output:
+
+* a convolution or Linear with anything trained below it needs all its output channels (a grouped one: all channels of
+  the groups that lead to a needed input); with nothing trained below, its active ones only;
+* attention needs whole heads, the active ones if nothing below it is trained, and a recurrent layer all its units,
+  whose states meet at every step;
+* a GroupNorm needs whole groups, a LayerNorm everything; a BatchNorm, ReLU, pooling, Add and Mul the same channels as
+  below; Flatten their features; Concat those of each result where they are; a Permute that moves the channels all.
+
+This is the exact gradient (FedSPU Eq. 4): the signal passes through frozen neurons. With delta="cut" the gradient at
+the output of every convolution and Linear is taken as zero on frozen neurons, so those need active channels only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from edgefl.learning.learner import Delta
+from edgefl.learning.lowering.channel_sets import NONE, beside, is_empty, members, owners, part_of, union
+from edgefl.learning.lowering.schedule import Index
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.operations import (
+    Concat,
+    Conv2d,
+    ConvTranspose2d,
+    Embedding,
+    Flatten,
+    FlattenPlaces,
+    GroupNorm,
+    LayerNorm,
+    Linear,
+    Operation,
+    Permute,
+    Recurrent,
+    Reshape,
+    SelfAttention,
+    WithParameter,
+)
+
+RowsCols = tuple[Index, Index]
+PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
+"""Layers with neurons of their own, whose weight gradient reads their input."""
+
+
+def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
+    """Output channels of a node whose parameters are trained; empty for a node without parameters."""
+    axes = blocks.get(node.full_name(node.op.main), (NONE, NONE))
+    if isinstance(node.op, Recurrent | SelfAttention):  # the rows of the first gate, or of the queries
+        return part_of(axes[0], 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
+    return axes[1] if _has_columns(node.op) else axes[0]
+
+
+def _has_columns(op: Operation) -> bool:
+    """Whether the operation's neurons lie along axis 1 of its parameter."""
+    if isinstance(op, WithParameter):
+        return op.channels_last and len(op.shape) == 2
+    return isinstance(op, ConvTranspose2d | Embedding)
+
+
+def gradient_needs(graph: Graph, blocks: Mapping[str, RowsCols], delta: Delta) -> dict[str, Index]:
+    """Result -> channels whose gradient is needed; results that need none are absent."""
+    needs: dict[str, Index] = {}
+    for node in graph.nodes:
+        below = [needs.get(name, NONE) for name in node.inputs]
+        rows = own_rows(node, blocks)
+        if delta == "cut" and isinstance(node.op, PRODUCTS):
+            above = rows
+        else:
+            reach = _REACH.get(type(node.op), _same)(graph, node, below)
+            above = _spread(node, union(rows, reach, graph.shapes[node.name][0]))
+        if not is_empty(above):
+            needs[node.name] = above
+    return needs
+
+
+def _same(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    found = below[0]
+    for more in below[1:]:
+        found = union(found, more, graph.shapes[node.name][0])
+    return found
+
+
+def _product(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    return below[0] if is_empty(below[0]) else None
+
+
+def _conv(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    op = node.op
+    assert isinstance(op, Conv2d)
+    if op.groups == 1:
+        return _product(graph, node, below)
+    return members(owners(below[0], op.in_channels // op.groups, op.groups), op.out_channels // op.groups)
+
+
+def _reshape(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    before, after = graph.shapes[node.inputs[0]][0], graph.shapes[node.name][0]
+    if after % before == 0:
+        return members(below[0], after // before)
+    return owners(below[0], before // after, after) if before % after == 0 else _product(graph, node, below)
+
+
+def _flatten_places(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    channels = graph.shapes[node.inputs[0]][0]
+    places = graph.shapes[node.name][0] // channels
+    return beside([below[0]] * places, [channels] * places)
+
+
+def _permute(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    assert isinstance(node.op, Permute)
+    return below[0] if node.op.axes[0] == 0 else _product(graph, node, below)
+
+
+def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    return beside(below, [graph.shapes[name][0] for name in node.inputs])
+
+
+def _spread(node: Node, channels: Index) -> Index:
+    """Whole groups for a GroupNorm, all for a LayerNorm or a recurrent layer; `channels` for everything else."""
+    if isinstance(node.op, LayerNorm | Recurrent):
+        return channels if is_empty(channels) else None
+    if not isinstance(node.op, GroupNorm):
+        return channels
+    per_group = node.op.num_channels // node.op.num_groups
+    return members(owners(channels, per_group, node.op.num_groups), per_group)
+
+
+_REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] = {
+    Conv2d: _conv,
+    ConvTranspose2d: _product,
+    SelfAttention: _product,
+    Linear: _product,
+    Flatten: _reshape,
+    Reshape: _reshape,
+    FlattenPlaces: _flatten_places,
+    Permute: _permute,
+    Concat: _concat,
+}

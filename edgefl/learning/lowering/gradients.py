@@ -1,0 +1,99 @@
+"""What the backward pass hands on: gradients of results from node to node, and those of parameters to the update."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from edgefl.learning.lowering.channel_sets import NONE, count, is_empty
+from edgefl.learning.lowering.gradient_needs import own_rows
+from edgefl.learning.lowering.recorder import Recorder
+from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import BatchNorm
+
+
+class Product(NamedTuple):
+    """A Linear layer's weight gradient that is not stored: the update multiplies dy by x[:, ids]."""
+
+    rows: Index
+    cols: Index
+    x: Tensor
+    ids: Index
+    dy: Tensor
+
+
+Gradients = dict[str, TrainedBlock | Product]  # parameter -> its trained block
+
+
+@dataclass
+class Signals:
+    """Gradients of results that are complete so far, or still being summed; two results may share one buffer."""
+
+    recorder: Recorder
+    _held: dict[str, Tensor] = field(default_factory=dict)
+    _holders: Counter[int] = field(default_factory=Counter)
+
+    def give(self, name: str, signal: Tensor) -> None:
+        """Add `signal` to the gradient of a result, if that is needed; it is laid out as the result."""
+        if not self.recorder.needed(name):
+            return
+        signal = self.recorder.laid(signal, self.recorder.values[name].lanes)
+        held = self._held.get(name)
+        if held is not None:
+            signal = self._sum(held, signal)
+            self._holders[held.buffer] -= 1
+        self._held[name] = signal
+        self._holders[signal.buffer] += 1
+
+    def share(self, names: tuple[str, ...], signal: Tensor) -> None:
+        """Add `signal` to the gradient of each of these results; sums may be written over it with the last one only."""
+        self._holders[signal.buffer] += 1
+        for name in names[:-1]:
+            self.give(name, signal)
+        self._holders[signal.buffer] -= 1
+        self.give(names[-1], signal)
+
+    def take(self, name: str) -> Tensor | None:
+        """The gradient of a result, given up by it; None if nothing that is computed depends on the result."""
+        signal = self._held.pop(name, None)
+        if signal is not None:
+            self._holders[signal.buffer] -= 1
+        return signal
+
+    def target(self, signal: Tensor) -> Tensor:
+        """Where to write a new signal of the same shape: over `signal`, or a new buffer if other results hold it."""
+        return self.recorder.like(signal) if self._holders[signal.buffer] else signal
+
+    def _sum(self, held: Tensor, signal: Tensor) -> Tensor:
+        target = held if self._holders[held.buffer] == 1 else self.target(signal)
+        self.recorder.call("add", held, signal, target)
+        return target
+
+
+def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
+    """The trained block of a parameter, with a new buffer for its gradient."""
+    param = recorder.param(node, name)
+    rows, cols = recorder.scope.active.blocks.get(param.name, (NONE, NONE))  # a norm above what is trained
+    shape = (count(rows, param.shape[0]), *param.shape[1:])
+    if len(shape) > 1:
+        shape = (shape[0], count(cols, shape[1]), *shape[2:])
+    return TrainedBlock(rows, cols, recorder.new(shape))
+
+
+def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
+    if not has_bias or is_empty(own_rows(node, recorder.scope.active.blocks)):
+        return {}
+    db = trained_block(recorder, node, "bias")
+    if _is_centred(recorder, node):
+        recorder.call("fill_zero", db.values)
+    else:
+        recorder.call("channel_sum", dy.channels, db.values, db.rows)
+    return {f"{node.name}.bias": db}
+
+
+def _is_centred(recorder: Recorder, node: Node) -> bool:
+    """Whether batch norm alone reads the result: it takes the mean away, so the gradient sums to 0 per channel."""
+    readers = [other for other in recorder.scope.graph.nodes if node.name in other.inputs]
+    return bool(readers) and all(isinstance(reader.op, BatchNorm) for reader in readers)

@@ -1,0 +1,170 @@
+"""Which values wait for the backward pass as float16, and the calls that narrow and widen them.
+
+A change of calls that are recorded already, whatever operations they are of. A tensor written before the loss and read
+after it is narrowed behind its last reader of the forward pass. In front of the calls of a node's backward pass that
+read it, it is widened into a buffer that lives for these, or from the first call that writes over it to its end.
+
+Only where it pays: where the step needs most memory, the largest such tensor that waits there is narrowed, as long as
+there is one, and what needs least is taken. Statistics of norms and ids of tokens stay float32.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.kernels.table import FAMILIES, TABLE
+from edgefl.learning.lowering.arena import aligned
+from edgefl.learning.lowering.recorder import Recorder
+from edgefl.learning.lowering.schedule import Call, Tensor
+
+EXACT = frozenset({"mean", "inv_std", "ids"})  # arguments whose tensors stay float32
+_LOSSES = frozenset(row.name for row in FAMILIES["loss"])
+
+
+class Waiting(NamedTuple):
+    """A tensor that waits for the backward pass.
+
+    since   the last call of the forward pass that uses it
+    copies  call of the backward pass that uses it -> which of its widened copies that call gets
+    reread  the last call that reads what was saved: from the first that writes on, one copy takes its place
+    """
+
+    size: int
+    since: int
+    copies: Mapping[int, int]
+    reread: int
+
+    def is_idle(self, position: int) -> bool:
+        return self.since < position < self.reread and position not in self.copies
+
+
+class Narrowed(NamedTuple):
+    """A pass with narrowed tensors, the place that each of its calls had before, and the bytes live at each."""
+
+    recorder: Recorder
+    places: list[int]
+    live: NDArray[np.int64]
+
+    @property
+    def peak(self) -> int:
+        return int(self.live.max(initial=0))
+
+
+def narrow(recorder: Recorder, float_bytes: int) -> Recorder:
+    """The same pass with float16 where that lessens the memory that is live at once; else `recorder` itself."""
+    waiting, chosen = _waiting(recorder), list[int]()
+    best = now = Narrowed(recorder, list(range(len(recorder.calls))), _live(recorder, float_bytes))
+    while (largest := _largest_idle(waiting, chosen, now)) is not None:
+        chosen.append(largest)
+        now = _narrowed(recorder, {which: waiting[which] for which in chosen}, float_bytes)
+        best = min(best, now, key=lambda each: each.peak)
+    return best.recorder
+
+
+def _largest_idle(waiting: Mapping[int, Waiting], chosen: Collection[int], now: Narrowed) -> int | None:
+    """Of what waits where most is live, the largest that is not chosen yet."""
+    peak = now.places[int(now.live.argmax())] if now.places else 0
+    idle = [which for which, each in waiting.items() if which not in chosen and each.is_idle(peak)]
+    return max(idle, key=lambda which: (waiting[which].size, -which), default=None)
+
+
+def _live(recorder: Recorder, float_bytes: int) -> NDArray[np.int64]:
+    """Bytes live at each call."""
+    change = np.zeros(len(recorder.calls) + 2, np.int64)
+    for buffer in recorder.buffers():
+        size = aligned(buffer.bytes(float_bytes))
+        change[buffer.first] += size
+        change[buffer.last + 1] -= size
+    return np.cumsum(change)[: len(recorder.calls)]
+
+
+def _waiting(recorder: Recorder) -> dict[int, Waiting]:
+    """The tensors that may be narrowed, by buffer; none without a loss."""
+    loss = next((i for i, call in enumerate(recorder.calls) if call.op in _LOSSES), len(recorder.calls))
+    uses: dict[int, list[int]] = defaultdict(list)
+    exact = {i for i, buffer in enumerate(recorder.buffers()) if buffer.kind != "float" or recorder.is_kept(i)}
+    for position, call in enumerate(recorder.calls):
+        for name, tensor in _tensors(call):
+            uses[tensor.buffer].append(position)
+            exact |= {tensor.buffer} if name in EXACT or position == loss else set()
+    sizes = [buffer.size for buffer in recorder.buffers()]
+    found = {which: _of_uses(recorder, which, at, loss) for which, at in uses.items() if which not in exact}
+    return {which: each._replace(size=sizes[which]) for which, each in found.items() if each is not None}
+
+
+def _of_uses(recorder: Recorder, which: int, uses: list[int], loss: int) -> Waiting | None:
+    """Without its size; None where nothing written before the loss is read after it."""
+    before, after = [at for at in uses if at < loss], sorted({at for at in uses if at > loss})
+    if not before or not after or not _reads(recorder.calls[after[0]], which):
+        return None
+    copies, is_written, reread = {after[0]: 0}, False, after[0]
+    for earlier, at in pairwise(after):
+        is_written = is_written or _writes(recorder.calls[earlier], which)
+        is_same = is_written or recorder.calls[at].node == recorder.calls[earlier].node
+        copies[at] = copies[earlier] + (not is_same)
+        reread = reread if is_same else at
+    return Waiting(0, before[-1], copies, reread)
+
+
+def _tensors(call: Call) -> list[tuple[str, Tensor]]:
+    names = TABLE[call.op].names
+    return [(name, arg) for name, arg in zip(names, call.args, strict=False) if isinstance(arg, Tensor)]
+
+
+def _accesses(call: Call, which: int) -> list[str]:
+    """How a call's arguments use a buffer: "" reads, "!" writes, "+" does both."""
+    rows = zip(TABLE[call.op].arguments, call.args, strict=False)
+    return [row.access for row, arg in rows if isinstance(arg, Tensor) and arg.buffer == which]
+
+
+def _reads(call: Call, which: int) -> bool:
+    return any(access != "!" for access in _accesses(call, which))
+
+
+def _writes(call: Call, which: int) -> bool:
+    return any(_accesses(call, which))
+
+
+def _narrowed(recorder: Recorder, chosen: Mapping[int, Waiting], float_bytes: int) -> Narrowed:
+    """Record the calls once more, with these tensors narrowed."""
+    again, places = recorder.again(), list[int]()
+    halves = {which: again.new((2 * each.size,), "byte") for which, each in chosen.items()}
+    wide: dict[tuple[int, int], int] = {}
+    for position, call in enumerate(recorder.calls):
+        again.node = call.node
+        _widen(again, position, chosen, halves, wide)
+        again.call(call.op, *(_in_copy(arg, position, chosen, wide) for arg in call.args))
+        for which, each in chosen.items():
+            if each.since == position:
+                again.call("narrow_float16", Tensor(which, (each.size,)), halves[which])
+        places += [position] * (len(again.calls) - len(places))
+    return Narrowed(again, places, _live(again, float_bytes))
+
+
+def _widen(
+    again: Recorder,
+    position: int,
+    chosen: Mapping[int, Waiting],
+    halves: Mapping[int, Tensor],
+    wide: dict[tuple[int, int], int],
+) -> None:
+    """Record what widens the copies that the call at `position` is the first to use."""
+    for which, each in chosen.items():
+        copy = each.copies.get(position)
+        if copy is not None and (which, copy) not in wide:
+            widened = again.new((each.size,))
+            wide[which, copy] = widened.buffer
+            again.call("widen_float16", halves[which], widened)
+
+
+def _in_copy(arg: object, position: int, chosen: Mapping[int, Waiting], wide: Mapping[tuple[int, int], int]) -> object:
+    """An argument of the call at `position`, in its widened copy where it has one."""
+    if not isinstance(arg, Tensor) or arg.buffer not in chosen or position not in chosen[arg.buffer].copies:
+        return arg
+    return arg._replace(buffer=wide[arg.buffer, chosen[arg.buffer].copies[position]])

@@ -1,0 +1,88 @@
+"""Lowers LayerNorm, both passes: a group norm of one group whose channels are the values that it normalises. Over the
+channels of many places it has kernels of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from edgefl.learning.lowering.channel_sets import NONE, count, is_empty, members
+from edgefl.learning.lowering.gradients import Gradients, Signals
+from edgefl.learning.lowering.recorder import Readers, Recorder
+from edgefl.learning.lowering.schedule import Param, Tensor, TrainedBlock
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import LayerNorm, Operation
+
+
+def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+    assert isinstance(node.op, LayerNorm)
+    x, free = recorder.source(node), readers.is_free(node.inputs[0], node)
+    inv_std, xhat = recorder.new((x.shape[0], _places(node, x))), None
+    if recorder.needed(node.name):
+        y, xhat = recorder.result(node), x if free else recorder.result(node)
+        recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
+    else:
+        y = x if free else recorder.result(node)
+    params = (_flat(recorder, node, "weight"), _flat(recorder, node, "bias"))
+    if _places(node, x) > 1:
+        kept = None if xhat is None else _by_place(xhat)
+        recorder.call("layernorm_forward", _by_place(x), *params, _by_place(y), kept, inv_std, node.op.eps)
+    else:
+        kept = None if xhat is None else _values(xhat)
+        recorder.call("groupnorm_forward", _values(x), *params, _values(y), kept, inv_std, 1, node.op.eps)
+    return y
+
+
+def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+    weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
+    dx, below = signals.target(dy), node.inputs[0]
+    xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
+    gain, sums = _flat(recorder, node, "weight"), (_line(weight.values), _line(bias.values))
+    if _places(node, dy) > 1:
+        read = (_by_place(dy), _by_place(xhat), gain, inv_std)
+        recorder.call("layernorm_backward", *read, _by_place(dx), *sums, weight.rows)
+    else:
+        outs = members(weight.rows, math.prod(weight.values.shape[1:]))
+        recorder.call(
+            "groupnorm_backward", _values(dy), _values(xhat), gain, inv_std, _values(dx), *sums, 1, None, outs
+        )
+    signals.give(below, dx)
+    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+
+
+def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
+    """The trained block of a parameter, which has no columns: every other axis is whole."""
+    full = f"{node.name}.{name}"
+    rows, _ = recorder.scope.active.blocks.get(full, (NONE, NONE))
+    size, *rest = recorder.scope.spec.params[full].shape
+    return TrainedBlock(rows, None, recorder.new((count(rows, size), *rest)))
+
+
+def _places(node: Node, x: Tensor) -> int:
+    """How many places are normalised, each by itself."""
+    assert isinstance(node.op, LayerNorm)
+    return math.prod(x.shape[2:]) if len(node.op.normalized_shape) == 1 else 1
+
+
+def _by_place(x: Tensor) -> Tensor:
+    """[B, channels, places]."""
+    return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
+
+
+def _values(x: Tensor) -> Tensor:
+    """[B, values of an example]."""
+    return x.view(x.shape[0], math.prod(x.shape[1:]))
+
+
+def _line(x: Tensor) -> Tensor:
+    return x.view(math.prod(x.shape))
+
+
+def _flat(recorder: Recorder, node: Node, name: str) -> Param:
+    full, shape = recorder.param(node, name)
+    return Param(full, (math.prod(shape),))
+
+
+FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {LayerNorm: _forward}
+BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {LayerNorm: _backward}

@@ -1,0 +1,171 @@
+"""lower(graph, ...) -> Schedule: what a learner runs for one batch size, neuron set and mode. Values in, values out.
+
+Modes:  train     forward with batch statistics and dropout, exact (or cut) backward, a step in place
+        gradient  the same without updates; the gradients stay in the arena
+        grow      the same without dropout, but of each gradient sought only the coordinates of the largest are kept
+        evaluate  forward with running statistics, loss and hits
+        predict   forward with running statistics; the logits stay in the arena
+        features  the same up to a cut, a result that everything after it follows from (graph/cuts.py)
+
+A schedule's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the
+built-in models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
+But between sparse convolutions, which compute images side by side, results lie so (batch_layout.py).
+
+Nor is a batch divided into parts that stay in cache: models without batch norm take as long an example at 128 as at 16,
+and between the statistics of batch norm parts gain 4 to 9 % at 128, and lose at 32 (bench/README.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Literal
+
+from edgefl.learning.learner import Delta, Trainable
+from edgefl.learning.losses import CROSS_ENTROPY, Loss
+from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.arena import place
+from edgefl.learning.lowering.backward import backward
+from edgefl.learning.lowering.batch_layout import side_by_side
+from edgefl.learning.lowering.channel_sets import is_empty
+from edgefl.learning.lowering.dropout import count_step
+from edgefl.learning.lowering.forward import forward
+from edgefl.learning.lowering.fusion import fuse
+from edgefl.learning.lowering.half_precision import narrow
+from edgefl.learning.lowering.loss import loss as record_loss
+from edgefl.learning.lowering.recorder import Recorder, Scope
+from edgefl.learning.lowering.schedule import Companion, Existing, Schedule, Tensor, TrainedBlock
+from edgefl.learning.lowering.sparse_weight import Sparse
+from edgefl.learning.lowering.updates import Terms, update
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.cuts import before
+from edgefl.models.graph.planar import planar
+from edgefl.models.neurons.model_spec import ModelSpec
+
+Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
+TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
+
+
+def lower(
+    graph: Graph,
+    spec: ModelSpec,
+    batch: int,
+    trainable: Trainable = None,
+    *,
+    mode: Mode = "train",
+    delta: Delta = "exact",
+    terms: Terms | None = None,
+    float_bytes: int = 4,
+    sparse: Sparse | None = None,
+    masks: Mapping[str, Existing] | None = None,
+    loss: Loss = CROSS_ENTROPY,
+    cut: str = "",
+) -> Schedule:
+    """The schedule of one pass over `batch` examples.
+
+    trainable  neurons or layers (None: all); ignored in modes without gradients
+    terms      terms of the update in mode "train"
+    sparse     weights that are there as values alone
+    masks      of other masked parameters the coordinates that exist
+    loss       in modes that have one
+    cut        in mode "features"
+    Raises  GraphError if the graph's output is not a vector of logits, or there is no such cut.
+    """
+    active = Active.of(graph, spec, trainable, delta, masks) if mode in TRAINING else Active()
+    return lower_active(
+        graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss, cut=cut
+    )
+
+
+def lower_active(
+    graph: Graph,
+    spec: ModelSpec,
+    batch: int,
+    active: Active,
+    *,
+    mode: Mode = "train",
+    terms: Terms | None = None,
+    float_bytes: int = 4,
+    sparse: Sparse | None = None,
+    loss: Loss = CROSS_ENTROPY,
+    cut: str = "",
+) -> Schedule:
+    """The same for id lists that are known already; the schedule's calls hold these very lists.
+
+    Of a layer's input the active channels are copied, or all stay: whichever takes the smaller arena, to the same bits.
+    Copies pay in a network with many layers; at the last of few the whole is there anyway when memory peaks.
+    """
+    graph, terms = planar(graph), terms or Terms()
+    in_place = mode == "train" and terms.is_plain
+    drops = mode in ("train", "gradient")
+    scope = Scope(graph, spec, batch, active, in_place, mode in TRAINING, sparse or {}, drops=drops)
+    nodes = before(graph, cut) if mode == "features" else graph.nodes
+    copied = _lowered(scope, nodes, mode, (terms, loss), float_bytes)
+    if all(ids is None or is_empty(ids) for ids in active.saved.values()):
+        return copied
+    whole = _lowered(scope._replace(copies=False), nodes, mode, (terms, loss), float_bytes)
+    return _smaller(copied, whole)
+
+
+def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
+    nodes, shapes = fuse(nodes), scope.graph.shapes
+    beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
+    recorder = Recorder(scope._replace(side_by_side=beside))
+    output = _as_rows(forward(recorder, nodes))
+    gradients: dict[str, TrainedBlock] = {}
+    states: tuple[Companion, ...] = ()
+    if mode in ("predict", "features"):
+        recorder.keep(output)
+    else:
+        states, gradients = _trained(recorder, nodes, output, mode, step)
+    kept = output if mode in ("predict", "features") else None
+    whole = _schedule(recorder, kept, gradients, states, float_bytes)
+    if mode != "train" or step[0].saved == "fp32":
+        return whole
+    halved = _schedule(narrow(recorder, float_bytes), kept, gradients, states, float_bytes)
+    return _smaller(whole, halved)
+
+
+def _smaller(first: Schedule, second: Schedule) -> Schedule:
+    """The one with the smaller arena, the first of equals."""
+    return min(first, second, key=lambda schedule: schedule.arena_bytes)
+
+
+def _trained(
+    recorder: Recorder, nodes: tuple[Node, ...], output: Tensor, mode: Mode, step: tuple[Terms, Loss]
+) -> tuple[tuple[Companion, ...], dict[str, TrainedBlock]]:
+    """Record the loss and, in training, all that follows it."""
+    terms, of = step
+    record_loss(recorder, of, output, mode in TRAINING)
+    if mode not in TRAINING:
+        return (), {}
+    passes = backward(recorder, nodes, output.view(*recorder.values[nodes[-1].name].shape))
+    if mode == "train":
+        states = update(recorder, passes, terms)
+        count_step(recorder)
+        return states, {}
+    if mode == "grow":
+        deque(passes, 0)  # a search leaves nothing but what it found
+        return (), {}
+    gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, TrainedBlock)}
+    for block in gradients.values():
+        recorder.keep(block.values)
+    return (), gradients
+
+
+def _as_rows(result: Tensor) -> Tensor:
+    """A result [B, C, 1, 1] as [B, C]; others unchanged."""
+    return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
+
+
+def _schedule(
+    recorder: Recorder,
+    output: Tensor | None,
+    gradients: dict[str, TrainedBlock],
+    states: tuple[Companion, ...],
+    float_bytes: int,
+) -> Schedule:
+    buffers = recorder.buffers()
+    offsets, size = place(buffers, float_bytes)
+    calls = tuple(recorder.calls)
+    return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states, recorder.found)

@@ -1,0 +1,171 @@
+"""How many floating point operations a schedule's products take: two for each multiply-accumulate that is asked for.
+
+Counted from the calls themselves, so that whatever a method trains is seen as it runs: active channels of frozen
+neurons, the coordinates of a mask where a layer runs without its zeros and all of them where it runs dense, no signal
+below the first layer. Not counted are operations that do a few things to each value they read (norms, ReLUs, pools, the
+loss, updates), as in the papers; and a kernel that saves multiplications, as Winograd's does, counts as a plain one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from edgefl.kernels.table import FAMILIES
+from edgefl.learning.lowering.channel_sets import count
+from edgefl.learning.lowering.schedule import Call, Index, Param, Schedule, Structure, Tensor
+
+Pair = tuple[int, int]
+
+
+def flops(schedule: Schedule) -> int:
+    """Of one pass over its batch. Raises ValueError naming an operation of which nobody has said what it multiplies."""
+    return 2 * sum(map(_macs, schedule.calls))
+
+
+def _macs(call: Call) -> int:
+    if call.op in PRODUCTS:
+        return PRODUCTS[call.op](*call.args)
+    if call.op not in WITHOUT:
+        raise ValueError(f"{call.op} has no count of its multiply-accumulates; expected one in {__name__}")
+    return 0
+
+
+def _conv2d_forward(x: Tensor, weight: Param, bias: Param | None, y: Tensor, *geometry: object) -> int:
+    return _size(y) * _size(weight) // weight.shape[0]
+
+
+def _conv2d_grad_input(
+    dy: Tensor,
+    weight: Param,
+    dx: Tensor,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    outs: Index = None,
+    ins: Index = None,
+) -> int:
+    kernel = weight.shape[2] * weight.shape[3]
+    pairs = np.dot(_by_group(outs, dy.shape[1], groups), _by_group(ins, dx.shape[1], groups))
+    return _places(dy) * kernel * int(pairs)
+
+
+def _conv2d_grad_weight(x: Tensor, dy: Tensor, dw: Tensor, *geometry: object) -> int:
+    return _places(dy) * _size(dw)
+
+
+def _linear_forward(x: Tensor, weight: Param, bias: Param | None, y: Tensor) -> int:
+    return _size(y) * x.shape[1]
+
+
+def _linear_grad_input(dy: Tensor, weight: Param, dx: Tensor, outs: Index = None, ins: Index = None) -> int:
+    return dy.shape[0] * count(outs, dy.shape[1]) * count(ins, dx.shape[1])
+
+
+def _linear_grad_weight(x: Tensor, dy: Tensor, dw: Tensor, *ids: Index) -> int:
+    return dy.shape[0] * _size(dw)
+
+
+def _linear_update(
+    x: Tensor, dy: Tensor, w: Param, hyper: object, outs: Index = None, ins: Index = None, cols: Index = None
+) -> int:
+    return dy.shape[0] * count(outs, dy.shape[1]) * count(ins, x.shape[1])
+
+
+def _sparse_forward(
+    x: Tensor, structure: Structure, values: Param, bias: Param | None, y: Tensor, *geometry: Pair
+) -> int:
+    return _places(y) * _size(values)
+
+
+def _sparse_grad_input(dy: Tensor, structure: Structure, values: Param | Tensor, dx: Tensor, *geometry: Pair) -> int:
+    return _places(dy) * _size(values)
+
+
+def _sparse_grad_weight(x: Tensor, dy: Tensor, structure: Structure, gradients: Tensor, *geometry: Pair) -> int:
+    return _places(dy) * _size(gradients)
+
+
+def _recurrence(weight: Param, gates: Tensor) -> int:
+    return _size(gates) * weight.shape[1]
+
+
+def _attention_forward(qkv: Tensor, heads: int, causal: bool, y: Tensor, shares: Tensor | None) -> int:
+    return 2 * _size(y) * _keys(y.shape[2], causal)
+
+
+def _attention_backward(
+    dy: Tensor, qkv: Tensor, shares: Tensor, heads: int, causal: bool, dqkv: Tensor, heads_needed: Index = None
+) -> int:
+    return 4 * _size(dy) * count(heads_needed, heads) // heads * _keys(dy.shape[2], causal)
+
+
+def _keys(places: int, causal: bool) -> int:
+    """That a place meets, in the mean, rounded up."""
+    return places // 2 + 1 if causal else places
+
+
+def _size(of: Tensor | Param) -> int:
+    return math.prod(of.shape)
+
+
+def _places(result: Tensor) -> int:
+    """Examples, times the positions of each channel's plane."""
+    return _size(result) // max(result.shape[1], 1)
+
+
+def _by_group(ids: Index, channels: int, groups: int) -> np.ndarray:
+    """How many of the channels are selected in each of the equal groups that they form."""
+    chosen = np.arange(channels) if ids is None else ids
+    return np.bincount(chosen // (channels // groups), minlength=groups)
+
+
+PRODUCTS: dict[str, Callable[..., int]] = {
+    "conv2d_forward": _conv2d_forward,
+    "conv2d_grad_input": _conv2d_grad_input,
+    "conv2d_grad_weight": _conv2d_grad_weight,
+    "linear_forward": _linear_forward,
+    "linear_grad_input": _linear_grad_input,
+    "linear_grad_weight": _linear_grad_weight,
+    "linear_update": _linear_update,
+    "gru_forward": lambda gates, weight, *rest: _recurrence(weight, gates),
+    "gru_backward": lambda dy, gates, hidden, states, weight, *rest: _recurrence(weight, gates),
+    "lstm_forward": lambda gates, weight, *rest: _recurrence(weight, gates),
+    "lstm_backward": lambda dy, gates, cells, weight, *rest: _recurrence(weight, gates),
+    "attention_forward": _attention_forward,
+    "attention_backward": _attention_backward,
+    "sparse_conv2d_forward": _sparse_forward,
+    "sparse_conv2d_grad_input": _sparse_grad_input,
+    "sparse_conv2d_grad_weight": _sparse_grad_weight,
+    "sparse_linear_forward": _sparse_forward,
+    "sparse_linear_grad_input": _sparse_grad_input,
+    "sparse_linear_grad_weight": _sparse_grad_weight,
+}
+"""Operation -> its multiply-accumulates, from the arguments of a call in the order of the table."""
+
+ELEMENTWISE = (
+    "batch",
+    "norm",
+    "pool",
+    "elementwise",
+    "activation",
+    "arrange",
+    "dropout",
+    "loss",
+    "update",
+    "growth",
+    "parameters",
+    "mask",
+    "narrow",
+)
+WITHOUT = {row.name for family in ELEMENTWISE for row in FAMILIES[family]} | {
+    "channel_sum",
+    "to_steps",
+    "from_steps",
+    "sparse_conv2d_build",
+    "sparse_linear_build",
+}
+"""Operations that multiply no matrices."""

@@ -1,0 +1,239 @@
+"""What a lowering shares while it walks a graph: the calls recorded so far, the buffers they touch, and what is saved.
+
+forward.py, backward.py and updates.py record through this; lower.py turns the result into a Plan. Lifetimes follow
+from the calls: a buffer lives from the first call that names it to the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.batch_layout import keeps, lanes_of
+from edgefl.learning.lowering.channel_sets import NONE, is_empty
+from edgefl.learning.lowering.fusion import NormReLU
+from edgefl.learning.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
+from edgefl.learning.lowering.sparse_weight import SparseWeight
+from edgefl.models.graph import INPUT, Graph, Node
+from edgefl.models.graph.operations import (
+    VIEWS,
+    AnyDropout,
+    Conv2d,
+    Embedding,
+    GroupNorm,
+    Mul,
+    MulParameter,
+    PReLU,
+    Recurrent,
+    Shape,
+    Sigmoid,
+    Smooth,
+    Tanh,
+)
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+class Scope(NamedTuple):
+    """What is lowered: the graph, one batch size, and what is trained (in a forward pass: nothing)."""
+
+    graph: Graph
+    spec: ModelSpec
+    batch: int
+    active: Active  # what is trained
+    in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
+    trains: bool  # batch statistics, and values saved for a backward pass
+    sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
+    side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
+    copies: bool = True  # a layer's active inputs, so that the others can go before the backward pass
+    drops: bool = False  # dropout is at work
+
+    def lanes(self, name: str) -> int:
+        """Images of a result that lie side by side."""
+        return lanes_of(self.sparse) if name in self.side_by_side else 1
+
+    def drops_at(self, node: Node) -> bool:
+        """Whether a dropout's result is another than its input."""
+        return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
+
+    def is_view(self, node: Node) -> bool:
+        """Whether a node's result is its input, under another shape or its own."""
+        return isinstance(node.op, VIEWS) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))
+
+
+class SavedInput(NamedTuple):
+    """A layer's input as the weight gradient reads it: `ids` are its active planes within `values`."""
+
+    values: Tensor
+    ids: Index
+
+
+@dataclass
+class Recorder:
+    """Records calls and buffers; see the module's docstring.
+
+    node    what calls are made for until it changes: a node's name, "input" or "loss"
+    values  result -> the tensor that holds it
+    inputs  layer -> its saved input
+    extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
+    found   parameter -> the coordinates of its largest gradients
+    """
+
+    scope: Scope
+    node: str = INPUT
+    calls: list[Call] = field(default_factory=list)
+    values: dict[str, Tensor] = field(default_factory=dict)
+    inputs: dict[str, SavedInput] = field(default_factory=dict)
+    extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    found: dict[str, Tensor] = field(default_factory=dict)
+    _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
+    _first: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, int] = field(default_factory=dict)
+    _kept: set[int] = field(default_factory=set)
+
+    def new(self, shape: Shape, kind: BufferKind = "float", lanes: int = 1) -> Tensor:
+        """A new buffer."""
+        self._buffers.append((kind, math.prod(shape)))
+        return Tensor(len(self._buffers) - 1, shape, lanes)
+
+    def like(self, tensor: Tensor) -> Tensor:
+        """A new buffer for as many values, laid out alike."""
+        return self.new(tensor.shape, lanes=tensor.lanes)
+
+    def result(self, node: Node) -> Tensor:
+        """A new buffer for the node's result."""
+        shape = (self.scope.batch, *self.scope.graph.shapes[node.name])
+        return self.new(shape, lanes=self.scope.lanes(node.name))
+
+    def laid(self, tensor: Tensor, lanes: int) -> Tensor:
+        """The same values with so many images side by side: turned into a new buffer unless they lie so."""
+        if tensor.lanes == lanes:
+            return tensor
+        turned = self.new(tensor.shape, lanes=lanes)
+        op = "to_lanes" if lanes > 1 else "from_lanes"
+        self.call(op, tensor, max(lanes, tensor.lanes), turned)
+        return turned
+
+    def call(self, op: str, *args: Any) -> None:
+        position = len(self.calls)
+        for arg in args:
+            if isinstance(arg, Tensor):
+                self._first.setdefault(arg.buffer, position)
+                self._last[arg.buffer] = position
+        self.calls.append(Call(op, args, self.node))
+
+    def keep(self, tensor: Tensor) -> None:
+        """Let the tensor's values live to the end of the pass."""
+        self._kept.add(tensor.buffer)
+
+    def is_kept(self, buffer: int) -> bool:
+        """Whether its values live to the end of the pass."""
+        return buffer in self._kept
+
+    def again(self) -> Recorder:
+        """One with the same buffers and no calls, to record a changed pass."""
+        return Recorder(self.scope, found=self.found, _buffers=list(self._buffers), _kept=set(self._kept))
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """All buffers with their lifetimes; one that no call names lives at call 0 only."""
+        end = len(self.calls)
+        return tuple(
+            Buffer(kind, size, self._first.get(i, 0), end if i in self._kept else self._last.get(i, 0))
+            for i, (kind, size) in enumerate(self._buffers)
+        )
+
+    def source(self, node: Node) -> Tensor:
+        """The node's (first) input, as it reads it."""
+        return self.read(node.inputs[0], node)
+
+    def read(self, name: str, node: Node) -> Tensor:
+        """A result in the layout in which a node reads it; sparse convolutions read any."""
+        value = self.values[name]
+        if f"{node.name}.weight" in self.scope.sparse and isinstance(node.op, Conv2d):
+            return value
+        lanes = self.scope.lanes(node.name) if keeps(node) else 1
+        if value.lanes == lanes:
+            return value
+        if (name, "turned") not in self.extras:
+            self.extras[name, "turned"] = self.laid(value, lanes)
+        return self.extras[name, "turned"]
+
+    def param(self, node: Node, name: str) -> Param:
+        return Param(node.full_name(name), node.op.parameters()[name].shape)
+
+    def needed(self, name: str) -> bool:
+        """Whether the gradient of a result is needed."""
+        return name in self.scope.active.needs
+
+    def channels_needed(self, name: str) -> Index:
+        return self.scope.active.needs.get(name, NONE)
+
+
+def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
+    """The results that the node's backward pass reads, of those whose kind reads any beside what layers save."""
+    if isinstance(node.op, Sigmoid | Tanh):
+        return (node.name,) if node.inputs[0] in active.needs else ()
+    if isinstance(node.op, Smooth):
+        return node.inputs if node.inputs[0] in active.needs else ()
+    if isinstance(node.op, PReLU | MulParameter | Embedding):
+        return node.inputs if node.name in active.needs else ()
+    if isinstance(node.op, Mul):
+        first, second = node.inputs
+        return tuple(name for name, other in ((second, first), (first, second)) if other in active.needs)
+    return ()
+
+
+class Readers:
+    """Who still reads a result while the forward pass runs: says when a node may overwrite its input.
+
+    Results that share memory (VIEWS, dropout that does nothing) are followed under one name.
+    """
+
+    def __init__(self, nodes: tuple[Node, ...], scope: Scope) -> None:
+        active = scope.active
+        self._root: dict[str, str] = {}
+        self._last: dict[str, str] = {}
+        self._saved: set[str] = set()
+        self._count: Counter[str] = Counter()
+        for node in nodes:
+            self._root[node.name] = self.root(node.inputs[0]) if scope.is_view(node) else node.name
+            for name in () if scope.is_view(node) else node.inputs:
+                self._last[self.root(name)] = node.name
+                self._count[self.root(name)] += 1
+            if _is_saved_whole(node, scope):
+                self._saved.add(self.root(node.inputs[0]))
+            is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
+            if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
+                self._saved.add(self.root(node.inputs[0]))
+            kept = _kept_by(node, active)
+            self._saved.update(self.root(name) for name in kept)
+            self._count.update(self.root(name) for name in kept if name == node.name)
+        if nodes:
+            self._last[self.root(nodes[-1].name)] = "output"
+
+    def root(self, name: str) -> str:
+        return self._root.get(name, name)
+
+    def is_saved(self, name: str) -> bool:
+        """Whether a layer keeps the whole result for its backward pass."""
+        return self.root(name) in self._saved
+
+    def is_sole(self, name: str) -> bool:
+        """Whether one node alone reads the result, and not its own maker in the backward pass."""
+        return self._count[self.root(name)] == 1
+
+    def is_free(self, name: str, node: Node) -> bool:
+        """Whether nothing reads the result after `node`, which may then overwrite it."""
+        return self._last[self.root(name)] == node.name and not self.is_saved(name)
+
+
+def _is_saved_whole(node: Node, scope: Scope) -> bool:
+    """Whether the layer's input stays for its weight gradient as it is; a recurrent layer keeps it turned."""
+    if isinstance(node.op, Recurrent):
+        return False
+    ids = scope.active.saved.get(node.name, NONE)
+    return ids is None or not (scope.copies or is_empty(ids))

@@ -1,0 +1,149 @@
+"""Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only; nothing runs here.
+
+A call's arguments are plain values (sizes, ids), or references that are resolved when the schedule is bound to memory:
+Tensor (a view of an arena buffer), Param (a view of a model parameter), Structure (which coordinates a sparse one has),
+Companion (an array beside a parameter, as long as a fit) and Slot (an input, output or setting that the learner owns).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.kernels.arrays import Index
+from edgefl.models.graph.operations import Shape
+
+Existing = NDArray[np.uint8]  # a bit for each coordinate of a flattened parameter, low bits first
+BufferKind = Literal["float", "int32", "byte"]
+StructureKind = Literal["structure", "order", "structure_t", "order_t"]
+CompanionKind = Literal["velocity", "mean", "square", "centre", "linear"]
+LOSS = "loss"  # Call.node of the loss and all that belongs to it
+SlotName = Literal[
+    "x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip", "dropout", "adam",
+    "adam_steps", "rates", "output_weight",
+]  # fmt: skip
+
+
+class Buffer(NamedTuple):
+    """Memory of `size` elements that holds live values from call `first` to call `last`, both included."""
+
+    kind: BufferKind
+    size: int
+    first: int
+    last: int
+
+    def bytes(self, float_bytes: int) -> int:
+        return self.size * {"float": float_bytes, "int32": 4, "byte": 1}[self.kind]
+
+
+class Tensor(NamedTuple):
+    """A view of a whole arena buffer; several tensors may view one buffer under different shapes.
+
+    lanes  images that lie side by side in memory, [B / lanes, C, H, W, lanes] for a shape [B, C, H, W]; see
+    batch_layout.py
+    """
+
+    buffer: int
+    shape: Shape
+    lanes: int = 1
+
+    def view(self, *shape: int) -> Tensor:
+        return Tensor(self.buffer, shape)
+
+    @property
+    def words(self) -> Tensor:
+        """The cells as [B / lanes, C, H, W, lanes], as they lie."""
+        batch, *plane = self.shape
+        return self.view(batch // self.lanes, *plane, self.lanes)
+
+    @property
+    def planes(self) -> Tensor:
+        """The cells as [B / lanes, C, H W, lanes]."""
+        batch, channels, *plane = self.shape
+        return self.view(batch // self.lanes, channels, math.prod(plane), self.lanes)
+
+    @property
+    def channels(self) -> Tensor:
+        """What works on channels or single values sees of it: images side by side are one with longer rows."""
+        if self.lanes == 1:
+            return self
+        *outer, width, lanes = self.words.shape
+        return self.view(*outer, width * lanes)
+
+
+class Param(NamedTuple):
+    name: str
+    shape: Shape
+
+
+class Structure(NamedTuple):
+    """An array that says which coordinates a sparse parameter has, and in which order its values lie."""
+
+    kind: StructureKind
+    param: str
+
+
+class Companion(NamedTuple):
+    """An array beside a parameter block, laid out like its compact gradient: [rows, cols, inner], or [1, 1, values]."""
+
+    kind: CompanionKind
+    param: str
+    shape: Shape
+
+
+class Slot(NamedTuple):
+    name: SlotName
+
+
+class Call(NamedTuple):
+    """A kernel and its arguments; `node` is the node of the graph it is made for, or "input" or "loss"."""
+
+    op: str
+    args: tuple[Any, ...]
+    node: str
+
+
+class TrainedBlock(NamedTuple):
+    """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
+
+    rows: Index
+    cols: Index
+    values: Tensor  # its gradient, [|rows|, |cols|, ...]
+    is_sparse: bool = False  # the values of a sparse parameter, in their order
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A recorded pass for one batch size, neuron set and set of options.
+
+    offsets      byte offset of each buffer in the arena, a multiple of 64
+    output       logits or features, valid after the last call; None in training
+    gradients    parameter -> its trained block; the values are valid after the last call in mode "gradient" only
+    states       the Companion arrays the calls refer to; they depend on the neuron set, not on the batch
+    found        parameter -> the coordinates of its largest gradients, valid after the last call in mode "grow"
+    """
+
+    batch: int
+    calls: tuple[Call, ...]
+    buffers: tuple[Buffer, ...]
+    offsets: tuple[int, ...]
+    arena_bytes: int
+    output: Tensor | None
+    gradients: dict[str, TrainedBlock]
+    states: tuple[Companion, ...]
+    found: dict[str, Tensor] = field(default_factory=dict)
+
+    def state_bytes(self, float_bytes: int) -> int:
+        return sum(math.prod(state.shape) for state in self.states) * float_bytes
+
+    def id_lists(self) -> list[NDArray[np.int32] | Existing]:
+        """The id lists of all calls, each once."""
+        return list({id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}.values())
+
+    def index_bytes(self) -> int:
+        """Bytes of the id lists of all calls, each list counted once."""
+        return sum(ids.nbytes for ids in self.id_lists())

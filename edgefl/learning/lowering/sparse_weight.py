@@ -1,0 +1,118 @@
+"""Masked weights that are multiplied without their zeros: which they are, and how much they keep. Values; nothing runs.
+
+Such a weight is there as values alone, a float for each coordinate of its mask, in the order in which its structure
+lists them. The structures are built by the learner that holds them; here are their lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from edgefl.kernels import sparse_choice, sparse_layout, weight_structure
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.operations import Conv2d, Linear, Shape
+from edgefl.models.graph.planar import planar
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class SparseWeight:
+    """A masked weight of a layer, of which `count` coordinates exist. Its lengths follow from that number alone.
+
+    node    on planes
+    shape   of the weight as the model has it: a Conv1d's has three extents
+    size    height and width of a convolution's input; () of a Linear layer
+    batch   examples that a Linear layer's structure is laid out for
+    lanes   images that its kernels compute side by side
+    """
+
+    node: Node
+    shape: Shape
+    size: tuple[int, ...]
+    count: int
+    batch: int
+    lanes: int = 1
+
+    @property
+    def op(self) -> str:
+        """What the kernels' families call its layer's operation."""
+        return "conv2d" if isinstance(self.node.op, Conv2d) else "linear"
+
+    @property
+    def planar_shape(self) -> Shape:
+        """Of the weight as kernels read it."""
+        return self.node.op.parameters()["weight"].shape
+
+    @property
+    def has_transposed(self) -> bool:
+        """Whether the gradient of the input reads a structure of its own, and values in its order."""
+        return sparse_choice.keeps_transposed(self.op, self.batch)
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """uint32 words of the structure and of the transposed one, which is 0 where there is none."""
+        op = self.node.op
+        if isinstance(op, Conv2d):
+            forward, transposed = (layout.words for layout in _layouts(op, self.size, self.count))
+            return forward, transposed
+        rows, columns = self.shape
+        forward = weight_structure.plan(rows, columns, self.count, self.batch).words
+        transposed = weight_structure.plan(columns, rows, self.count, self.batch).words
+        return forward, transposed if self.has_transposed else 0
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the structures, and of where their slots are."""
+        return 4 * (sum(self.words) + self.count * (2 if self.has_transposed else 1))
+
+
+def sparse_weights(
+    graph: Graph, spec: ModelSpec, counts: Mapping[str, int], batch: int, ops: ModuleType
+) -> dict[str, SparseWeight]:
+    """The masked weights that a learner holds as values alone: those that run at least as fast without their zeros."""
+    graph = planar(graph)
+    found = {name: candidate(graph, spec, name, count, batch) for name, count in counts.items()}
+    lanes = sparse_choice.LANES.get(isa_of(ops), 1)
+    return {
+        name: replace(each, lanes=lanes) for name, each in found.items() if each is not None and runs_sparse(each, ops)
+    }
+
+
+def isa_of(ops: ModuleType) -> str:
+    """The instruction set of a backend; "" for one that has none."""
+    isa = getattr(ops, "isa", None)
+    return isa() if isa is not None else ""
+
+
+def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
+    """Whether the layer is not slower without its zeros; kernels without an instruction set never skip any."""
+    shape = (*weight.planar_shape, *weight.size)
+    return sparse_choice.runs_sparse(
+        weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa_of(ops)
+    )
+
+
+def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
+    """The weight of this name with so many coordinates; None if its layer cannot run sparse."""
+    node = next((node for node in graph.nodes if f"{node.name}.weight" == name), None)
+    if node is None or not isinstance(node.op, Conv2d | Linear):
+        return None
+    size = tuple(graph.shapes[node.inputs[0]][1:]) if isinstance(node.op, Conv2d) else ()
+    if isinstance(node.op, Conv2d) and (
+        node.op.groups > 1 or not all(layout.fits for layout in _layouts(node.op, size, count))
+    ):
+        return None
+    return SparseWeight(node, spec.params[name].shape, size, count, batch)
+
+
+def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:
+    height, width = size
+    geometry = (op.kernel_size, op.stride, op.padding, op.dilation)
+    layer = sparse_layout.Layer(op.in_channels, op.out_channels, (height, width), *geometry)
+    return sparse_layout.Layout(layer, count, False), sparse_layout.Layout(layer, count, True)
+
+
+Sparse = Mapping[str, SparseWeight]

@@ -1,0 +1,123 @@
+"""Lowers the step of SGD or Adam: in place, on each trained block as soon as its gradient is complete; then the buffer
+is free.
+
+A Linear layer's weight gradient is not even stored where plain SGD takes it. With clipping every gradient must exist
+first: then the norm is taken over all of them, and the updates come last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from edgefl.kernels.arrays import Index
+from edgefl.learning.lowering.backward import Gradients, Product
+from edgefl.learning.lowering.mask_zeroing import mask
+from edgefl.learning.lowering.recorder import Recorder
+from edgefl.learning.lowering.schedule import Companion, CompanionKind, Param, Slot, Tensor, TrainedBlock
+from edgefl.learning.optimizers import Adam, Optimizer, Saved
+from edgefl.models.graph.operations import Shape
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Which terms the update has, and as what values wait for the backward pass.
+
+    The terms' coefficients are settings of the fit, not of the schedule.
+    """
+
+    momentum: bool = False
+    clip: float | None = None
+    pull: bool = False
+    linear: bool = False
+    nesterov: bool = False
+    adam: bool = False
+    saved: Saved = "fp32"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the update is plain SGD's."""
+        return replace(self, saved="fp32") == Terms()
+
+    @staticmethod
+    def of(optimizer: Optimizer, has_pull: bool = False, has_linear: bool = False) -> Terms:
+        """The terms of a fit with these settings."""
+        if isinstance(optimizer, Adam):
+            return Terms(False, optimizer.clip, has_pull, has_linear, adam=True, saved=optimizer.saved)
+        momentum, nesterov = optimizer.momentum > 0, optimizer.nesterov
+        return Terms(momentum, optimizer.clip, has_pull, has_linear, nesterov, saved=optimizer.saved)
+
+    def states(self) -> tuple[CompanionKind, ...]:
+        """The arrays that each trained block has beside it."""
+        present: dict[CompanionKind, bool] = {
+            "velocity": self.momentum, "mean": self.adam, "square": self.adam, "centre": self.pull,
+            "linear": self.linear,
+        }  # fmt: skip
+        return tuple(kind for kind, is_present in present.items() if is_present)
+
+
+def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[Companion, ...]:
+    """Record the updates of all gradients as `passes` yields them; return the states they use."""
+    if terms.adam:
+        recorder.call("begin_adam", Slot("adam"), Slot("adam_steps"), Slot("rates"))
+    states: list[Companion] = []
+    waiting: Gradients = {}
+    for gradients in passes:
+        if terms.clip is None:
+            states += _step(recorder, gradients, terms)
+        waiting |= gradients
+    if terms.clip is not None:
+        _measure(recorder, waiting, terms.clip)
+        states += _step(recorder, waiting, terms)
+    return tuple(states)
+
+
+def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
+    """A parameter's shape (or a block's) as kernels take it: [rows, cols, inner]."""
+    return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
+
+
+def _measure(recorder: Recorder, gradients: Gradients, clip: float) -> None:
+    recorder.call("fill_zero", Slot("total_bits"))
+    for block in gradients.values():
+        assert isinstance(block, TrainedBlock)
+        recorder.call("sum_squares", block.values, Slot("total"))
+    recorder.call("clip_scale", Slot("total"), clip, Slot("clip"))
+
+
+def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Companion]:
+    used: list[Companion] = []
+    scale = None if terms.clip is None else Slot("clip")
+    for name, block in gradients.items():
+        if isinstance(block, Product):
+            w = Param(name, recorder.scope.spec.params[name].shape)
+            recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
+            mask(recorder, name, w)
+            continue
+        shape = (1, 1, *block.values.shape) if block.is_sparse else rows_cols_inner(block.values.shape)
+        states = {kind: Companion(kind, name, shape) for kind in terms.states()}
+        w = Param(name, shape if block.is_sparse else rows_cols_inner(recorder.scope.spec.params[name].shape))
+        _move(recorder, terms, (w, block.values.view(*shape)), (block.rows, block.cols), scale, states)
+        if scale is not None:
+            mask(recorder, name, w)  # a scale that is not a number spoils zeros, too
+        used += states.values()
+    return used
+
+
+def _move(
+    recorder: Recorder,
+    terms: Terms,
+    moved: tuple[Param, Tensor],
+    where: tuple[Index, Index],
+    scale: Slot | None,
+    states: Mapping[CompanionKind, Companion],
+) -> None:
+    """Record the step of one block by its gradient."""
+    others = (states.get("centre"), states.get("linear"))
+    if terms.adam:
+        recorder.call("adam", *moved, Slot("rates"), *where, states["mean"], states["square"], scale, *others)
+    elif terms.nesterov:
+        recorder.call("nesterov", *moved, Slot("hyper"), *where, states["velocity"], scale, *others)
+    else:
+        recorder.call("sgd", *moved, Slot("hyper"), *where, scale, states.get("velocity"), *others)

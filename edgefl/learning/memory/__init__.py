@@ -1,0 +1,8 @@
+"""Memory of training, as labelled accounts: arithmetic on graphs and schedules. Only memory_meter.py asks a process."""
+
+from edgefl.learning.memory.accounts import ACCOUNTS, estimate
+from edgefl.learning.memory.fit import Choice, best, fit
+from edgefl.learning.memory.footprint import Footprint
+from edgefl.learning.memory.training_setup import METHODS, Method, Training
+
+__all__ = ["ACCOUNTS", "METHODS", "Choice", "Footprint", "Method", "Training", "best", "estimate", "fit"]

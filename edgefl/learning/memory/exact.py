@@ -1,0 +1,73 @@
+"""The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
+
+parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
+       states (velocities, moments and the like), indices (id lists of the calls, structures of masks), scratch (the
+       kernels' packing memory, which depends on the instruction set and the number of threads of this machine);
+       features and summed gradients of PFLEGO, whose learner gives back the arena of one pass before the next
+saved  bytes that the largest schedule keeps from the forward pass for the backward pass
+flops  operations of that schedule's products, as they are called
+Not in it: the data set, the interpreter and its libraries.
+"""
+
+from __future__ import annotations
+
+import math
+
+from edgefl import kernels
+from edgefl.learning.lowering.arena import aligned
+from edgefl.learning.lowering.arena_inventory import arena_tensors, saved_bytes
+from edgefl.learning.lowering.lower import lower
+from edgefl.learning.lowering.product_flops import flops
+from edgefl.learning.lowering.schedule import Schedule
+from edgefl.learning.memory.footprint import Footprint
+from edgefl.learning.memory.mask_memory import Masked
+from edgefl.learning.memory.scalar_counts import trained_scalars
+from edgefl.learning.memory.training_setup import FLOAT, Pass, Training
+from edgefl.learning.running.cached_prefix import chunk_of
+from edgefl.learning.running.scratch_memory import scratch_bytes
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+def exact(training: Training) -> Footprint:
+    """The footprint by the learner's schedules. Raises GraphError if a sub-model or a head is impossible."""
+    found = {name: _measure(each, training) for name, each in training.passes().items()}
+    phase = max(found, key=lambda name: sum(found[name][0].values()))
+    parts, schedule = found[phase]
+    known = {"saved": saved_bytes(schedule), "flops": flops(schedule), "tensors": arena_tensors(schedule)}
+    return training.footprint("exact", parts, phase=phase, **known)
+
+
+def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Masked) -> Schedule:
+    sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
+    step = {"mode": one.mode, "terms": terms, "loss": training.loss}
+    return lower(one.graph, spec, size, one.neurons, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
+
+
+def _still(one: Pass) -> list[Schedule]:
+    """The passes of what stands still, whose memory is held beside that of the steps."""
+    if one.behind is None:
+        return []
+    graph, cut = one.behind
+    return [lower(graph, ModelSpec.of(graph), chunk_of(graph, cut), mode="features", cut=cut)]
+
+
+def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:
+    """Parts of one pass, and its largest schedule."""
+    spec = one.spec
+    held = Masked.of(one.graph, spec, one.density, training.batch)
+    schedules = [_lowered(one, spec, size, training, held) for size in one.batches]
+    still = _still(one)
+    largest = max(schedules, key=lambda schedule: schedule.arena_bytes)
+    whole = [param for name, param in one.graph.parameters().items() if name not in held.sparse]
+    parts = {
+        "params": sum(aligned(FLOAT * math.prod(param.shape)) for param in [*whole, *one.idle]) + held.value_bytes,
+        "arena": largest.arena_bytes + sum(schedule.arena_bytes for schedule in still),
+        "states": max(schedule.state_bytes(FLOAT) for schedule in schedules),
+        "indices": held.index_bytes + max(map(held.other_lists, schedules)),
+        "scratch": max(scratch_bytes(kernels.backend(), each, held.structures()) for each in [*schedules, *still]),
+    }
+    if one.cached:
+        parts["features"] = one.cached
+    if one.summed:
+        parts["summed gradients"] = FLOAT * trained_scalars(one.graph, one.neurons)
+    return parts, largest

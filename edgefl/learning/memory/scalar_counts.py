@@ -1,0 +1,117 @@
+"""What the accounts count: scalars of parameters, of results and of what an exact backward pass reads.
+
+Source: ALGORITHMS 9, the table of layers. A set of active neurons is a NeuronSet, or None for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from edgefl.learning.lowering.active_ids import saved_channels, trained_blocks
+from edgefl.learning.lowering.channel_sets import count
+from edgefl.learning.lowering.gradient_needs import PRODUCTS
+from edgefl.models.graph import Graph, Node
+from edgefl.models.graph.operations import (
+    VIEWS,
+    BatchNorm,
+    GroupNorm,
+    LayerNorm,
+    MaxPool2d,
+    Mul,
+    MulParameter,
+    Operation,
+    ParamInfo,
+    PReLU,
+    Rectifier,
+    Recurrent,
+    SelfAttention,
+    Shape,
+    Smooth,
+)
+from edgefl.models.graph.planar import planar
+from edgefl.models.neurons import density as density_of
+from edgefl.models.neurons.model_spec import ModelSpec, result_axes
+from edgefl.models.neurons.neuron_set import NeuronSet
+
+
+def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:
+    """Learnable scalars, and running statistics too if asked for."""
+    return sum(math.prod(param.shape) for param in params if stats or param.kind == "learn")
+
+
+def kept_scalars(graph: Graph, density: float = 1.0) -> int:
+    """Learnable scalars that there are where a mask leaves a share of the weights."""
+    learned = scalars(graph.parameters().values())
+    if density == 1:
+        return learned
+    shapes = density_of.weights(ModelSpec.of(graph))
+    return learned - sum(map(math.prod, shapes.values())) + sum(density_of.counts(shapes, density, "erk").values())
+
+
+def trained_scalars(graph: Graph, neurons: NeuronSet | None, density: float = 1.0) -> int:
+    """Scalars that have a gradient: P_act."""
+    return kept_scalars(graph, density) if neurons is None else neurons.count(ModelSpec.of(graph))
+
+
+def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
+    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. No views."""
+    axes, total = result_axes(graph), 0
+    for node in graph.nodes:
+        if isinstance(node.op, VIEWS):
+            continue
+        axis, (channels, *inner) = axes[node.name], graph.shapes[node.name]
+        if neurons is not None and axis is not None:
+            channels = count(neurons.ids(axis, channels), channels)
+        total += channels * math.prod(inner)
+    return total
+
+
+def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
+    """Bits that an exact backward pass reads of one example's forward pass, by what they are.
+
+    inputs   of convolutions and Linear layers, active channels only; an input of several layers is counted once
+    xhat     normalised values of all channels, for the signal passes through frozen ones; their norms' few statistics
+             are left out, as in ALGORITHMS 9.3
+    signs    one bit per ReLU or other rectifier
+    winners  the winning cell of each max-pool window
+    curves   what smooth activations, PReLUs and products of results read again; gates and states; queries, keys, values
+             and shares of attention
+    """
+    blocks, inputs, graph = trained_blocks(ModelSpec.of(graph), neurons), {}, planar(graph)
+    bits = {"inputs": 0, "xhat": 0, "signs": 0, "winners": 0, "curves": 0}
+    for node in graph.nodes:
+        results = math.prod(graph.shapes[node.name])
+        if isinstance(node.op, PRODUCTS):
+            channels, *inner = graph.shapes[node.inputs[0]]
+            inputs[_source(graph, node)] = count(saved_channels(node, blocks), channels) * math.prod(inner)
+            bits["curves"] += 32 * _of_sequences(node.op, graph.shapes[node.name])
+        elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
+            bits["xhat"] += 32 * results
+        elif isinstance(node.op, Smooth | PReLU | MulParameter):
+            bits["curves"] += 32 * results
+        elif isinstance(node.op, Mul):
+            bits["curves"] += 32 * sum(math.prod(graph.shapes[name]) for name in node.inputs)
+        elif isinstance(node.op, Rectifier):
+            bits["signs"] += results
+        elif isinstance(node.op, MaxPool2d):
+            bits["winners"] += results * (math.prod(node.op.kernel_size) - 1).bit_length()
+    bits["inputs"] = 32 * sum(inputs.values())
+    return bits
+
+
+def _of_sequences(op: Operation, result: Shape) -> int:
+    """Scalars that a recurrent layer, or attention, reads again beside its input; 0 for other operations."""
+    places = result[-1]
+    if isinstance(op, Recurrent):  # gates, states before each step, and cells or the hidden part of n
+        return (op.gates + 2) * op.hidden_size * places
+    return 3 * op.features * places + op.num_heads * places**2 if isinstance(op, SelfAttention) else 0
+
+
+def _source(graph: Graph, node: Node) -> str:
+    """The result that a node reads, seen through views."""
+    makers = {maker.name: maker for maker in graph.nodes}
+    name = node.inputs[0]
+    while name in makers and isinstance(makers[name].op, VIEWS):
+        name = makers[name].inputs[0]
+    return name

@@ -1,0 +1,154 @@
+"""What is being accounted for: a model, a batch and a method; and the training passes of its round. Values only.
+
+full    every parameter is trained
+fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1); with a cut those
+        after it, on results at the cut that are kept for all examples
+sparse  the coordinates of a mask alone are held and trained, in a share of the weights' by ERK (ALGORITHMS 3)
+drop    the sub-model of a share of the neurons is held and trained (Random Dropout; FjORD at one width)
+pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6); the
+        model's own head is held beside the personal one, which here has as many classes
+
+Passes without a gradient (evaluation, features) take chunks that fit beside the parameters, and are in no account.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
+
+from edgefl.learning.losses import CROSS_ENTROPY, Loss
+from edgefl.learning.lowering.lower import Mode
+from edgefl.learning.lowering.updates import Terms
+from edgefl.learning.memory.footprint import Footprint
+from edgefl.learning.running.cached_prefix import kept_bytes
+from edgefl.models.graph import Graph
+from edgefl.models.graph.cuts import after
+from edgefl.models.graph.heads import head_of
+from edgefl.models.graph.operations import ParamInfo
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.rng import NEURONS, stream
+
+Method = Literal["full", "fedspu", "sparse", "drop", "pflego"]
+METHODS: tuple[Method, ...] = get_args(Method)
+PARTIAL = ("fedspu", "sparse", "drop")  # methods in which a share is trained: of the neurons, or of the weights
+PLAIN = Terms()
+SEED = 1  # of the draw of neurons; the bytes depend on their number, and under GroupNorm on the groups they hit
+FLOAT = 4  # bytes
+
+
+class Pass(NamedTuple):
+    """One kind of step of a round: what the learner is asked to do, and what it holds meanwhile.
+
+    batches  sizes of batch that occur, the largest first
+    mode     as in learners.lowering
+    idle     parameters that are held and take no part
+    cached   bytes of features that are held beside the learner, which gathers its batches from them
+    summed   whether gradients of earlier chunks are held
+    density  of all weights together, the share that a mask leaves
+    behind   the whole graph, and the cut that this one follows: what lies before runs in passes of its own
+    """
+
+    graph: Graph
+    neurons: NeuronSet | None
+    batches: tuple[int, ...]
+    mode: Mode = "train"
+    idle: tuple[ParamInfo, ...] = ()
+    cached: int = 0
+    summed: bool = False
+    density: float = 1.0
+    behind: tuple[Graph, str] | None = None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """With the groups that `neurons` are of."""
+        return ModelSpec.of(self.graph) if self.behind is None else ModelSpec.of(self.behind[0]).part(self.graph)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A way of training a model.
+
+    model     its name, for reports
+    batch     examples per step; in "pflego": per chunk of the joint gradient
+    keep      share of active neurons, or the density of a mask; 1 for methods that train all
+    examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
+    terms     what the update has beside plain SGD, and as what values wait for the backward pass
+    loss      what is minimised
+    cut       of "fedspu": what lies before this result stands still
+    Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
+    """
+
+    model: str
+    graph: Graph
+    batch: int
+    method: Method = "fedspu"
+    keep: float = 1.0
+    examples: int | None = None
+    terms: Terms = PLAIN
+    loss: Loss = CROSS_ENTROPY
+    cut: str = ""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method}; expected one of {', '.join(METHODS)}")
+        if self.batch < 1 or (self.examples is not None and self.examples < 1):
+            raise ValueError(f"batch={self.batch}, examples={self.examples}; expected at least 1")
+        if not 0 < self.keep <= 1 or (self.keep < 1 and self.method not in PARTIAL):
+            raise ValueError(f"keep={self.keep} with method={self.method}; expected 0 < keep <= 1, and 1 for this one")
+        if self.cut and self.method != "fedspu":
+            raise ValueError(f"cut={self.cut} with method={self.method}; expected fedspu")
+
+    def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
+        """What this training takes by an account; `more` are the fields of Footprint that the account knows."""
+        return Footprint(account, self.model, self.batch, self.keep, self.method, parts, **more)
+
+    @cached_property
+    def neurons(self) -> NeuronSet | None:
+        """The trained neurons; None is all."""
+        if self.keep == 1 or self.method == "sparse":
+            return None
+        return NeuronSet.draw(ModelSpec.of(self.graph), self.keep, stream(SEED, NEURONS))
+
+    @property
+    def trained(self) -> tuple[Graph, NeuronSet | None]:
+        """The graph that is held, and its trained neurons. Raises GraphError as Graph.sub does."""
+        if self.method == "drop" and self.neurons is not None:
+            return self.graph.sub(self.neurons), None
+        return self.graph, self.neurons
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The sizes of batch that occur, the largest first."""
+        if self.examples is None:
+            return (self.batch, self.batch - 1) if self.batch > 1 else (1,)
+        whole, rest = divmod(self.examples, self.batch)
+        return tuple(size for size in (self.batch if whole else 0, rest) if size)
+
+    def passes(self) -> dict[str, Pass]:
+        """The passes of a round by name. Raises GraphError if a sub-model or a head is impossible."""
+        if self.method == "pflego":
+            return self._pflego()
+        density = self.keep if self.method == "sparse" else 1.0
+        return {"step": self._behind_cut() if self.cut else Pass(*self.trained, self.batches, density=density)}
+
+    def _behind_cut(self) -> Pass:
+        graph, spec = after(self.graph, self.cut), self.graph.parameters()
+        idle = tuple(info for name, info in spec.items() if name not in graph.parameters())
+        beside, each = kept_bytes(math.prod(graph.input_shape), self.batches[0], self.terms, FLOAT)
+        cached = beside + (self.examples or self.batch) * each
+        return Pass(graph, self.neurons, self.batches, idle=idle, cached=cached, behind=(self.graph, self.cut))
+
+    def _pflego(self) -> dict[str, Pass]:
+        graph, head = self.graph, head_of(self.graph)
+        examples = self.examples or self.batch
+        chunks = replace(self, examples=examples).batches
+        cached = FLOAT * examples * head.input_shape[0]
+        everything, common = tuple(graph.parameters().values()), tuple(head.parameters().values())
+        return {
+            "head steps": Pass(head, None, (examples,), idle=everything, cached=cached),
+            "joint gradient": Pass(graph, None, chunks, "gradient", idle=common, summed=examples > self.batch),
+        }

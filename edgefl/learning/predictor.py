@@ -1,0 +1,78 @@
+"""A model file for use: logits of inputs. Not training, and none of the samples' scaling.
+
+`edgefl.load` is `load` here. A typed program may import this module by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.errors import DataError
+from edgefl.learning import GraphLearner
+from edgefl.models.graph import Graph, Model, model_files
+
+Logits = NDArray[np.float32]
+
+
+class Predictor:
+    """A model in memory, on the fastest backend of this machine.
+
+    graph    its operations; inputs are [N, *graph.input_shape]
+    classes  what each output stands for; None: the data's classes, in order
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        model = model_files.load(path)
+        self._hold(model, model_files.classes_of(path, model.graph))
+
+    @classmethod
+    def of(cls, model: Model, classes: tuple[int, ...] | None = None) -> Predictor:
+        """Of a model that is in memory already."""
+        made = cls.__new__(cls)
+        made._hold(model, classes)
+        return made
+
+    def _hold(self, model: Model, classes: tuple[int, ...] | None) -> None:
+        self.graph: Graph = model.graph
+        self.classes = classes
+        self._learner = GraphLearner(model)
+
+    def predict(self, x: NDArray[Any]) -> Logits:
+        """Logits [N, outputs] of float32 inputs [N, *input_shape], scaled as the samples were in training.
+
+        Raises  DataError if `x` has another type or shape.
+        """
+        expected = self.graph.input_shape
+        if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.shape[1:] != expected or x.ndim == 0:
+            found = f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise DataError(f"x is {found}; expected float32 [N, {', '.join(map(str, expected))}]")
+        if not len(x):
+            return np.zeros((0, *self.graph.output_shape), np.float32)
+        logits: Logits = self._learner.predict(np.ascontiguousarray(x))
+        return logits
+
+    def labels(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """The class [N] of the largest logit of each input. Raises DataError like `predict`."""
+        return self.named(self.predict(x))
+
+    def decisions(self, x: NDArray[Any]) -> NDArray[np.bool_]:
+        """Of each input and output whether its logit is above 0 [N, outputs]: of a model trained with bce, that it is
+        more likely than not. Raises DataError like `predict`.
+        """
+        return self.predict(x) > 0
+
+    def named(self, logits: Logits) -> NDArray[np.int64]:
+        """The class [N] of the largest of each row of logits. Raises DataError for a model of one output."""
+        if logits.shape[1:] == (1,):
+            raise DataError("labels of a model with one output; expected several, one for each class")
+        largest = logits.argmax(1)
+        return largest if self.classes is None else np.array(self.classes)[largest]
+
+
+def load(path: str | os.PathLike[str]) -> Predictor:
+    """The model in a file. Raises GraphError if it is none, or contradicts itself; OSError if it cannot be opened."""
+    return Predictor(path)

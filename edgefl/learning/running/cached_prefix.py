@@ -1,0 +1,235 @@
+"""Samples and batches of a fit after a cut: what stands still before it is run once, and its results are kept.
+
+Where a limit leaves no room for all of them, they are computed for as many batches as there is room for, and again when
+their rows come up again; the steps are the same. Which steps are taken is the fit's own (graph_learner.py).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from types import ModuleType
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from edgefl.errors import MemoryLimitError
+from edgefl.kernels.memory import memory_of
+from edgefl.learning.batches import Index, Lazy, keyed, occurring
+from edgefl.learning.learner import Array, Batches, Delta, Samples, Trainable
+from edgefl.learning.lowering.updates import Terms
+from edgefl.learning.running.inference import Inference
+from edgefl.learning.running.input_checks import check_samples, sizes_of
+from edgefl.learning.running.workspace import Workspace
+from edgefl.models.graph import Graph
+from edgefl.models.graph.cuts import before
+from edgefl.models.graph.operations import Conv1d, Conv2d
+
+CHUNK, BEHIND_PRODUCTS = 16, 4
+"""Examples in a pass of what stands still: where that is convolutions alone, and where it has other products. All
+passes have as many, so that an example's results have the same bits wherever in one it stands, on every tier tried:
+which are run together depends on the limit."""
+HALF = 2  # bytes
+Results = Callable[[Index], Iterator[Array]]
+"""At the cut, of rows of the samples: in chunks, each of which the next overwrites."""
+
+
+class Steps(NamedTuple):
+    """What the steps after the cut train, and what they have beside it."""
+
+    trainable: Trainable
+    delta: Delta
+    terms: Terms
+
+
+class Cache(NamedTuple):
+    """What makes them.
+
+    graph, work, inference  of the whole model
+    """
+
+    graph: Graph
+    work: Workspace
+    inference: Inference
+    cut: str
+    ops: ModuleType
+
+    def of(self, rest: Workspace, samples: Samples, batches: Batches, steps: Steps) -> tuple[Samples, Batches]:
+        """Samples and batches for the learner of what follows the cut, to the same steps.
+
+        rest    that learner's memory, where the results are kept from now on
+        Raises  DataError if a shape, label or index does not fit, TrainingError without batches; MemoryLimitError if
+                there is no room beside the passes for the results of one batch.
+        """
+        check_samples(samples, self.graph, self.work.floats)
+        sizes, shape = sizes_of(batches, len(samples)), self.graph.shapes[self.cut]
+        rows = _distinct(batches)
+        is_half, chunk = steps.terms.saved == "fp16", chunk_of(self.graph, self.cut)
+        staged, row_bytes = kept_bytes(math.prod(shape), max(sizes), steps.terms, self.work.float_bytes)
+        room = self._room(rest, steps, samples, sizes, len(rows), row_bytes, staged)
+        memory = rest.keeping(staged + room * row_bytes)
+
+        def results(rows: Index) -> Iterator[Array]:
+            filled = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % chunk)])
+            for at, found in enumerate(self.inference.run("features", samples, filled, chunk, self.cut)):
+                assert found is not None  # a pass that keeps its result
+                yield found[: len(rows) - at * chunk]
+
+        x = memory[: staged or None].view(self.work.floats).reshape(-1, *shape)
+        y = np.zeros((len(x), *samples.y.shape[1:]), samples.y.dtype)
+        near = Samples(x, y, loss=samples.loss)
+        store: Store = Floats(results, samples.y, near, self.ops)
+        if is_half:
+            halves = memory[staged:].reshape(room, math.prod(shape), HALF)
+            store = Halves(results, samples.y, near, self.ops, halves)
+        return near, Kept(batches, store, rows, sizes, room)
+
+    def _room(
+        self, rest: Workspace, steps: Steps, samples: Samples, sizes: set[int], rows: int, row_bytes: int, staged: int
+    ) -> int:
+        """Rows whose results can be kept beside both kinds of pass, of these."""
+        limit = self.work.limit
+        if limit is None:
+            return rows
+        rest.release_family()
+        passes = self.work.session("features", samples, cut=self.cut)
+        stepping = rest.session("train", self._one(samples), steps.trainable, steps.delta, steps.terms)
+        taken = staged + self.work.takes((self.work, passes, {chunk_of(self.graph, self.cut)}), (rest, stepping, sizes))
+        least = min(max(sizes), rows)
+        if taken + least * row_bytes > limit:
+            what = f"training after {self.cut!r} in batches of {max(sizes)}"
+            raise MemoryLimitError(f"{what} needs {taken + least * row_bytes} bytes; limit_bytes={limit}")
+        return min(rows, (limit - taken) // row_bytes)
+
+    def _one(self, samples: Samples) -> Samples:
+        """What the results at the cut are like, of one example."""
+        x = np.zeros((1, *self.graph.shapes[self.cut]), self.work.floats)
+        return Samples(x, np.zeros_like(samples.y[:1]), loss=samples.loss)
+
+
+class Store(ABC):
+    """Results at the cut of some rows of the samples, and their targets.
+
+    near  as samples of their own, which the steps read
+    most  steps that it can be ready for at once; None: any number
+    """
+
+    most: ClassVar[int | None]
+
+    def __init__(self, results: Results, targets: Array, near: Samples, ops: ModuleType) -> None:
+        self.near, self._results, self._targets = near, results, targets
+        self._home = memory_of(ops)
+
+    @abstractmethod
+    def fill(self, rows: Index) -> None:
+        """Compute and keep the results of these rows, in this order, instead of others."""
+
+    @abstractmethod
+    def ready(self, places: list[Index]) -> list[Index]:
+        """Of batches of places among the rows: where in `near` their results are."""
+
+
+class Floats(Store):
+    """Values as they are."""
+
+    most = None
+
+    def fill(self, rows: Index) -> None:
+        start = 0
+        for found in self._results(rows):
+            self.near.x[start : start + len(found)] = found.reshape(len(found), *self.near.x.shape[1:])
+            start += len(found)
+        self._home.wrote(self.near.x[:start])
+        self.near.y[: len(rows)] = self._targets[rows]
+
+    def ready(self, places: list[Index]) -> list[Index]:
+        return places
+
+
+class Halves(Store):
+    """Values as float16, [rows, values, 2 bytes]; those of one batch at a time are near as they are."""
+
+    most = 1
+
+    def __init__(self, results: Results, targets: Array, near: Samples, ops: ModuleType, halves: Array) -> None:
+        super().__init__(results, targets, near, ops)
+        self._halves, self._ops, self._rows = halves, ops, np.zeros(0, np.int32)
+
+    def fill(self, rows: Index) -> None:
+        start, self._rows = 0, rows
+        for found in self._results(rows):
+            self._ops.narrow_float16(found.reshape(-1), self._halves[start : start + len(found)].reshape(-1, HALF))
+            start += len(found)
+
+    def ready(self, places: list[Index]) -> list[Index]:
+        (batch,) = places
+        self._ops.widen_float16(self._halves[batch].reshape(-1, HALF), self.near.x[: len(batch)].reshape(-1))
+        self._home.wrote(self.near.x[: len(batch)])
+        self.near.y[: len(batch)] = self._targets[self._rows[batch]]
+        return [np.arange(len(batch), dtype=np.int32)]
+
+
+class Kept(Lazy):
+    """The batches of a fit, in rows of what a store has near.
+
+    distinct  all rows that occur, sorted; room: of how many the store can keep the results
+    """
+
+    def __init__(self, batches: Batches, store: Store, distinct: Index, sizes: set[int], room: int) -> None:
+        self._batches, self._store, self._distinct, self._sizes, self._room = batches, store, distinct, sizes, room
+        self.dropout = keyed(batches)
+        self.rows = np.arange(len(store.near), dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def sizes(self) -> set[int]:
+        return self._sizes
+
+    def pieces(self, steps: int) -> Iterator[list[Index]]:
+        places = np.empty(self._distinct[-1] + 1, np.int32)  # of a row among those that are kept
+        for rows, run in self._runs():
+            self._store.fill(rows)
+            places[rows] = np.arange(len(rows), dtype=np.int32)
+            rest = iter(run)
+            while piece := list(islice(rest, min(steps, self._store.most or steps))):
+                yield self._store.ready([places[batch] for batch in piece])
+
+    def _runs(self) -> Iterator[tuple[Index, Iterable[Index]]]:
+        """Batches one after another whose rows there is room for, and these rows, sorted."""
+        if len(self._distinct) <= self._room:
+            yield self._distinct, self._batches
+            return
+        rows, run = np.zeros(0, np.int32), list[Index]()
+        for batch in self._batches:
+            more = np.union1d(rows, batch)
+            if len(more) > self._room:
+                yield rows, run
+                more, run = np.unique(batch), []
+            rows = more
+            run.append(batch)
+        yield rows, run
+
+
+@lru_cache(maxsize=64)
+def chunk_of(graph: Graph, cut: str) -> int:
+    """Examples in a pass of what stands still."""
+    multiplies = graph.macs()
+    products = [node.op for node in before(graph, cut) if node.name in multiplies]
+    return CHUNK if all(isinstance(op, Conv1d | Conv2d) for op in products) else BEHIND_PRODUCTS
+
+
+def kept_bytes(values: int, batch: int, terms: Terms, float_bytes: int) -> tuple[int, int]:
+    """Of so many values at a cut: bytes beside the results that are kept, and of those of one example."""
+    if terms.saved == "fp16":
+        return batch * values * float_bytes, HALF * values
+    return 0, values * float_bytes
+
+
+def _distinct(batches: Batches) -> Index:
+    """All rows that occur, sorted."""
+    return np.unique(np.concatenate(occurring(batches)[0]))

@@ -1,0 +1,84 @@
+"""The learners beside one: under other heads, of what follows a cut, and of smaller graphs. Not how one is made.
+
+The last few are kept, so that rounds with as many classes or neurons reuse their schedules and programs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from edgefl.learning.learner import Array, Learner
+from edgefl.models.graph import Graph, Params
+from edgefl.models.graph.cuts import after
+from edgefl.models.graph.heads import features_of, with_classes
+from edgefl.models.neurons.model_spec import ModelSpec
+
+HEADS_KEPT = 4  # learners with other heads, by number of classes
+SUBS_KEPT = 5  # learners of smaller graphs: as many as clients have tiers, or one of them widths
+RESTS_KEPT = 2  # learners of what follows a cut
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made", bound=Learner)
+Make = Callable[[Graph, ModelSpec, Params], Made]
+
+
+class Relatives(Generic[Made]):
+    """Those of a learner of this graph with these parameters.
+
+    `make` gives a learner of another graph over the arrays it is given. It comes with each call: kept here it would tie
+    the learner to itself, and its memory to the garbage collector.
+    """
+
+    def __init__(self, graph: Graph, spec: ModelSpec, params: Params) -> None:
+        self._graph, self._spec, self._params = graph, spec, params
+        self._heads: OrderedDict[int, Made] = OrderedDict()
+        self._subs: OrderedDict[Graph, Made] = OrderedDict()
+        self._rests: OrderedDict[str, Made] = OrderedDict()
+
+    def with_head(self, classes: int, make: Make[Made]) -> Made:
+        """The same body under a head of its own: zeros when it is made, and later as it was left."""
+        learner = self._heads.pop(classes, None)
+        if learner is None:
+            graph = with_classes(self._graph, classes)
+            shapes = {name: graph.parameters()[name].shape for name in self._spec.head}
+            own = {name: np.zeros(shape, self._params[name].dtype) for name, shape in shapes.items()}
+            learner = make(graph, ModelSpec.of(graph), {**self._params, **own})
+        return kept(self._heads, classes, learner, HEADS_KEPT)
+
+    def head(self, make: Make[Made]) -> Made:
+        """The head alone, on the same parameters."""
+        return self.rest(features_of(self._graph), make)
+
+    def rest(self, cut: str, make: Make[Made]) -> Made:
+        """What follows a cut, on the same parameters."""
+        learner = self._rests.pop(cut, None)
+        if learner is None:
+            graph = after(self._graph, cut)
+            params = {name: self._params[name] for name in graph.parameters()}
+            learner = make(graph, self._spec.part(graph), params)
+        return kept(self._rests, cut, learner, RESTS_KEPT)
+
+    def sharing(self) -> tuple[Made, ...]:
+        """Those that share parameters, as far as they are kept."""
+        return (*self._heads.values(), *self._rests.values())
+
+    def sub(self, graph: Graph, active: Mapping[str, Array], make: Make[Made]) -> Made:
+        """Of a smaller graph, with a copy of these parameters."""
+        learner = self._subs.pop(graph, None)
+        if learner is None:
+            learner = make(graph, ModelSpec.of(graph), dict(active))
+        else:
+            learner.write(active)
+        return kept(self._subs, graph, learner, SUBS_KEPT)
+
+
+def kept(learners: OrderedDict[Key, Made], key: Key, learner: Made, most: int) -> Made:
+    """The learner, which is now the latest of at most so many."""
+    learners[key] = learner
+    if len(learners) > most:
+        learners.popitem(last=False)
+    return learner

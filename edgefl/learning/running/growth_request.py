@@ -1,0 +1,31 @@
+"""What may be asked of a search for the coordinates with the largest gradients. No search runs here.
+
+Source: ALGORITHMS 8, "Grow": key (-|g|, flat index), so that of equal magnitudes the lower index is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgefl.errors import SelectionError
+from edgefl.learning.lowering.active_ids import Growth
+from edgefl.models.neurons.mask import Bits, Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+def check_counts(spec: ModelSpec, outside: Mask, counts: Mapping[str, int]) -> None:
+    """Raises SelectionError for a name that is no learned parameter, or a count that exceeds what is outside."""
+    for name, count in counts.items():
+        if name not in spec.params or spec.params[name].kind != "learn":
+            raise SelectionError(f"coordinates of {name!r} to grow; expected parameters that are learned")
+        bits = outside.bits.get(name)
+        candidates = 0 if bits is None else bits.size - int(np.count_nonzero(bits))
+        if not 0 <= count <= candidates:
+            raise SelectionError(f"{count} coordinates of {name!r} to grow; expected 0 to {candidates}, those outside")
+
+
+def growth_of(exists: Bits, count: int) -> Growth:
+    """The search for so many coordinates beside those that exist."""
+    return Growth(count, np.packbits(exists.reshape(-1), bitorder="little"))

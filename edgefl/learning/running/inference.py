@@ -1,0 +1,80 @@
+"""Passes of a learner that train nothing, over chunks of the samples: in what pieces, and what comes out of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.learning.learner import Array, Samples
+from edgefl.learning.lowering.lower import Mode, lower
+from edgefl.learning.running.workspace import Workspace
+from edgefl.models.graph import Graph
+from edgefl.models.neurons.model_spec import ModelSpec
+
+EVALUATION_BATCH = 256
+EVALUATION_ARENA_BYTES = 4 << 20
+
+
+class Inference:
+    """Over the model of this graph, in the memory of a workspace."""
+
+    def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
+        self._graph, self._spec, self._workspace = graph, spec, workspace
+        self._batch: int | None = None
+
+    def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
+        """[N, classes]. Raises MemoryLimitError if they exceed the limit."""
+        found = self._room("predict", len(index), self._graph.nodes[-1].name)
+        self._fill(found, self.run("predict", samples, index))
+        return found.reshape(len(index), -1)
+
+    def features(self, samples: Samples, index: NDArray[np.int32], cut: str, chunk: int | None = None) -> Array:
+        """The results at a cut, [N, *shape of one]. Raises MemoryLimitError if they exceed the limit."""
+        found = self._room("features", len(index), cut)
+        self._fill(found, self.run("features", samples, index, chunk, cut))
+        return found
+
+    def _room(self, mode: Mode, count: int, name: str) -> Array:
+        """For so many examples' values of a result."""
+        shape = (count, *self._graph.shapes[name])
+        self._workspace.admit(f"{mode} of {count} examples", math.prod(shape) * self._workspace.float_bytes)
+        return np.empty(shape, self._workspace.floats)
+
+    @staticmethod
+    def _fill(found: Array, outputs: Iterator[Array | None]) -> None:
+        start = 0
+        for output in outputs:
+            assert output is not None  # a pass that keeps its result
+            found[start : start + len(output)] = output.reshape(len(output), *found.shape[1:])
+            start += len(output)
+
+    def run(
+        self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None, cut: str = ""
+    ) -> Iterator[Array | None]:
+        """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
+        session = self._workspace.session(mode, samples, cut=cut)
+        size = chunk or self._chunk()
+        parts = [index[start : start + size] for start in range(0, len(index), size)]
+        self._workspace.prepare(session, {len(part) for part in parts})
+        for part in parts:
+            bound = session.programs[len(part)]
+            bound.index[:] = part
+            bound.program.run()
+            if mode == "features":  # which steps are taken on
+                self._workspace.meter.trained(session.schedules[len(part)])
+            output = session.schedules[len(part)].output
+            yield None if output is None else self._workspace.view(session, len(part), output)
+
+    def _chunk(self) -> int:
+        """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""
+        if self._batch is None:
+            size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
+            if work.limit is not None:
+                room = min(room, (work.limit - work.model_bytes) // 4)  # the rest is for scratch
+            while size > 1 and lower(self._graph, self._spec, size, mode="evaluate").arena_bytes > room:
+                size //= 2
+            self._batch = size
+        return self._batch

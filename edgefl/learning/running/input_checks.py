@@ -1,0 +1,57 @@
+"""Whether samples, batches and indices fit a model, before any of them is read by a kernel. Nothing runs here."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from edgefl.errors import DataError, TrainingError
+from edgefl.learning.batches import occurring
+from edgefl.learning.learner import Batches, Samples
+from edgefl.models.graph import Graph
+from edgefl.models.graph.planar import takes
+
+
+def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
+    """Raises DataError naming a shape, type or label that does not fit."""
+    if not takes(graph, samples.x.shape[1:]):
+        raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
+    if samples.x.dtype not in (np.uint8, floats):
+        raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
+    if graph.vocabulary is not None and samples.x.size:
+        _check_ids(samples, graph.vocabulary)
+    outputs = graph.output_shape[0]
+    samples.loss.check_outputs(outputs)
+    if not samples.loss.has_labels:
+        if samples.y.shape[1] != outputs or samples.y.dtype != floats:
+            found = f"{samples.y.dtype} of shape {samples.y.shape}"
+            raise DataError(f"targets {found}; expected {np.dtype(floats)} of shape ({len(samples)}, {outputs})")
+    elif len(samples) and samples.y.max() >= outputs:
+        raise DataError(f"label {samples.y.max()}; expected labels below {outputs}")
+
+
+def _check_ids(samples: Samples, vocabulary: int) -> None:
+    """Raises DataError naming the first id that an Embedding has no row for."""
+    ids = samples.x if (samples.scale, samples.shift) == (1, 0) else samples.x * samples.scale + samples.shift
+    fits = (ids >= 0) & (ids < vocabulary) & (np.floor(ids) == ids)
+    if not fits.all():
+        at = np.unravel_index(int(fits.argmin()), fits.shape)
+        raise DataError(f"id {ids[at]:g} in sample {at[0]}; expected whole numbers from 0 to {vocabulary - 1}")
+
+
+def check_index(index: NDArray[np.int32], rows: int) -> None:
+    """Raises DataError unless it names at least one of so many rows, and no others."""
+    if index.dtype != np.int32 or index.ndim != 1 or not index.size:
+        raise DataError(f"batch of {index.dtype} and shape {index.shape}; expected at least one int32 index")
+    if index.min() < 0 or index.max() >= rows:
+        raise DataError(f"batch with indices {index.min()} to {index.max()}; expected 0 to {rows - 1}")
+
+
+def sizes_of(batches: Batches, rows: int) -> set[int]:
+    """The sizes of the batches, once all of them are known to fit. Raises TrainingError if there are none."""
+    if not len(batches):
+        raise TrainingError("fit with 0 batches; expected at least one")
+    distinct, sizes = occurring(batches)
+    for each in distinct:
+        check_index(each, rows)
+    return sizes

@@ -1,0 +1,63 @@
+"""Binds a schedule to memory: resolves references to array views and records the calls in a backend's Program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from edgefl.errors import BackendError
+from edgefl.learning.lowering.schedule import Companion, Param, Schedule, Slot, Structure, Tensor
+
+Array = NDArray[Any]
+_DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
+
+
+class Memory:
+    """All memory that a schedule may refer to. `floats` is the type of activations, gradients and parameters."""
+
+    def __init__(
+        self,
+        arena: NDArray[np.uint8],
+        floats: DTypeLike,
+        params: Mapping[str, Array],
+        states: Mapping[Companion, Array],
+        slots: Mapping[str, Any],
+        structures: Mapping[Structure, Array] | None = None,
+    ) -> None:
+        self._arena, self._floats = arena, np.dtype(floats)
+        self._params, self._states, self._slots = params, states, slots
+        self._structures = structures or {}
+
+    def view(self, schedule: Schedule, tensor: Tensor) -> Array:
+        """The array of a tensor of `schedule`."""
+        dtype = _DTYPES.get(schedule.buffers[tensor.buffer].kind, self._floats)
+        return np.ndarray(tensor.shape, dtype, self._arena, schedule.offsets[tensor.buffer])
+
+    def resolve(self, schedule: Schedule, arg: Any) -> Any:
+        """The value of a call's argument."""
+        if isinstance(arg, Tensor):
+            return self.view(schedule, arg)
+        if isinstance(arg, Param):
+            return self._params[arg.name].reshape(arg.shape)
+        if isinstance(arg, Structure):
+            return self._structures[arg]
+        if isinstance(arg, Slot):
+            return self._slots[arg.name]
+        return self._states[arg] if isinstance(arg, Companion) else arg
+
+
+def bind(backend: ModuleType, schedule: Schedule, memory: Memory) -> Any:
+    """A Program of the backend that makes the schedule's calls. Raises ValueError if an argument does not fit,
+    BackendError naming the node whose operation the backend does not have.
+    """
+    program = backend.Program()
+    for call in schedule.calls:
+        try:
+            program.append(call.op, *(memory.resolve(schedule, arg) for arg in call.args))
+        except BackendError as error:
+            raise BackendError(f"{call.node!r}: {error}") from None
+    return program

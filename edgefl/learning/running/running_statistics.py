@@ -1,0 +1,54 @@
+"""Running statistics that steps leave as they were: which, and how. Not how batches move the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from edgefl.kernels.memory import Memory
+from edgefl.learning.learner import Array, Trainable
+from edgefl.learning.lowering.channel_sets import NONE
+from edgefl.learning.lowering.schedule import Index
+from edgefl.models.graph import Params
+from edgefl.models.neurons.model_spec import ModelSpec, layer_of
+from edgefl.models.neurons.neuron_set import NeuronSet
+
+
+def everything(spec: ModelSpec) -> dict[str, Index]:
+    """Of every running statistic all channels."""
+    return {name: None for name, param in spec.params.items() if param.kind == "stat"}
+
+
+def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
+    """Running statistics -> the channels that are not trained."""
+    sizes = {name: spec.params[name].shape[0] for name in everything(spec)}
+    trained = _trained(spec, trainable).items()
+    return {name: np.setdiff1d(np.arange(sizes[name]), rows) for name, rows in trained if rows is not None}
+
+
+@contextmanager
+def kept(params: Params, channels: Mapping[str, Index], home: Memory) -> Iterator[None]:
+    """These channels of these parameters are afterwards as they were before.
+
+    home  where the parameters lie
+    """
+    home.fetch(*(params[name] for name in channels))
+    before: dict[str, Array] = {name: params[name][_at(ids)].copy() for name, ids in channels.items()}
+    yield
+    home.fetch(*(params[name] for name in before))
+    for name, value in before.items():
+        params[name][_at(channels[name])] = value
+        home.wrote(params[name])
+
+
+def _trained(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
+    """Running statistics -> channels that are trained."""
+    if isinstance(trainable, NeuronSet):
+        return {name: rows for name, (rows, _) in trainable.blocks(spec, kinds=("stat",)).items()}
+    return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in everything(spec)}
+
+
+def _at(ids: Index) -> slice | Array:
+    return slice(None) if ids is None else ids

@@ -1,0 +1,57 @@
+"""How much packing memory the kernels will take for a schedule, asked of the kernels themselves. Nothing is computed.
+
+It depends on the machine: on its instruction set and its number of threads. The kernels' blocks grow to the largest
+call and are then reused, so a schedule takes what its largest call takes. A limit never makes a kernel take another way
+with less of it: results would depend on the limit, and a served run would differ from its simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.kernels.memory import aligned_zeros
+from edgefl.kernels.table import ADAM, ADAM_RATES, HYPER, TABLE
+from edgefl.learning.lowering.schedule import Companion, Param, Schedule, Structure
+from edgefl.learning.running.program_binding import Array, Memory
+
+
+def scratch_bytes(
+    backend: ModuleType, schedule: Schedule, structures: Mapping[Structure, NDArray[np.uint32]] | None = None
+) -> int:
+    """Bytes that the calling thread will hold for packing once the schedule has run; 0 where the backend has none.
+
+    structures  those that the schedule refers to
+    Address space for the schedule's arrays is reserved meanwhile and hardly touched. float32 schedules only.
+    """
+    needed = getattr(backend, "scratch_needed", None)
+    if needed is None:
+        return 0
+    packs = getattr(backend, "packs", lambda op: TABLE[op].packs)
+    calls = [call for call in schedule.calls if packs(call.op)]
+    args = [arg for call in calls for arg in call.args]
+    params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
+    states = {arg: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Companion)}
+    memory = Memory(aligned_zeros(schedule.arena_bytes), np.float32, params, states, _slots(), structures)
+    return max((needed(call.op, *(memory.resolve(schedule, arg) for arg in call.args)) for call in calls), default=0)
+
+
+def _slots() -> dict[str, Array | None]:
+    """What calls read or add to beside a data set; those that read one pack nothing."""
+    total = np.zeros(1)
+    return {
+        "hyper": np.zeros(len(HYPER), np.float32),
+        "adam": np.array([name == "eps" for name in ADAM], np.float64),
+        "adam_steps": np.zeros(1, np.int64),
+        "rates": np.array([name == "eps" for name in ADAM_RATES], np.float32),
+        "loss": np.zeros(1),
+        "correct": np.zeros(1, np.int64),
+        "output_weight": None,
+        "total": total,
+        "total_bits": total.view(np.float32),
+        "clip": np.zeros(1, np.float32),
+        "dropout": np.zeros(3, np.int64),
+    }

@@ -1,0 +1,71 @@
+"""A session: the schedules and programs of one mode, set of options and signature of id lists. It lowers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.kernels.memory import Memory
+from edgefl.learning.learner import Array, Samples
+from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.lower import Mode
+from edgefl.learning.lowering.schedule import Companion, Existing, Schedule
+from edgefl.learning.lowering.updates import Terms
+
+
+@dataclass
+class Bound:
+    """A program, the batch it reads, and the data it is bound to."""
+
+    program: Any
+    index: NDArray[np.int32]
+    samples: Samples
+
+
+@dataclass
+class Session:
+    """Plans and programs by batch size.
+
+    active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
+    cut              where a pass for features ends
+    scratch          packing memory that the kernels take for a schedule, where there is a limit
+    """
+
+    mode: Mode
+    terms: Terms
+    active: Active
+    samples: Samples
+    cut: str = ""
+    schedules: dict[int, Schedule] = field(default_factory=dict)
+    programs: dict[int, Bound] = field(default_factory=dict)
+    states: dict[Companion, Array] = field(default_factory=dict)
+    scratch: dict[int, int] = field(default_factory=dict)
+    _held: tuple[Samples, Array] | None = None
+
+    def held(self, home: Memory) -> Array:
+        """The inputs of its samples, where the kernels read them."""
+        if self._held is None or self._held[0] is not self.samples:
+            self._held = self.samples, home.hold(self.samples.x)
+        return self._held[1]
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of these inputs where they are a copy."""
+        if self._held is None or self._held[1].ctypes.data == self._held[0].x.ctypes.data:
+            return 0
+        return self._held[1].nbytes
+
+    def unbind(self) -> None:
+        """Keep its schedules alone."""
+        self.programs.clear()
+        self.states.clear()
+        self._held = None
+
+    def index_bytes(self, masks: Collection[Existing]) -> int:
+        """Bytes of the id lists that its schedules share, but for the bits of these masks."""
+        lists = {id(ids): ids.nbytes for schedule in self.schedules.values() for ids in schedule.id_lists()}
+        return sum(nbytes for key, nbytes in lists.items() if key not in {id(bits) for bits in masks})

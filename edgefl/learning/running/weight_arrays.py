@@ -1,0 +1,159 @@
+"""Parameters of a learner as arrays of their shapes, wherever they lie: whole in its memory, or as values at a mask.
+
+Which weights lie how is decided elsewhere (lowering/sparse.py lists those that can lie as values).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.kernels.memory import HOST, Memory, zeros
+from edgefl.learning.lowering.schedule import Structure, StructureKind
+from edgefl.learning.lowering.sparse_weight import SparseWeight
+from edgefl.models.graph.operations import Conv2d
+from edgefl.models.neurons.block_index import read_only
+from edgefl.models.neurons.mask import Bits
+
+Array = NDArray[Any]
+
+
+class Compact:
+    """One sparse weight: its values, and the arrays that say which they are.
+
+    arrays  structure, order (the place of each value in the flattened weight), and of some structure_t and order_t
+    """
+
+    def __init__(self, plan: SparseWeight, dtype: np.dtype[Any], home: Memory) -> None:
+        lengths: dict[StructureKind, int] = {"structure": plan.words[0], "order": plan.count}
+        if plan.has_transposed:
+            lengths |= {"structure_t": plan.words[1], "order_t": plan.count}
+        self.plan, self.values, self._home = plan, zeros(home, (plan.count,), dtype), home
+        self.arrays = {  # of order the host alone has use
+            kind: zeros(HOST if kind == "order" else home, (length,), np.uint32) for kind, length in lengths.items()
+        }
+
+    def build(self, bits: Bits, ops: ModuleType) -> None:
+        """List the coordinates of a mask with as many; the values are those of no coordinate then."""
+        op = self.plan.node.op
+        lists = (self.arrays.get(kind) for kind in ("structure", "order", "structure_t", "order_t"))
+        ones = bits.view(np.uint8).reshape(self.plan.planar_shape)
+        if isinstance(op, Conv2d):
+            geometry = (op.stride, op.padding, op.dilation)
+            ops.sparse_conv2d_build(ones, *lists, self.plan.size, *geometry)
+        else:
+            ops.sparse_linear_build(ones, *lists, self.plan.batch)
+
+    def whole(self, values: Array | None = None) -> Array:
+        """A new array of the weight's shape: these values (None: its own) where its mask is, and 0."""
+        found = np.zeros(self.plan.shape, self.values.dtype)
+        if values is None:
+            self._home.fetch(self.values)
+        found.reshape(-1)[self.arrays["order"]] = self.values if values is None else values
+        return found
+
+    def at(self, whole: Array) -> Array:
+        """What a whole array has at the mask, in the order of the values."""
+        found: Array = whole.reshape(-1)[self.arrays["order"]]
+        return found
+
+    def set(self, whole: Array) -> None:
+        """Take its values from a whole array."""
+        self.values[:] = self.at(whole)
+        self._home.wrote(self.values)
+
+    def move(self, bits: Bits, ops: ModuleType) -> None:
+        """To another mask with as many coordinates: what both have stays, what is new is 0."""
+        whole = self.whole()
+        self.build(bits, ops)
+        self.set(whole)
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+
+class Weights(Mapping[str, Array]):
+    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for. That is
+    for kernels; the host reads them by `read`.
+    """
+
+    def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact], home: Memory) -> None:
+        self._params, self._sparse, self._home = params, sparse, home
+
+    def __getitem__(self, name: str) -> Array:
+        return self._sparse[name].whole() if name in self._sparse else self._params[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._params
+
+    def is_sparse(self, name: str) -> bool:
+        return name in self._sparse
+
+    def read(self, name: str) -> Array:
+        """A parameter as it is now."""
+        found = self[name]
+        self._home.fetch(found)
+        return found
+
+    def set(self, name: str, whole: Array) -> None:
+        """Write a whole parameter; of a sparse one what is at its mask."""
+        if name in self._sparse:
+            self._sparse[name].set(whole)
+        else:
+            self._params[name][...] = whole
+            self._home.wrote(self._params[name])
+
+
+class Readable(Mapping[str, Array]):
+    """The same, read-only."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+
+    def __getitem__(self, name: str) -> Array:
+        return read_only(self._weights.read(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+
+class Opened(Mapping[str, Array]):
+    """Parameters to be written in place: sparse ones are made once, and `close` writes them back."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights, self._made = weights, dict[str, Array]()
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._made:
+            self._made[name] = self._weights[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def close(self) -> None:
+        for name, whole in self._made.items():
+            if self._weights.is_sparse(name):
+                self._weights.set(name, whole)
+
+
+def structures(sparse: Mapping[str, Compact]) -> dict[Structure, Array]:
+    """The arrays that schedules refer to."""
+    return {Structure(kind, name): array for name, each in sparse.items() for kind, array in each.arrays.items()}

@@ -1,0 +1,234 @@
+"""The federated methods by name, and how options become their hyper-parameters. A method is one file beside this.
+
+A method's file is read when the method is first asked for: a device runs one of them and imports no other. Somebody
+else's method has to have been taken in before (method_registry.py); no name that is read here imports anything but
+edgefl's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.method_label import Variant, label_of
+from edgefl.methods.method_registry import OWN
+
+if TYPE_CHECKING:
+    from edgefl.methods.ditto import Ditto
+    from edgefl.methods.fedavg import FedAvg
+    from edgefl.methods.fedavg_ft import FedAvgFT
+    from edgefl.methods.feddc import FedDC
+    from edgefl.methods.feddyn import FedDyn
+    from edgefl.methods.fedper import FedPer
+    from edgefl.methods.fedprox import FedProx
+    from edgefl.methods.fedrecon import FedRecon
+    from edgefl.methods.fedspa import FedSpa
+    from edgefl.methods.fedspu import FedSPU
+    from edgefl.methods.fedspu_cached import FedSPUCached
+    from edgefl.methods.fedumf import FedUmf
+    from edgefl.methods.fedumf_feddc import FedUmfDC
+    from edgefl.methods.fjord import FjORD
+    from edgefl.methods.local_training import LocalOnly
+    from edgefl.methods.pflego import PFLEGO
+    from edgefl.methods.random_dropout import RandomDropout
+    from edgefl.methods.subfedavg import SubFedAvg
+
+FILES = {
+    "Ditto": "ditto",
+    "FedAvg": "fedavg",
+    "FedAvgFT": "fedavg_ft",
+    "FedDC": "feddc",
+    "FedDyn": "feddyn",
+    "FedPer": "fedper",
+    "FedProx": "fedprox",
+    "FedRecon": "fedrecon",
+    "FedSPU": "fedspu",
+    "FedSPUCached": "fedspu_cached",
+    "FedSpa": "fedspa",
+    "FedUmf": "fedumf",
+    "FedUmfDC": "fedumf_feddc",
+    "FjORD": "fjord",
+    "LocalOnly": "local",
+    "PFLEGO": "pflego",
+    "RandomDropout": "random_dropout",
+    "SubFedAvg": "subfedavg",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The class of a method, from its file."""
+    if name not in FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{FILES[name]}"), name)
+
+
+def _made(kind: str, **settings: Any) -> Callable[[], Algorithm]:
+    """Makes the method of a class with settings that are not its own; only then is its file read."""
+    return lambda: __getattr__(kind)(**settings)
+
+
+METHODS: dict[str, Callable[[], Algorithm]] = {
+    "fedspu": _made("FedSPU"),
+    "fedspu-es": _made("FedSPU", es=True),
+    "fedspu-cached": _made("FedSPUCached"),
+    "fedspu-cached-es": _made("FedSPUCached", es=True),
+    "fedavg": _made("FedAvg"),
+    "local": _made("LocalOnly"),
+    "fedavg-ft": _made("FedAvgFT"),
+    "fedprox": _made("FedProx"),
+    "fedumf": _made("FedUmf"),
+    "feddyn": _made("FedDyn"),
+    "feddc": _made("FedDC"),
+    "fedumf-feddc": _made("FedUmfDC"),
+    "pflego": _made("PFLEGO"),
+    "fedspa": _made("FedSpa"),
+    "fedspa-rsm": _made("FedSpa", search="rsm"),
+    "fedper": _made("FedPer"),
+    "fedrecon": _made("FedRecon"),
+    "ditto": _made("Ditto"),
+    "subfedavg": _made("SubFedAvg"),
+    "random-dropout": _made("RandomDropout"),
+    "fjord": _made("FjORD"),
+}
+
+
+def build(label: str, options: Mapping[str, Any]) -> Algorithm:
+    """The method of a label (method_label.py) with its own options, and with those of the others that it has.
+
+    Raises  ValueError for an unknown name or a wrong value.
+    """
+    name, own = _read(label)
+    known = settings_of(name)
+    chosen = {key: value for key, value in {**renamed(name, options), **own}.items() if key in known}
+    return replace(_default(name), **chosen)  # type: ignore
+
+
+def labelled(label: str) -> str:
+    """The label that every way of writing it stands for. Raises ValueError as `build` does."""
+    name, own = _read(label)
+    return label_of(name, own)
+
+
+def _read(label: str) -> tuple[str, dict[str, Any]]:
+    """The name of the method, and its own options."""
+    name, written = Variant.of(label)
+    former = _default(name).former
+    texts = [(former.get(key, key), value) for key, value in written]
+    for key, value in texts:
+        if key == "rounds":
+            raise ValueError(f"method={label} has rounds={value}; expected the run's --rounds, the same for all")
+    return name, {key: parse([name], key, value) for key, value in texts}
+
+
+def _default(name: str) -> Algorithm:
+    """The method of this name with its default values. Raises ValueError for an unknown name."""
+    if name in METHODS or name in OWN:
+        return (METHODS.get(name) or OWN[name])()
+    raise ValueError(f"method={name}; expected one of {', '.join([*METHODS, *OWN])}")
+
+
+def renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of this method, and maybe of others, by the names that they have now. A new name goes before a former."""
+    former = _default(name).former
+    old = {former[key]: value for key, value in options.items() if key in former}
+    return {**old, **{key: value for key, value in options.items() if key not in former}}
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """The hyper-parameters of a method and their default values, in the order of its file.
+
+    Raises ValueError for an unknown name.
+    """
+    method = _default(name)
+    return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
+
+
+def parse(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> Any:
+    """The value of `--set name=text` as the type that a hyper-parameter of these methods has.
+
+    Raises  ValueError as `having` does, or naming the value and what its type accepts.
+    """
+    found = having(methods, name, text, by_all)
+    return _as(get_type_hints(type(_default(found[0])))[name], name, text)
+
+
+def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> list[str]:
+    """Those of these methods that have this hyper-parameter, which is set to this.
+
+    by_all  all of them must have it, not just one
+    Raises  ValueError naming the hyper-parameters there are, or who has this one and who not.
+    """
+    methods = tuple(dict.fromkeys(methods))
+    found = [method for method in methods if name in settings_of(method)]
+    if not found:
+        accepted = sorted({key for method in methods for key in settings_of(method)})
+        now = next((new for method in methods if (new := _default(method).former.get(name))), None)
+        known = f"one of {', '.join(accepted)}" if now is None else f"its name now, {now}"
+        raise ValueError(f"{name}={text} is no hyper-parameter of {', '.join(methods)}; expected {known}")
+    lacking = [method for method in methods if method not in found]
+    if by_all and lacking:
+        own = f"{found[0]}:{name}={text}"
+        raise ValueError(
+            f"{name}={text}: {', '.join(found)} {_has(found)} it, {', '.join(lacking)} {_has(lacking)} not; expected "
+            f"methods that all have it, or an option of one row, as --method {own},..."
+        )
+    return found
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
+
+
+def _as(kind: Any, name: str, text: str) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        if get_origin(kind) is tuple:
+            return tuple(float(part) for part in text.split(","))
+        if get_origin(kind) is Literal:
+            return {choice: choice for choice in get_args(kind)}[text]
+        return kind(text)
+    except (KeyError, ValueError):
+        raise ValueError(f"{name}={text}; expected {_describe(kind)}") from None
+
+
+def _describe(kind: Any) -> str:
+    if kind is bool:
+        return "true or false"
+    if get_origin(kind) is tuple:
+        return "numbers separated by commas"
+    if get_origin(kind) is Literal:
+        return " or ".join(get_args(kind))
+    return {int: "an integer", float: "a number"}.get(kind, str(kind))
+
+
+__all__ = [
+    "METHODS",
+    "PFLEGO",
+    "Algorithm",
+    "Ditto",
+    "FedAvg",
+    "FedAvgFT",
+    "FedDC",
+    "FedDyn",
+    "FedPer",
+    "FedProx",
+    "FedRecon",
+    "FedSPU",
+    "FedSPUCached",
+    "FedSpa",
+    "FedUmf",
+    "FedUmfDC",
+    "FjORD",
+    "LocalOnly",
+    "RandomDropout",
+    "SubFedAvg",
+    "build",
+    "having",
+    "labelled",
+    "parse",
+    "settings_of",
+]

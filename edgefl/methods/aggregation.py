@@ -1,0 +1,51 @@
+"""Which mean of the replies the server takes, by name: a setting of a run, and the object that computes it.
+
+Not the means (weighted_mean.py, robust_mean.py) nor what is done to a reply before it is folded
+(rounds/change_bound.py), where `clipped` cuts changes to their median length; what follows is the weighted mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from edgefl.methods.robust_mean import Ranked
+from edgefl.methods.weighted_mean import Mean
+
+if TYPE_CHECKING:
+    from edgefl.models.graph import Params
+    from edgefl.models.neurons.model_spec import ModelSpec
+
+FOLDS = "mean, clipped, trimmed:K or median"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """trim  of `trimmed`: how many of the largest and of the smallest values of a coordinate are left out"""
+
+    kind: Literal["mean", "clipped", "trimmed", "median"] = "mean"
+    trim: int = 0
+
+    @staticmethod
+    def parse(text: str) -> Fold:
+        """The fold of that name. Raises ValueError for another."""
+        kind, colon, number = text.partition(":")
+        if kind == "trimmed" and number.isdecimal() and len(number) < 10 and int(number) > 0:
+            return Fold("trimmed", int(number))
+        if colon or kind not in ("mean", "clipped", "median"):
+            raise ValueError(f"fold={text}; expected {FOLDS} with K >= 1")
+        return Fold(kind)  # type: ignore[arg-type]
+
+    @property
+    def fewest(self) -> int:
+        """Replies of a round with which it does what it is for."""
+        return {"trimmed": 2 * self.trim + 1, "median": 3}.get(self.kind, 1)
+
+    def mean(self, spec: ModelSpec, old: Params) -> Mean:
+        """Of one payload in one round. `old`: its values before, those of what carries changes being none."""
+        if self.kind == "trimmed":
+            return Ranked(spec, old, self.trim)
+        return Ranked(spec, old, None) if self.kind == "median" else Mean(spec)
+
+
+MEAN = Fold()

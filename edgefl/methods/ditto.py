@@ -1,0 +1,60 @@
+"""Ditto: FedAvg, and beside it on every client a personal model that is drawn towards the global one. Both halves.
+
+What the server has is FedAvg's, bit for bit: personal models neither leave their clients nor change what these send.
+Source: Ditto (Li et al., ICML 2021); ALGORITHMS 7.7. FedSpa compares with mu = .5, 2 global and 3 personal epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, Reply, check, evaluate, minibatches, passes, tested
+from edgefl.methods.fedavg import FedAvg
+from edgefl.models.neurons.update import values
+
+
+@dataclass(frozen=True)
+class Ditto(FedAvg):
+    """v <- v - eta (grad F_k(v) + mu (v - w)), where w is the global model as it was received.
+
+    mu               how strongly the personal model is drawn
+    epochs           passes of the copy that is sent
+    personal_epochs  passes of the personal model, over batches in the same order; it begins as w^0
+    """
+
+    name: ClassVar[str] = "ditto"
+    keeps_model: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = True
+    former: ClassVar[Mapping[str, str]] = {"lam": "mu"}
+
+    epochs: int = 2
+    mu: float = 0.5
+    personal_epochs: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 <= self.mu < float("inf"), "mu", self.mu, "a finite mu >= 0")
+        check(self.personal_epochs >= 1, "personal_epochs", self.personal_epochs, "personal_epochs >= 1")
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.epochs + self.personal_epochs, self.batch)
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        personal = {name: value.copy() for name, value in local.learner.read().items()}
+        reply = super().train(local, plan)
+        local.learner.write(personal)
+        batches = minibatches(local, plan.round, self.personal_epochs, self.batch)
+        pull = self.mu, values(plan.payload[MODEL])
+        fit = local.learner.fit(local.data, batches, self.local_optimizer(plan.round), pull=pull)
+        metrics = {**reply.metrics, "personal_loss": fit.loss_sum / fit.examples}
+        reply = Reply(**{**vars(reply), "steps": reply.steps + fit.steps, "metrics": metrics})
+        return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """The personal model, drawn towards the newest global one."""
+        pull = self.mu, values(plan.payload[MODEL])
+        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, pull=pull)

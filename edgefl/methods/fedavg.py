@@ -1,0 +1,66 @@
+"""Federated averaging: every client trains the whole model, the server averages. Source: ALGORITHMS 7.2.
+
+It is FedSPU at p = 1 without personal models: nothing persists on the client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.learning.learner import Pull
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
+from edgefl.methods.local_steps import LocalTraining
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.update import Update
+
+
+@dataclass(frozen=True)
+class FedAvg(LocalTraining):
+    """w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
+
+    weight      average by 'samples' (n_k), or 'uniform' (every n_k counts as 1)
+    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+    """
+
+    name: ClassVar[str] = "fedavg"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = False
+
+    weight: Literal["samples", "uniform"] = "samples"
+    eval_point: Literal["none", "post_local"] = "none"
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({MODEL: initial})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = {MODEL: take(state.arrays[MODEL], task.spec, None)}
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, payload=payload) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if MODEL in reply.payload:
+            weight = reply.examples if self.weight == "samples" else 1
+            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return State({MODEL: tally.mean.over(state.arrays[MODEL])})
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        local.learner.write(plan.payload[MODEL])
+        batches, optimizer = self.batches(local, plan.round), self.local_optimizer(plan.round)
+        fit = local.learner.fit(local.data, batches, optimizer, pull=self.pull(plan.payload[MODEL]))
+        reply = Reply(
+            plan.round,
+            plan.client,
+            payload={MODEL: local.learner.take()},
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics={"loss": fit.loss_sum / fit.examples},
+        )
+        return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
+
+    def pull(self, received: Update) -> Pull | None:
+        """Where a client's model is drawn while it trains, and how strongly; None: nowhere."""
+        return None

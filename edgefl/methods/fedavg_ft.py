@@ -1,0 +1,48 @@
+"""FedAvg whose global model every client adapts to its own data before it is tested: a control for personal models.
+
+Rounds are FedAvg's, bit for bit. Adapting is a part of the evaluation: nothing of it is kept, and nothing is sent.
+Source: ALGORITHMS 7.18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, check
+from edgefl.methods.fedavg import FedAvg
+from edgefl.models.graph import Params
+
+
+@dataclass(frozen=True)
+class FedAvgFT(FedAvg):
+    """ft_epochs  passes over the client's training samples before its test
+    ft_lr      their learning rate; 0: `lr`, which does not decay here
+    """
+
+    name: ClassVar[str] = "fedavg-ft"
+    adapts: ClassVar[bool] = True
+
+    ft_epochs: int = 1
+    ft_lr: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.ft_epochs >= 1, "ft_epochs", self.ft_epochs, "ft_epochs >= 1")
+        check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
+
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        assert shared is not None
+        local.learner.write(shared)
+        yield self._adapted(local, self.ft_epochs)
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        local.learner.write(plan.payload[MODEL])
+        yield self._adapted(local, epochs)
+
+    def _adapted(self, local: Local, epochs: int) -> OwnModel:
+        return self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, self.ft_lr)

@@ -1,0 +1,134 @@
+"""FedDC, local drift decoupling and correction: every client learns how far it drifts from the global model. Both
+halves.
+
+Every client weighs the same. The released code scales alpha and s_g by the client's share of the samples, which for
+clients of equal size is the same.
+
+Source: Gao et al. (CVPR 2022) in the form of its released code; ALGORITHMS 7.6. Running statistics are averaged and
+not corrected [ours].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.learning.learner import Array, FitResult
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
+from edgefl.methods.local_steps import LocalTraining, learnable, zeros
+from edgefl.models.graph import Params
+from edgefl.models.graph.operations import Kind
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.update import Update, values
+
+LEARN: tuple[Kind, ...] = ("learn",)
+DRIFT = "drift"  # h_i of a client, the sum of its moves; of the server the mean of all h_i
+GRADIENT = "gradient"  # s_i of a client, its last gradient; of the server s_g, the mean of all s_i. Also a payload
+
+
+@dataclass(frozen=True)
+class FedDC(LocalTraining):
+    """w^{t+1} = mean of the reporters' models + mean of the drifts.
+
+    alpha   weight of alpha / 2 |x - (w - h_i)|^2 in the local loss
+    drifts  the mean is over those of 'all' clients, as in the released code, or of the 'participants', as in the paper;
+            these add their h_i to what they send
+    """
+
+    name: ClassVar[str] = "feddc"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+    changes: ClassVar[tuple[str, ...]] = (GRADIENT,)
+
+    alpha: float = 0.01
+    drifts: Literal["all", "participants"] = "all"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 <= self.alpha < float("inf"), "alpha", self.alpha, "a finite alpha >= 0")
+        check(self.optimizer == "sgd", "optimizer", self.optimizer, "sgd: a client's move over steps and rate is taken "
+              "for its mean gradient")  # fmt: skip
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        nothing = zeros(learnable(initial, task.spec))
+        return State({MODEL: initial, GRADIENT: nothing, DRIFT: nothing})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = self.payload(task, state)
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, payload=payload) for client in chosen]
+
+    @staticmethod
+    def payload(task: Task, state: State) -> dict[str, Update]:
+        """What every client of a round receives: w and s_g."""
+        gradient = take(state.arrays[GRADIENT], task.spec, None, kinds=LEARN)
+        return {MODEL: take(state.arrays[MODEL], task.spec, None), GRADIENT: gradient}
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if MODEL in reply.payload:
+            tally.mean.add(reply.client, reply.payload[MODEL], 1)
+            tally.of(GRADIENT).add(reply.client, reply.payload[GRADIENT], 1)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        """The server needs no h_i: it adds up d_i = x_i - w. A round without replies changes nothing."""
+        count, old, total = len(tally.mean.clients), state.arrays[MODEL], tally.mean.total
+        if not count:
+            return state
+        new, drift, gradient = tally.mean.over(old), {}, {}
+        for name, h in state.arrays[DRIFT].items():
+            drift[name], s = h, state.arrays[GRADIENT][name]
+            gradient[name] = (s + tally.of(GRADIENT).total[name] / task.clients).astype(s.dtype)
+            if self.drifts == "all":
+                moved = total[name] - count * old[name].astype("float64")
+                drift[name] = (h + moved / task.clients).astype(h.dtype)
+                new[name] = (total[name] / count + drift[name]).astype(h.dtype)
+        return State({MODEL: new, GRADIENT: gradient, DRIFT: drift})
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        local.learner.write(plan.payload[MODEL])
+        return self.commit(local, plan, self.fit(local, plan))
+
+    def fit(self, local: Local, plan: Plan) -> FitResult:
+        """Minimises F_i(x) + alpha / 2 |x - (w - h_i)|^2 + <x, s_g - s_i> from the model that the learner holds."""
+        w, shared = values(plan.payload[MODEL]), values(plan.payload[GRADIENT])
+        drift, gradient = own(local, shared)
+        return local.learner.fit(
+            local.data,
+            self.batches(local, plan.round),
+            self.local_optimizer(plan.round),
+            pull=(self.alpha, {name: w[name] - h for name, h in drift.items()}),
+            linear={name: shared[name] - s for name, s in gradient.items()},
+        )
+
+    def commit(self, local: Local, plan: Plan, fit: FitResult) -> Reply:
+        """Adds the move d = x - w to h_i, estimates s_i anew, and answers. The rate in d / (K eta) does not decay."""
+        x, w = local.learner.read(), values(plan.payload[MODEL])
+        shared = values(plan.payload[GRADIENT])
+        drift, before = own(local, shared)
+        moved = {name: x[name] - w[name] for name in shared}
+        after = {name: s - shared[name] - moved[name] / (fit.steps * self.lr) for name, s in before.items()}
+        drift = {name: h + moved[name] for name, h in drift.items()}
+        local.arrays = {**local.arrays, DRIFT: drift, GRADIENT: after}
+        sent = x if self.drifts == "all" else {**x, **{name: x[name] + h for name, h in drift.items()}}
+        change = {name: after[name] - before[name] for name in after}
+        return Reply(
+            plan.round,
+            plan.client,
+            payload={
+                MODEL: take(sent, local.spec, None),
+                GRADIENT: take(change, local.spec, None, kinds=LEARN),
+            },
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics={"loss": fit.loss_sum / fit.examples},
+        )
+
+
+def own(local: Local, like: Mapping[str, Array]) -> tuple[Params, Params]:
+    """h_i and s_i of a client; zeros, shaped `like` these, before its first participation."""
+    return local.arrays.get(DRIFT) or zeros(like), local.arrays.get(GRADIENT) or zeros(like)

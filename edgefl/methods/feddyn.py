@@ -1,0 +1,88 @@
+"""FedDyn, dynamic regularisation: every client adds a linear term that remembers its own gradient. Both halves.
+
+Every client weighs the same. The released code scales alpha by the client's share of the samples, which for clients of
+equal size is the same.
+
+Source: Acar et al. (ICLR 2021), Alg. 1; ALGORITHMS 7.5. Running statistics are averaged and not corrected [ours].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
+from edgefl.methods.local_steps import LocalTraining, learnable, zeros
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+
+GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
+
+
+@dataclass(frozen=True)
+class FedDyn(LocalTraining):
+    """w^{t+1} = mean of the reporters' models - h / alpha.
+
+    alpha  weight of alpha / 2 |x - w|^2 in the local loss
+    """
+
+    name: ClassVar[str] = "feddyn"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+
+    alpha: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 < self.alpha < float("inf"), "alpha", self.alpha, "a finite alpha > 0")
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({MODEL: initial, GRADIENT: zeros(learnable(initial, task.spec))})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = {MODEL: take(state.arrays[MODEL], task.spec, None)}
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, payload=payload) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if MODEL in reply.payload:
+            tally.mean.add(reply.client, reply.payload[MODEL], 1)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        """h -= alpha / N sum (x_i - w), then w = mean x_i - h / alpha. A round without replies changes nothing."""
+        count, old = len(tally.mean.clients), state.arrays[MODEL]
+        if not count:
+            return state
+        new, gradient = tally.mean.over(old), {}
+        for name, h in state.arrays[GRADIENT].items():
+            moved = tally.mean.total[name] - count * old[name].astype("float64")
+            gradient[name] = (h - self.alpha / task.clients * moved).astype(h.dtype)
+            new[name] = (tally.mean.total[name] / count - gradient[name] / self.alpha).astype(h.dtype)
+        return State({MODEL: new, GRADIENT: gradient})
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        """Minimises F_i(x) - <g_i, x> + alpha / 2 |x - w|^2, then g_i -= alpha (x - w)."""
+        local.learner.write(plan.payload[MODEL])
+        received = learnable(local.learner.read(), local.spec)
+        gradient = local.arrays.get(GRADIENT) or zeros(received)
+        fit = local.learner.fit(
+            local.data,
+            self.batches(local, plan.round),
+            self.local_optimizer(plan.round),
+            pull=(self.alpha, received),
+            linear={name: -g for name, g in gradient.items()},
+        )
+        trained = local.learner.read()
+        local.arrays = {GRADIENT: {n: g - self.alpha * (trained[n] - received[n]) for n, g in gradient.items()}}
+        return Reply(
+            plan.round,
+            plan.client,
+            payload={MODEL: local.learner.take()},
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics={"loss": fit.loss_sum / fit.examples},
+        )

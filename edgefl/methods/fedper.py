@@ -1,0 +1,79 @@
+"""FedPer: every client trains the common body and a head of its own together; the server averages the bodies.
+
+Source: Arivazhagan et al. (arXiv:1912.00818); ALGORITHMS 7.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.methods.algorithm import BODY, Local, OwnModel, Plan, Reply, State, Tally, Task, sample_clients, tested
+from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.personal_head import HeadInit, Personal, begin
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.update import values
+
+
+@dataclass(frozen=True)
+class FedPer(LocalTraining):
+    """theta^{t+1} = sum n_k theta_k / sum n_k over the clients that reported; heads stay at home.
+
+    head_init   of a client's first round; see personal_head.py
+    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+    """
+
+    name: ClassVar[str] = "fedper"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+
+    head_init: HeadInit = "torch"
+    eval_point: Literal["none", "post_local"] = "none"
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        return begin(initial, task)
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, payload=payload) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if BODY in reply.payload:
+            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return State({BODY: tally.of(BODY).over(state.arrays[BODY])})
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
+        fit = mine.learner.fit(mine.samples, self.batches(local, plan.round), self.local_optimizer(plan.round))
+        mine.keep_head()
+        reply = Reply(
+            plan.round,
+            plan.client,
+            payload={BODY: mine.learner.take(names=local.spec.body)},
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics={"loss": fit.loss_sum / fit.examples},
+        )
+        return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """Body and head, as in a round."""
+        with self.own(local, values(plan.payload[BODY])) as mine:
+            yield self.refit(mine, local, epochs, self.batch)
+
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        assert shared is not None
+        mine = Personal.of(local, shared, self.head_init)
+        yield mine.model

@@ -1,0 +1,33 @@
+"""FedProx: FedAvg whose clients are drawn to the model that they received, so that they do not drift far from it.
+
+Source: FedProx (Li et al., MLSys 2020); ALGORITHMS 7.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.learning.learner import Pull
+from edgefl.methods.algorithm import check
+from edgefl.methods.fedavg import FedAvg
+from edgefl.models.neurons.update import Update, values
+
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """A client minimises F_k(x) + mu / 2 |x - w|^2, w as it was received.
+
+    mu  how strongly its model is drawn to w; 0 is FedAvg, bit for bit
+    """
+
+    name: ClassVar[str] = "fedprox"
+
+    mu: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 <= self.mu < float("inf"), "mu", self.mu, "a finite mu >= 0")
+
+    def pull(self, received: Update) -> Pull | None:
+        return (self.mu, values(received)) if self.mu else None

@@ -1,0 +1,78 @@
+"""FedRecon as PFLEGO's authors ran it: the head is brought to its end first, then the body takes its gradient there.
+
+It is PFLEGO with the order turned round: here all steps of the head come before the one gradient of the body, which
+sees the head they lead to. Not the original's two halves of the data, nor its several steps of the body.
+
+Source: Singhal et al. (NeurIPS 2021) in the form of PFLEGO's released code; ALGORITHMS 7.11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.methods.algorithm import BODY, Local, Plan, Reply, State, Tally, Task, dropout_key, sample_clients, tested
+from edgefl.methods.head_training import HeadTraining
+from edgefl.methods.personal_head import HEAD, Personal
+from edgefl.methods.server_optimizer import Optimizer, step
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import layer_of
+from edgefl.models.neurons.update import values
+
+
+@dataclass(frozen=True)
+class FedRecon(HeadTraining):
+    """server  what the server does with the mean of the bodies' gradients, by examples of the participants
+    reset   draw the head anew in every round, as in the original, whose clients keep nothing
+    """
+
+    name: ClassVar[str] = "fedrecon"
+    changes: ClassVar[tuple[str, ...]] = (BODY,)
+
+    beta: float = 0.009
+    rho: float = 0.003
+    server: Optimizer = "adam"
+    reset: bool = False
+
+    # The server.
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client, payload=payload) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if BODY in reply.payload:
+            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        replies = tally.of(BODY)
+        if not replies.clients:
+            return state
+        gradient = {name: replies.total[name] / sum(replies.weights) for name in task.spec.body}
+        return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        mine = self._own(local, values(plan.payload[BODY]), plan.round)
+        mine.head_steps(self.tau, self.head_optimizer(plan.round), self.chunk)
+        mine.keep_head()
+        layers = frozenset(map(layer_of, local.spec.body))
+        key = dropout_key(local, plan.round)
+        gradient = mine.learner.gradient(mine.samples, local.train, layers, chunk=self.chunk, key=key)
+        reply = Reply(
+            plan.round,
+            plan.client,
+            payload={BODY: take(gradient, local.spec, names=local.spec.body)},
+            examples=len(local.train),
+            steps=self.tau,
+            metrics={"loss": gradient.loss_sum / len(local.train)},
+        )
+        return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
+
+    def _own(self, local: Local, body: Params, round: int) -> Personal:
+        if self.reset:
+            local.arrays = {name: params for name, params in local.arrays.items() if name != HEAD}
+        return Personal.of(local, body, self.head_init, round if self.reset else 0)

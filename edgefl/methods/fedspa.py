@@ -1,0 +1,223 @@
+"""FedSpa, sparse personal models trained from sparse to sparse (DST), and with masks that stay (RSM). Both halves.
+
+The server has one dense model, and every client a mask with a constant number of ones. A client trains what the dense
+model has at its mask, and sends what that changed; then it moves the mask, for its next participation. A coordinate
+that grows starts warm: its value comes from the dense model when the client is next asked.
+
+Source: FedSpa, Alg. 1; ALGORITHMS 3, 4 and 8. Rounds count from 0 there and from 1 here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl import rng
+from edgefl.methods import mask_store
+from edgefl.methods.algorithm import (
+    MODEL,
+    Local,
+    OwnModel,
+    Plan,
+    Reply,
+    Scored,
+    State,
+    Tally,
+    Task,
+    check,
+    sample_clients,
+)
+from edgefl.methods.expected_reply import Expected
+from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.mask_store import MASK, restricted
+from edgefl.models.graph import Graph, Params
+from edgefl.models.neurons.density import Distribution
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.prune_and_grow import annealed, grown, grown_at_random, prune
+from edgefl.models.neurons.random_mask import random_mask
+from edgefl.models.neurons.sparse_cost import sparse_round
+from edgefl.models.neurons.update import Update, changed_by, mask_of
+
+
+@dataclass(frozen=True)
+class FedSpa(LocalTraining):
+    """w <- w - (1/S) sum of U_k, everywhere, of the S clients that reported.
+
+    search        'dst': clients move their masks; 'rsm': they keep the first one
+    density       share of all weights that a mask has
+    distribution  how it is spread over the layers: 'erk', or the same in all of them
+    masks         first ones: the 'same' for all clients, or 'different'
+    prune_rate    alpha of the paper: the rate of round 1, which falls to 0 in the last one
+    growth        coordinates enter by 'gradient', or at 'random'
+    floor         how many leave is rounded down, as in RigL
+    exclude_just_pruned  what leaves cannot enter again at once
+    """
+
+    name: ClassVar[str] = "fedspa"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+    adapts: ClassVar[bool] = True
+    changes: ClassVar[tuple[str, ...]] = (MODEL,)
+    former: ClassVar[Mapping[str, str]] = {"alpha": "prune_rate"}
+
+    batch: int = 128
+    lr: float = 0.1
+    lr_decay: float = 0.998
+    weight_decay: float = 5e-4
+    search: Literal["dst", "rsm"] = "dst"
+    density: float = 0.5
+    distribution: Distribution = "erk"
+    masks: Literal["same", "different"] = "same"
+    prune_rate: float = 0.5
+    growth: Literal["gradient", "random"] = "gradient"
+    floor: bool = False
+    exclude_just_pruned: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 < self.density <= 1, "density", self.density, "0 < density <= 1")
+        check(0 <= self.prune_rate <= 1, "prune_rate", self.prune_rate, "0 <= prune_rate <= 1")
+
+    @property
+    def needs_rounds(self) -> bool:
+        return self.search == "dst" or super().needs_rounds
+
+    def first_mask(self, spec: ModelSpec, seed: int, client: int) -> Mask:
+        """m_k,0, which both sides draw."""
+        own = client if self.masks == "different" else 0
+        return random_mask(spec, self.density, self.distribution, seed, own)
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        check(
+            task.rounds >= 1 or self.search == "rsm",
+            "rounds",
+            task.rounds,
+            "rounds >= 1: prune_rate falls over them",
+        )
+        self.first_mask(task.spec, task.seed, 0)  # there is one
+        return State({MODEL: initial})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        held = [self._mask(task, state, k) for k in chosen]
+        payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}  # shared if equal
+        return [self._plan(task, round, k, mask, payloads[id(mask)]) for k, mask in zip(chosen, held, strict=True)]
+
+    def replan(self, task: Task, state: State, plan: Plan) -> Plan:
+        return self._plan(task, plan.round, plan.client, self._mask(task, state, plan.client), plan.payload)
+
+    def _mask(self, task: Task, state: State, client: int) -> Mask:
+        """m_k,t, as far as replies that were folded tell."""
+        return mask_store.known(state, task.spec, client) or self.first_mask(task.spec, task.seed, client)
+
+    def _plan(self, task: Task, round: int, client: int, mask: Mask, payload: Mapping[str, Update]) -> Plan:
+        settings = {"alpha": annealed(self.prune_rate, round - 1, task.rounds)} if self.search == "dst" else {}
+        expects = {MODEL: Expected("masked", None, mask)}
+        if settings.get("alpha") and mask.bits:
+            ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
+            expects[MASK] = Expected("mask", tuple(mask.bits), counts=ones)
+        held = None if client in task.lost else mask
+        return Plan("train", round, client, None, payload, settings, expects=expects, held=held)
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if MODEL in reply.payload:
+            tally.mean.add(reply.client, reply.payload[MODEL], 1)
+        if MASK in reply.masks:
+            tally.masks[reply.client] = reply.masks[MASK]
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        total, count = tally.mean.total, max(len(tally.mean.clients), 1)
+        model = {name: (w - total[name] / count).astype(w.dtype) for name, w in state.arrays[MODEL].items()}
+        return State({**mask_store.folded(state, tally), MODEL: model})
+
+    # The client.
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        steps, seen = super().effort(examples)
+        return steps, seen + self._searched(examples)
+
+    def _searched(self, examples: int) -> int:
+        """Of so many training samples those that grow the mask."""
+        return min(self.batch, examples) if self.search == "dst" and self.growth == "gradient" else 0
+
+    def flops(self, graph: Graph, examples: int) -> float:
+        searched = self._searched(examples)
+        seen = self.effort(examples)[1] - searched
+        return sparse_round(graph, self.density, self.distribution, seen, searched)
+
+    def held(self, local: Local) -> list[Mask]:
+        return mask_store.kept(local) or [self.first_mask(local.spec, local.seed, local.client)]
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        sent = plan.payload[MODEL]
+        mask = new = mask_of(sent)
+        with restricted(local.learner, mask, self.batch):
+            local.learner.write(sent)
+            fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+            metrics = {"loss": fit.loss_sum / fit.examples}
+            change = changed_by(sent, local.learner.take(mask))  # U_k, at the old mask
+            if MASK in plan.due:
+                new = self._moved(local, plan, mask, metrics)
+        mask_store.keep(local, new, mask)
+        local.private = {**local.private, MASK: plan.round}
+        return Reply(
+            plan.round,
+            plan.client,
+            payload={MODEL: change},
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics=metrics,
+            masks={MASK: new} if MASK in plan.due else {},
+        )
+
+    def _moved(self, local: Local, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
+        """m_k,t+1: the weights of smallest magnitude leave, as many others enter, which may be the same."""
+        values, alpha = local.learner.read(mask.bits.keys()), float(plan.settings["alpha"])
+        pruned = prune(values, mask.bits, alpha, floor=self.floor, exclude_just_pruned=self.exclude_just_pruned)
+        if pruned.nans:
+            metrics["nan_weights"] = float(pruned.nans)
+        left, counts = Mask.of(local.spec, pruned.kept), {name: n for name, n in pruned.counts.items() if n}
+        outside = mask if self.exclude_just_pruned else left
+        if self.growth == "random":
+            chance = local.seed, plan.client, plan.round
+            return Mask.of(local.spec, grown_at_random(left.bits, counts, *chance, outside.bits))
+        strongest = local.learner.strongest(local.data, self._one_batch(local, plan.round), outside, counts)
+        return Mask.of(local.spec, grown(left.bits, strongest))
+
+    def _one_batch(self, local: Local, round: int) -> NDArray[np.int32]:
+        """The training samples whose gradient grows the mask."""
+        stream = rng.stream(local.seed, rng.MASK_BATCH, local.client, round)
+        return local.train[stream.sample(len(local.train), min(self.batch, len(local.train)))]
+
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        """Its mask on the dense model as that is now."""
+        assert shared is not None
+        with restricted(local.learner, self.held(local)[0], self.batch):
+            local.learner.write(shared)
+            yield OwnModel(local.learner, local.data)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """At their masks."""
+        held = [self._mask(task, state, client) for client in clients]
+        payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}
+        return [Plan("evaluate", round, k, payload=payloads[id(mask)], held=mask) for k, mask in zip(clients, held)]
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        sent = plan.payload[MODEL]
+        with restricted(local.learner, mask_of(sent), self.batch):
+            local.learner.write(sent)
+            yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
+
+    def scored(self, parts: object) -> Scored:
+        return "personal"

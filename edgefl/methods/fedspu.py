@@ -1,0 +1,202 @@
+"""FedSPU, personalised federated learning with stochastic parameter update, and its early stopping. Both halves.
+
+Every client keeps the whole model. In each round a random set of its neurons is active: their values come from the
+server, are trained and go back. The rest is frozen: used in the forward pass, not trained, never sent.
+
+Source: FedSPU (AAAI), Alg. 1 and 2, Eq. 4, Fig. 3; ALGORITHMS 1 and 2. Departures from the released code: 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from edgefl import rng
+from edgefl.errors import PlanError, TrainingError
+from edgefl.methods.algorithm import (
+    MODEL,
+    Local,
+    OwnModel,
+    Plan,
+    Reply,
+    State,
+    Status,
+    Tally,
+    Task,
+    check,
+    check_sgd,
+    check_tiers,
+    minibatches,
+    passes,
+    sample_clients,
+    tier,
+)
+from edgefl.methods.local_steps import LocalSteps
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.neuron_set import NeuronSet
+
+
+@dataclass(frozen=True)
+class FedSPU(LocalSteps):
+    """FedSPU; with `es=True` FedSPU+ES.
+
+    keep         p_k of the capacity tiers; the clients are split into equal clusters in id order
+    delta        'exact': the true gradient on active coordinates (Eq. 4). 'cut': the backward signal stops at
+                 frozen neurons, which is cheaper and is not FedSPU
+    bn_frozen    running statistics of frozen channels: 'track' them locally, or 'freeze' them
+    first_state  what a client holds before its first participation: 'init' is w^0, 'current_global' the server's
+                 model of that round, whose frozen part is then sent too (as the released code has it)
+    weight       average by 'samples', or by 'batches' as the released code
+    es_ties      a loss equal to the last one: 'continue' (Alg. 2), or 'stop' as the released code
+    es_set       L_val on the carved 'validation' data ('carve'), or on the test data ('test'), as the paper
+    lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
+    Steps are the paper's plain SGD at one rate unless a setting of LocalSteps says otherwise [ours].
+    """
+
+    name: ClassVar[str] = "fedspu"
+    keeps_model: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = True
+
+    keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
+    per_round: int = 10
+    epochs: int = 5
+    batch: int = 16
+    delta: Literal["exact", "cut"] = "exact"
+    bn_frozen: Literal["track", "freeze"] = "track"
+    first_state: Literal["init", "current_global"] = "init"
+    weight: Literal["samples", "batches"] = "samples"
+    es: bool = False
+    es_ties: Literal["continue", "stop"] = "continue"
+    es_set: Literal["carve", "test"] = "carve"
+    lam: float = 0.7
+
+    def __post_init__(self) -> None:
+        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+        check_tiers(self.keep)
+        check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
+        self._check_local()
+
+    def tier(self, client: int, clients: int) -> float:
+        """p_k of a client."""
+        return tier(self.keep, client, clients)
+
+    def steps(self, examples: int) -> int:
+        return self.effort(examples)[0]
+
+    @property
+    def needs_validation(self) -> bool:
+        return self.es and self.es_set == "carve"
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        values = {"running": list(range(task.clients)), "seen": [], "round_lt_C": None, "round_empty": None}
+        return State({MODEL: initial}, values)
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, state.values["running"], self.per_round, round)
+        return [self._plan(task, state, round, client) for client in chosen]
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        return self._drawn(task, state, round, client, self.share(task, client))
+
+    def share(self, task: Task, client: int) -> float:
+        """The largest share of active neurons that a client may be given."""
+        return min(self.tier(client, task.clients), task.limits.get(client, 1.0))
+
+    def _drawn(self, task: Task, state: State, round: int, client: int, p: float) -> Plan:
+        stream = rng.stream(task.seed, rng.NEURONS, client=client, round=round)
+        neurons = NeuronSet.draw(task.spec, p, stream)
+        whole = neurons.is_full or (self.first_state == "current_global" and client not in state.values["seen"])
+        payload = take(state.arrays[MODEL], task.spec, None if whole else neurons)
+        return Plan("train", round, client, neurons, {MODEL: payload}, {"keep": p})
+
+    def replan(self, task: Task, state: State, plan: Plan) -> Plan:
+        return self._plan(task, state, plan.round, plan.client)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """Their next selections, those of clients that have stopped too."""
+        return [self._plan(task, state, round, client) for client in clients]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
+        tally.reported.append(reply.client)
+        if reply.status == "stopped":
+            tally.stopped.append(reply.client)
+        if MODEL in reply.payload:
+            weight = reply.examples if self.weight == "samples" else reply.steps
+            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        values = dict(state.values)
+        values["running"] = [k for k in values["running"] if k not in tally.stopped]
+        values["seen"] = sorted({*values["seen"], *tally.reported})
+        if values["round_lt_C"] is None and len(values["running"]) < min(self.per_round, task.clients):
+            values["round_lt_C"] = round
+        if values["round_empty"] is None and not values["running"]:
+            values["round_empty"] = round
+        return State({MODEL: tally.mean.over(state.arrays[MODEL])}, values)
+
+    def untrained(self, state: State, initial: Params) -> Params:
+        return initial if self.first_state == "init" else state.arrays[MODEL]
+
+    # The client.
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.epochs, self.batch)
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        if plan.selection is None:
+            raise PlanError(f"plan of round {plan.round} without neurons; expected those that are active")
+        selection_hash = plan.selection.hash()
+        if local.private.get("status") == "stopped":
+            return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
+        how = self._merge(local, plan, plan.selection)
+        batches = minibatches(local, plan.round, self.epochs, self.batch)
+        fit = local.learner.fit(local.data, batches, self.local_optimizer(plan.round), **how)
+        metrics = {"loss": fit.loss_sum / fit.examples}
+        return Reply(
+            plan.round,
+            plan.client,
+            payload={MODEL: local.learner.take(how["trainable"], names=plan.payload[MODEL].blocks)},
+            selection_hash=selection_hash,
+            examples=len(local.train),
+            steps=fit.steps,
+            status=self._stop(local, metrics) if self.es else "on",
+            metrics=metrics,
+        )
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        assert plan.selection is not None
+        how = self._merge(local, plan, plan.selection)
+        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, **how)
+
+    def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+        """Takes what a plan brings; outside of that coordinates keep their personal values. How its steps are taken."""
+        local.learner.write(plan.payload[MODEL])
+        neurons = None if selection.is_full else selection
+        return {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
+
+    def _stop(self, local: Local, metrics: dict[str, float]) -> Status:
+        """Compares L with that of the client's previous participation and remembers both L and the verdict."""
+        held_out = local.validation if self.es_set == "carve" else local.test
+        if len(held_out) == 0:
+            part = "validation" if self.es_set == "carve" else "test"
+            raise TrainingError(f"client {local.client} has 0 {part} samples; early stopping needs at least 1")
+        held = local.learner.evaluate(local.data, held_out)
+        metrics["validation_loss"] = held.loss_sum / held.examples
+        metrics["L"] = loss = self.lam * metrics["loss"] + (1 - self.lam) * metrics["validation_loss"]
+        status = verdict(loss, local.private.get("L_prev"), self.es_ties)
+        local.private.update(L_prev=loss, status=status)
+        return status
+
+
+def verdict(loss: float, previous: float | None, ties: str) -> Status:
+    """'stopped' if the loss rose since the client's previous participation; the first participation never stops."""
+    if previous is None:
+        return "on"
+    return "stopped" if loss > previous or (ties == "stop" and loss == previous) else "on"

@@ -1,0 +1,172 @@
+"""FedSPU whose weak clients hold the first layers still: a cached prefix. Both halves. Ours, in no paper.
+
+FedSPU's exact step takes the whole network forward and back, whatever the share of active neurons. Here a client whose
+budget does not allow that gets a cut, too. All before the cut comes whole from the server in each of its rounds, is run
+once over its samples with running statistics, and is neither trained nor sent back; what lies after is FedSPU's: the
+personal frozen part, active coordinates trained, averaged where they were trained. Clients that can train the first
+layers; where no client does, these stay as they were drawn.
+
+Which cut a client gets follows from what its round may cost (budget.py): a share of a dense client's, by its tier, or
+seconds, where its device has measured how fast it is. Without budgets it is FedSPU, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from edgefl.errors import PlanError
+from edgefl.methods.algorithm import MODEL, Local, Plan, State, Task, check, tier
+from edgefl.methods.budget import Effort, Offer, Shares, Timing, choose, in_time, work
+from edgefl.methods.expected_reply import Expected
+from edgefl.methods.fedspu import FedSPU
+from edgefl.methods.throughput import FORETOLD, Work
+from edgefl.models.graph import Graph
+from edgefl.models.graph.cuts import after, cuts
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec, groups_of
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+
+PREFIX = "prefix"  # the payload's name for what stands still
+
+
+@dataclass(frozen=True)
+class FedSPUCached(FedSPU):
+    """FedSPU with a budget for each capacity tier. A client gets its tier's share of neurons and the earliest cut that
+    meets the budget, or a smaller share of `keep` where no cut meets it, or what takes the fewest multiply-adds.
+
+    budget   of each tier the largest share of a dense client's multiply-adds in a round; (): none has a budget
+    memory   likewise of its training memory by the account `exact`, with one batch's results kept
+    traffic  likewise of its values on the wire
+    round_seconds  of training that the round of a client may take whose device has said how fast it is; its tier does
+             not count then, but of all shares up to its capacity it gets what takes half of the seconds to all of
+             them, where that can be: a large share rather than a small one, an early cut rather than a late one
+             (budget.in_time). 0: no such bound
+    `saved` also says as what the prefix's results are kept: 'fp16' in half the memory.
+    """
+
+    name: ClassVar[str] = "fedspu-cached"
+
+    budget: tuple[float, ...] = (0.12, 0.24, 1.0, 1.0, 1.0)
+    memory: tuple[float, ...] = ()
+    traffic: tuple[float, ...] = ()
+    round_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("budget", "memory", "traffic"):
+            for share in getattr(self, name):
+                check(share > 0, name, share, f"{name} > 0")
+        seconds = self.round_seconds
+        check(0 <= seconds < float("inf"), "round_seconds", seconds, "0 <= round_seconds, finite")
+
+    # The server.
+
+    @property
+    def wants_pace(self) -> bool:
+        return self.round_seconds > 0
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        if not self._is_timed(task, client):
+            return self._offered(task, state, round, client, self.offer(task, client))
+        offer, seconds = self._in_time(task, client)
+        plan = self._offered(task, state, round, client, offer)
+        return replace(plan, settings={**plan.settings, FORETOLD: seconds})
+
+    def _offered(self, task: Task, state: State, round: int, client: int, offer: Offer) -> Plan:
+        plan = self._drawn(task, state, round, client, offer.keep)
+        return behind(task, state, plan, offer.cut) if offer.cut else plan
+
+    def offer(self, task: Task, client: int) -> Offer:
+        """What a client is asked to train. Raises ValueError where there is a budget and the graph is not known."""
+        if self._is_timed(task, client):
+            return self._in_time(task, client)[0]
+        most = self.share(task, client)
+        if not (self.budget or self.memory or self.traffic):
+            return Offer(most)
+        if task.graph is None:
+            raise ValueError(f"{self.name} with a budget for a model without a graph; expected its graph")
+        return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
+
+    def _is_timed(self, task: Task, client: int) -> bool:
+        return self.wants_pace and task.graph is not None and client in task.paces
+
+    def _in_time(self, task: Task, client: int) -> tuple[Offer, float]:
+        assert task.graph is not None  # of a client that is timed
+        most = min(max(self.keep), task.limits.get(client, 1.0))
+        return in_time(task.graph, self._keeps(most), self._effort, Timing(self.round_seconds, task.paces[client]))
+
+    def _keeps(self, most: float) -> tuple[float, ...]:
+        """The shares that a client may get that may get so much."""
+        return (most, *(keep for keep in self.keep if keep < most))
+
+    def brief(self, steps: int, examples: int) -> tuple[FedSPUCached, int]:
+        """As many passes as a round has, if there is a step for each: what stands still is run once for all."""
+        epochs = min(self.epochs, steps)
+        return replace(self, epochs=epochs), min(examples, steps // epochs * self.batch)
+
+    @property
+    def _effort(self) -> Effort:
+        return Effort(self.epochs, self.batch)
+
+    def _budget(self, client: int, clients: int) -> Shares:
+        def of(shares: Sequence[float]) -> float:
+            return tier(shares, client, clients) if shares else float("inf")
+
+        return Shares(of(self.budget), of(self.memory), of(self.traffic))
+
+    # The client.
+
+    def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Work]]:
+        """The largest and the smallest share, each whole, after the first cut and after the last."""
+        assert task.graph is not None  # a device has it
+        places = sorted({"", *cuts(task.graph)[:1], *cuts(task.graph)[-1:]})
+        found = [Offer(keep, cut) for cut in places for keep in sorted({min(self.keep), max(self.keep)})]
+        return [
+            (
+                self._offered(task, state, round + at, 0, offer),
+                work(task.graph, offer, self._effort, examples),
+            )
+            for at, offer in enumerate(found)
+        ]
+
+    def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+        how = super()._merge(local, plan, selection)
+        cut = plan.settings.get("cut", "")
+        if not isinstance(cut, str):
+            raise PlanError(f"plan with cut={cut}; expected the name of a result")
+        if cut:
+            local.learner.write(plan.payload[PREFIX])
+        return {**how, "cut": cut}
+
+
+def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:
+    """The plan for training after a cut alone: what lies before it is sent whole, and not asked for."""
+    assert task.graph is not None  # who knows a cut knows the graph
+    rest = _rest(task.graph, cut)
+    neurons = plan.selection and _among(plan.selection, rest)
+    blocks = {name: block for name, block in plan.payload[MODEL].blocks.items() if name in rest.params}
+    still = take(state.arrays[MODEL], task.spec, None, names=task.spec.params.keys() - rest.params.keys())
+    return replace(
+        plan,
+        selection=neurons,
+        payload={MODEL: Update(blocks), PREFIX: still},
+        settings={**plan.settings, "cut": cut},
+        expects={MODEL: Expected("planned")},
+    )
+
+
+def _rest(graph: Graph, cut: str) -> ModelSpec:
+    """Of the model after a cut."""
+    return ModelSpec.of(graph).part(after(graph, cut))
+
+
+def _among(neurons: NeuronSet, rest: ModelSpec) -> NeuronSet:
+    """The same set where nothing is said of neurons that no parameter after the cut belongs to: they are all active."""
+    used = {group for param in rest.params.values() for axis in (param.rows, param.cols) for group in groups_of(axis)}
+    whole = NeuronSet.full(rest)
+    active = {group: ids if group in used else whole.active[group] for group, ids in neurons.active.items()}
+    keys = {group: key if group in used else None for group, key in neurons.keys.items()}
+    return replace(neurons, active=active, keys=keys)

@@ -1,0 +1,108 @@
+"""FedUmf, unauthorised model fusion: clients that may not send train all the same, and add it when they next may. Both
+halves.
+
+Everyone receives the model in every round, a few are authorised to send theirs. A client that is not keeps what its
+training changed. If it is authorised in the very next round it adds that to the model it starts from; otherwise it is
+too old and is dropped. The bytes sent up are FedAvg's, the steps taken are those of all clients.
+
+Source: FedUmf, Alg. 1; ALGORITHMS 5. There g is kept by every client together with whether it was authorised; a client
+that was authorised has sent its own, so here it keeps none. Running statistics are not steps of a learning rate: they
+are averaged like everything else and never fused [ours].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.learning.learner import Array
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
+from edgefl.methods.local_steps import LocalTraining, learnable
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.update import Update
+
+DELTA = "delta"  # g: what the training of the last round changed
+
+
+@dataclass(frozen=True)
+class FedUmf(LocalTraining):
+    """theta^{t+1} = mean of the authorised clients' models.
+
+    fusion  alpha of the paper, the share of the kept change that is added; 0 is FedAvg with the same `weight`
+    weight  'uniform' as in the paper, or by 'samples'
+    """
+
+    name: ClassVar[str] = "fedumf"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+    asks_all: ClassVar[bool] = True
+    former: ClassVar[Mapping[str, str]] = {"alpha": "fusion"}
+
+    fusion: float = 1.0
+    weight: Literal["samples", "uniform"] = "uniform"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 <= self.fusion <= 1, "fusion", self.fusion, "0 <= fusion <= 1")
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({MODEL: initial})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        return to_everyone(task, {MODEL: take(state.arrays[MODEL], task.spec, None)}, self.per_round, round)
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if MODEL in reply.payload:
+            weight = reply.examples if self.weight == "samples" else 1
+            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return State({MODEL: tally.mean.over(state.arrays[MODEL])})
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        local.learner.write(plan.payload[MODEL])
+        fuse(local, plan, self.fusion, self.rate(plan.round))
+        start = learnable(local.learner.read(), local.spec)  # after the fusion, so that it is not kept a second time
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+        remember(local, plan, start, self.rate(plan.round))
+        return Reply(
+            plan.round,
+            plan.client,
+            payload={MODEL: local.learner.take()} if plan.authorised else {},
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics={"loss": fit.loss_sum / fit.examples},
+        )
+
+
+def to_everyone(task: Task, payload: Mapping[str, Update], per_round: int, round: int) -> list[Plan]:
+    """One plan per registered client; those that FedAvg would select are authorised."""
+    chosen = set(sample_clients(task, range(task.clients), per_round, round))
+    return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in range(task.clients)]
+
+
+def fuse(local: Local, plan: Plan, fusion: float, lr: float) -> None:
+    """Adds fusion * (lr / its own lr) * g to the client's model if it is authorised and g is of the round before.
+
+    The sign is right: g is a change of the parameters, not a gradient.
+    """
+    if plan.authorised and fusion > 0 and local.private.get("round") == plan.round - 1:
+        share = fusion * (lr / local.private["lr"])  # exactly fusion while the rate stays the same
+        for name, change in local.arrays[DELTA].items():  # one by one, so that the model is not there twice
+            local.learner.write({name: local.learner.read((name,))[name] + share * change})
+
+
+def remember(local: Local, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
+    """Keeps g = theta - start with its round and rate; nothing if the client may send theta now."""
+    local.arrays = {group: params for group, params in local.arrays.items() if group != DELTA}
+    local.private = {}
+    if not plan.authorised:
+        local.private = {"round": plan.round, "lr": lr}
+        theta = local.learner.read()
+        local.arrays[DELTA] = {name: theta[name] - value for name, value in start.items()}

@@ -1,0 +1,45 @@
+"""FedUmf on top of FedDC. OUR READING: the paper reports this combination and gives no pseudo-code (ALGORITHMS 5.1).
+
+Every client runs FedDC's local objective in every round, from the received model plus, if it is newly authorised, what
+it kept of the round before. The proximal term stays centred on w - h_i. Only authorised clients change h_i and s_i;
+their d is the whole move from the received model, because h_i is defined against that model.
+With fusion=0, or with everyone authorised, it is FedDC bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Task, check
+from edgefl.methods.feddc import FedDC
+from edgefl.methods.fedumf import fuse, remember, to_everyone
+from edgefl.methods.local_steps import learnable
+
+
+@dataclass(frozen=True)
+class FedUmfDC(FedDC):
+    """fusion  alpha of FedUmf: the share of the kept change that is added"""
+
+    name: ClassVar[str] = "fedumf-feddc"
+    asks_all: ClassVar[bool] = True
+
+    fusion: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(0 <= self.fusion <= 1, "fusion", self.fusion, "0 <= fusion <= 1")
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        return to_everyone(task, self.payload(task, state), self.per_round, round)
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        local.learner.write(plan.payload[MODEL])
+        fuse(local, plan, self.fusion, self.rate(plan.round))
+        start = learnable(local.learner.read(), local.spec)
+        fit = self.fit(local, plan)
+        remember(local, plan, start, self.rate(plan.round))
+        if plan.authorised:
+            return self.commit(local, plan, fit)
+        metrics = {"loss": fit.loss_sum / fit.examples}
+        return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)

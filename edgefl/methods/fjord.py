@@ -1,0 +1,198 @@
+"""FjORD, ordered dropout: clients train models of the first neurons of every layer, as many as each can afford. Both
+halves.
+
+Widths are nested: the neurons of a smaller share are among those of a larger one. A client steps at all widths up to
+its own, one drawn for each batch, and is tested at its own.
+
+Source: Horvath et al., "FjORD: Fair and accurate federated learning under heterogeneous targets with ordered dropout"
+(NeurIPS 2021); ALGORITHMS 7.15. Left out: self-distillation from the client's own width, which needs a loss with soft
+targets. Departures: a width has max(1, floor(n p)) neurons of a layer, as everywhere here, theirs ceil(n p); of a
+BatchNorm each width has running statistics of its own, while weight and bias are one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.learning.batches import Keyed, Listed
+from edgefl.learning.learner import Batches, FitResult, Learner
+from edgefl.methods.algorithm import (
+    MODEL,
+    Local,
+    OwnModel,
+    Plan,
+    Reply,
+    State,
+    Tally,
+    Task,
+    check,
+    dropout_key,
+    minibatches,
+)
+from edgefl.methods.local_steps import UNCOUNTED
+from edgefl.methods.nested_models import STATISTICS, Nested
+from edgefl.methods.submodel_training import SubModels, cut, planned
+from edgefl.models.graph import Params
+from edgefl.models.graph.operations import Kind
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import KINDS, Update
+
+KEEP = "keep"  # of a plan's settings, and of what a client keeps: its own width
+WIDTH = "width-"  # of the names of sets of running statistics
+MOST_WIDTHS = 16  # each with payload of its own, as many as a message has
+
+
+@dataclass(frozen=True)
+class FjORD(SubModels):
+    """width  'sampled': every batch has a width, drawn from those of `keep` up to the client's own; 'fixed': all are at
+           its own, as where FedSPU is compared with it
+
+    Sampled steps are plain SGD: with momentum, or with Adam, each width would need what the others have seen. A client
+    that has never been selected knows no width of its own and is tested at the smallest.
+    """
+
+    name: ClassVar[str] = "fjord"
+    keeps_state: ClassVar[bool] = True
+    adapts: ClassVar[bool] = True
+
+    width: Literal["sampled", "fixed"] = "sampled"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(len(self.ladder) <= MOST_WIDTHS, "keep", self.keep, f"at most {MOST_WIDTHS} different ones")
+        steps = f"{self.optimizer} with momentum={self.momentum:g}"
+        check(self.width == "fixed" or (self.optimizer == "sgd" and not self.momentum), "optimizer", steps,
+              "plain sgd, or width=fixed")  # fmt: skip
+
+    @property
+    def ladder(self) -> tuple[float, ...]:
+        """The widths that there are, ascending."""
+        return tuple(sorted(set(self.keep)))
+
+    def widths(self, own: float) -> tuple[float, ...]:
+        """At which a client steps, ascending; the last is its own."""
+        return tuple(p for p in self.ladder if p <= own) if self.width == "sampled" and own in self.ladder else (own,)
+
+    def place(self, width: float) -> str:
+        """The name of the arrays with the running statistics of a width: the model's are the widest's. A client that
+        can afford no width has those of the smallest.
+        """
+        known = max(width, self.ladder[0])
+        return MODEL if known == self.ladder[-1] else f"{WIDTH}{known!r}"
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        statistics = {name: value for name, value in initial.items() if task.spec.params[name].kind == "stat"}
+        apart = {self.place(width): statistics for width in self.ladder[:-1]} if statistics else {}
+        return State({MODEL: initial, **apart})
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        most = self.share(task, client)
+        own = max((p for p in self.ladder if p <= most), default=most)
+        neurons = NeuronSet.leading(task.spec, own)
+        places = [self.place(width) for width in self.widths(own)]
+        payload = {
+            name: take(params, task.spec, neurons, kinds=_kinds(name, places))
+            for name, params in state.arrays.items()
+            if name == MODEL or name in places
+        }
+        return Plan("train", round, client, neurons, payload, {KEEP: own})
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        weight = reply.examples if self.weight == "samples" else 1
+        for name, update in reply.payload.items():
+            (tally.mean if name == MODEL else tally.of(name)).add(reply.client, update, weight)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        means = {name: tally.mean if name == MODEL else tally.of(name) for name in state.arrays}
+        return State({name: means[name].over(params) for name, params in state.arrays.items()})
+
+    def beside(self, parts: Collection[str]) -> tuple[str, ...]:
+        return tuple(part for part in parts if part.startswith(WIDTH))
+
+    def shared(self, arrays: Mapping[str, Params]) -> Params | None:
+        """The model, and by PLACE/NAME the running statistics of narrower widths."""
+        apart = {f"{part}/{name}": value for part in self.beside(arrays) for name, value in arrays[part].items()}
+        return {**arrays[MODEL], **apart}
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        nested = self._nested(local, plan)
+        fit = self._fit(nested, local, self.batches(local, plan.round), plan.round)
+        local.private = {**local.private, KEEP: nested.own}
+        reply = self.answer(local, plan, fit, {}, nested.at(nested.own))
+        return replace(reply, payload=self._payload(nested, local.learner, plan))
+
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        assert shared is not None
+        width = local.private.get(KEEP, self.ladder[0])
+        neurons, place = NeuronSet.leading(local.spec, width), self.place(width)
+        local.learner.write({name: shared.get(f"{place}/{name}", shared[name]) for name in local.spec.params})
+        yield OwnModel(cut(local.learner, neurons), local.data, neurons=neurons)
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        nested = self._nested(local, plan)
+        self._fit(nested, local, minibatches(local, UNCOUNTED, epochs, self.batch), UNCOUNTED)
+        yield OwnModel(nested.at(nested.own), local.data, neurons=planned(plan))
+
+    def _nested(self, local: Local, plan: Plan) -> Nested:
+        """The client's widths with what a plan brings."""
+        widths = self.widths(float(plan.settings[KEEP]))
+        local.learner.write(plan.payload[MODEL])
+        nested = Nested(local.learner, {width: NeuronSet.leading(local.spec, width) for width in widths})
+        for width in widths if _has_statistics(local.spec) else ():
+            nested.begin(width, plan.payload[self.place(width)])
+        return nested
+
+    def _fit(self, nested: Nested, local: Local, batches: Batches, round: int) -> FitResult:
+        """A step for each batch, at widths drawn for this client and round."""
+        optimizer = self.local_optimizer(round) if round != UNCOUNTED else self.optimizer_at(self.lr)
+        if len(nested.widths) == 1:
+            return nested.at(nested.own).fit(local.data, batches, optimizer)
+        stream = rng.stream(local.seed, rng.NEURONS, client=local.client, round=round)
+        drawn = stream.below(np.full(len(batches), len(nested.widths)))
+        key, step, fits = dropout_key(local, round), 0, []
+        for which, run in groupby(zip(drawn.tolist(), batches, strict=True), key=itemgetter(0)):
+            part = Listed((batch for _, batch in run), Keyed(key, step))
+            fits.append(nested.at(nested.widths[which]).fit(local.data, part, optimizer))
+            step += len(part)
+        return FitResult(sum(fit.loss_sum for fit in fits), sum(fit.examples for fit in fits), step)
+
+    def _payload(self, nested: Nested, whole: Learner, plan: Plan) -> dict[str, Update]:
+        """What a reply carries: values where the plan sent some. Those of neurons beyond a width are as they came."""
+        neurons, payload = planned(plan), {}
+        nested.settle()
+        for width in nested.widths:
+            place = self.place(width)
+            if width < nested.own and place in plan.payload:
+                whole.write(plan.payload[place])
+            whole.write(nested.statistics(width))
+            if place != MODEL and place in plan.payload:
+                payload[place] = whole.take(neurons, kinds=STATISTICS)
+        kinds = _kinds(MODEL, [self.place(width) for width in nested.widths])
+        return {MODEL: whole.take(neurons, kinds=kinds), **payload}
+
+
+def _kinds(place: str, places: Sequence[str]) -> Collection[Kind]:
+    """What of a place a client of widths with statistics at these places is sent."""
+    if place != MODEL:
+        return STATISTICS
+    return KINDS if MODEL in places else ("learn",)
+
+
+def _has_statistics(spec: ModelSpec) -> bool:
+    return any(param.kind == "stat" for param in spec.params.values())

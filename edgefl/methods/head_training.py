@@ -1,0 +1,75 @@
+"""What methods have in common that train a personal head alone and then take one gradient of the body. Not a method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.learning.optimizers import Optimizer
+from edgefl.methods.algorithm import BODY, Local, OwnModel, Plan, State, Task, check
+from edgefl.methods.optimizer_settings import Steps
+from edgefl.methods.personal_head import HeadInit, Personal, begin
+from edgefl.models.graph import Params
+from edgefl.models.neurons.update import values
+
+
+@dataclass(frozen=True)
+class HeadTraining(Steps):
+    """The optimizer is that of a head's steps on features and starts anew in every round; both rates have the schedule.
+
+    per_round   r, clients selected in a round
+    tau         gradient steps of a head in a round
+    beta        learning rate of those on features that are computed once
+    rho         learning rate of the server
+    chunk       examples per pass through the body. Equal chunks give equal bits on devices with the same instruction
+                set; others differ by the rounding of sums
+    head_init   of a client's first round; see personal_head.py
+    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+    """
+
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+    no_statistics: ClassVar[bool] = True
+
+    per_round: int = 10
+    tau: int = 50
+    beta: float = 0.006
+    rho: float = 0.003
+    chunk: int = 128
+    head_init: HeadInit = "torch"
+    eval_point: Literal["none", "post_local"] = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("per_round", "tau", "chunk"):
+            check(getattr(self, name) >= 1, name, getattr(self, name), f"{name} >= 1")
+        check(0 <= self.beta < float("inf"), "beta", self.beta, "a finite beta >= 0")
+        check(0 < self.rho < float("inf"), "rho", self.rho, "a finite rho > 0")
+        self._check_steps("beta", "rho")
+
+    def start(self, task: Task, initial: Params) -> State:
+        """Raises ValueError for a model with running statistics, or without a body or a head."""
+        stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
+        check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
+        return begin(initial, task)
+
+    def head_optimizer(self, round: int) -> Optimizer:
+        """The head's steps on features in a round."""
+        return self.optimizer_at(self.scheduled(self.beta, round))
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        return self.tau, examples
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        """So many steps of the head, each over all samples: the body is trained by the server alone."""
+        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
+        mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk)
+        yield mine.model
+
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        assert shared is not None
+        mine = Personal.of(local, shared, self.head_init)
+        yield mine.model

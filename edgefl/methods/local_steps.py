@@ -1,0 +1,104 @@
+"""The hyper-parameters of local steps and of who is selected, shared by methods that train a model.
+
+Not a method: it has none of the five verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgefl.learning.learner import Array, Batches
+from edgefl.learning.optimizers import Optimizer, Saved
+from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, check, check_sgd, minibatches, passes
+from edgefl.methods.optimizer_settings import Steps
+from edgefl.models.graph import Graph, Params
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.sparse_cost import flops
+
+UNCOUNTED = 0  # a round of the draw of batches that no round of training has: what is done for an evaluation alone
+
+
+@dataclass(frozen=True)
+class LocalSteps(Steps):
+    """Steps of a model, at a rate lr that has the schedule.
+
+    saved  as what values wait for the backward pass: 'fp32', or 'fp16' where that takes less memory
+    """
+
+    lr: float = 0.05
+    saved: Saved = "fp32"
+
+    def _check_local(self) -> None:
+        """Raises ValueError for a value that is out of range, or that the chosen optimizer does not have."""
+        check(0 < self.lr < float("inf"), "lr", self.lr, "a finite lr > 0")
+        self._check_steps("lr")
+
+    def rate(self, round: int) -> float:
+        """The learning rate of a round, numbered from 1."""
+        return self.scheduled(self.lr, round)
+
+    def local_optimizer(self, round: int) -> Optimizer:
+        """The steps of a round."""
+        return self.optimizer_at(self.rate(round))
+
+    def optimizer_at(self, rate: float) -> Optimizer:
+        return replace(super().optimizer_at(rate), saved=self.saved)
+
+    def refit(self, mine: OwnModel, local: Local, epochs: int, batch: int, rate: float = 0.0, **how: Any) -> OwnModel:
+        """A client's model after so many passes that count for no round, in the same order each time.
+
+        rate  learning rate; 0: `lr`, which does not decay here
+        how   what else `fit` is given
+        """
+        batches = minibatches(local, UNCOUNTED, epochs, batch)
+        mine.learner.fit(mine.samples, batches, self.optimizer_at(rate or self.lr), **how)
+        return mine
+
+
+@dataclass(frozen=True)
+class LocalTraining(LocalSteps):
+    """per_round   clients selected in a round
+    epochs      passes over the client's training samples
+    """
+
+    per_round: int = 10
+    epochs: int = 5
+    batch: int = 16
+
+    def __post_init__(self) -> None:
+        check_sgd(self.per_round, self.epochs, self.batch, self.lr)
+        self._check_local()
+
+    def effort(self, examples: int) -> tuple[int, int]:
+        return passes(examples, self.epochs, self.batch)
+
+    def steps(self, examples: int) -> int:
+        return self.effort(examples)[0]
+
+    def flops(self, graph: Graph, examples: int) -> float | None:
+        return flops(graph, {}, self.effort(examples)[1])
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        if MODEL in plan.payload:
+            local.learner.write(plan.payload[MODEL])
+        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
+
+    def batches(self, local: Local, round: int) -> Batches:
+        """A client's batches of a round."""
+        return minibatches(local, round, self.epochs, self.batch)
+
+
+def learnable(params: Mapping[str, Array], spec: ModelSpec) -> Params:
+    """A copy of the parameters without running statistics."""
+    return {name: params[name].copy() for name, param in spec.params.items() if param.kind == "learn"}
+
+
+def zeros(params: Mapping[str, Array]) -> Params:
+    """Zeros of the same names, shapes and types."""
+    return {name: np.zeros_like(value) for name, value in params.items()}

@@ -1,0 +1,40 @@
+"""Local training: every client trains its own model and nothing is sent. Source: ALGORITHMS 7.1.
+
+The clients of a round are sampled as in FedAvg and train as long, so that the computation of a round is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from edgefl.methods.algorithm import Local, Plan, Reply, State, Tally, Task, sample_clients
+from edgefl.methods.local_steps import LocalTraining
+from edgefl.models.graph import Params
+
+
+@dataclass(frozen=True)
+class LocalOnly(LocalTraining):
+    """Zero bytes; a client's model is independent of everybody else's data."""
+
+    name: ClassVar[str] = "local"
+    keeps_model: ClassVar[bool] = True
+    keeps_state: ClassVar[bool] = True
+
+    def start(self, task: Task, initial: Params) -> State:
+        return State({})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [Plan("train", round, client) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        """Nothing arrives, nothing is folded."""
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return state
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+        metrics = {"loss": fit.loss_sum / fit.examples}
+        return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)

@@ -1,0 +1,94 @@
+"""Nested: the learners of models of which the smaller have the first neurons of the larger, over the same values.
+
+Not a method (fjord.py), nor which model steps when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from edgefl.learning.learner import Array, Learner
+from edgefl.methods.submodel_training import cut
+from edgefl.methods.weighted_mean import values_at
+from edgefl.models.graph import Params
+from edgefl.models.graph.operations import Kind, Shape
+from edgefl.models.neurons.block_index import Axes, Flat, JoinedIds
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Block, Update, values
+
+STATISTICS: tuple[Kind, ...] = ("stat",)
+
+
+class Nested:
+    """The learners of a client's widths: over the same learned values, each with running statistics of its own.
+
+    Each holds a copy, of which that of the last step is the newest: a change of width takes it to the next. It reads
+    and writes the values of two models, where a step takes three multiplications for each value and example.
+    """
+
+    def __init__(self, whole: Learner, neurons: Mapping[float, NeuronSet]) -> None:
+        """`whole`: a learner of all neurons, with the values of those of the largest width, the last one."""
+        self.widths, self.own = tuple(neurons), max(neurons)
+        self._whole, self._neurons = whole, neurons
+        self._places = {width: _places(whole.take(each)) for width, each in neurons.items()}
+        self._statistics: dict[float, Params] = {width: {} for width in neurons}
+        self._learners: dict[float, Learner] = {}
+        self._now: float | None = None
+
+    def begin(self, width: float, statistics: Update) -> None:
+        """A width begins with the running statistics of an update, which has at least those of its neurons."""
+        self._whole.write(statistics)
+        self._statistics[width] = values(self._whole.take(self._neurons[width], kinds=STATISTICS))
+
+    def at(self, width: float) -> Learner:
+        """The learner of a width, with the newest values; no other may step before this is asked again."""
+        if width != self._now:
+            self.settle()
+            if width not in self._learners:
+                self._learners[width] = cut(self._whole, self._neurons[width])
+            self._fill(self._learners[width], width)
+            self._now = width
+        return self._learners[width]
+
+    def _fill(self, learner: Learner, width: float) -> None:
+        whole = {} if learner is self._whole else self._whole.read()
+        newest = {name: _corner(value, self._places[width][name].where) for name, value in whole.items()}
+        learner.write(newest | self._statistics[width])
+
+    def settle(self) -> None:
+        """The newest learned values are the whole's."""
+        if self._now is None:
+            return
+        learner, found = self._learners[self._now], self._learners[self._now].read()
+        self._statistics[self._now] = {name: found[name].copy() for name in self._statistics[self._now]}
+        if learner is not self._whole:
+            learned = {name: value for name, value in found.items() if name not in self._statistics[self._now]}
+            self._whole.write(self._placed(self._now, learned))
+        self._now = None
+
+    def statistics(self, width: float) -> Update:
+        """Those of a width, at its neurons."""
+        return self._placed(width, self._statistics[width])
+
+    def _placed(self, width: float, found: Mapping[str, Array]) -> Update:
+        return Update({name: Block(*self._places[width][name], value) for name, value in found.items()})
+
+
+class Place(NamedTuple):
+    """Where the values of a width are in a parameter of this shape."""
+
+    shape: Shape
+    where: Axes | Flat | None
+
+
+def _places(update: Update) -> dict[str, Place]:
+    return {name: Place(block.shape, block.index) for name, block in update.blocks.items()}
+
+
+def _corner(value: Array, index: Axes | Flat | None) -> Array:
+    """The values of the first neurons: a view, but of an axis of several parts, where they are no corner."""
+    axes = (index.rows, index.cols)[: value.ndim] if isinstance(index, Axes) else ()
+    if any(isinstance(ids, JoinedIds) for ids in axes):
+        return values_at(value, index)
+    return value[tuple(slice(None if ids is None else ids.count) for ids in axes)]

@@ -1,0 +1,78 @@
+"""The hyper-parameters of an optimizer and of its rate over rounds, whatever is stepped and its rate is called.
+
+Not a method: it has none of the five verbs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgefl.learning.optimizers import SGD, Adam, AdamW, Optimizer
+from edgefl.methods.algorithm import Algorithm, check, check_choices
+from edgefl.methods.learning_rate import Kind, Schedule
+
+
+@dataclass(frozen=True)
+class Steps(Algorithm):
+    """How a client steps in a round. The optimizer starts anew in every round: nothing of it is kept or sent.
+
+    optimizer     'sgd', 'adam' or 'adamw', as torch's
+    momentum      of sgd; with nesterov in Nesterov's way
+    betas, eps    of adam and adamw
+    weight_decay  as torch's; of adamw too, whose default there is 0.01
+    clip          largest gradient norm; 0: none
+    schedule      of a rate over rounds (learning_rate.py): 'exponential', by lr_decay^(t - 1), 'step', by lr_decay every
+                  decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
+    warmup        rounds before, in which a rate rises to what it is set to
+    rounds        of the whole run, which a cosine needs; the run's own are taken
+    """
+
+    lr_decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float = 0.0
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    nesterov: bool = False
+    betas: tuple[float, ...] = (0.9, 0.999)
+    eps: float = 1e-8
+    schedule: Kind = "exponential"
+    decay_every: int = 1
+    lr_floor: float = 0.0
+    warmup: int = 0
+    rounds: int = 0
+
+    def _check_steps(self, *rates: str) -> None:
+        """Raises ValueError for a value that is out of range, or that the chosen optimizer does not have.
+
+        rates  the fields that have a schedule
+        """
+        lowest = min(rates, key=lambda name: float(getattr(self, name)))
+        check(0 < self.lr_decay <= 1, "lr_decay", self.lr_decay, "0 < lr_decay <= 1")
+        check(self.decay_every >= 1, "decay_every", self.decay_every, "decay_every >= 1")
+        check(0 <= self.lr_floor <= getattr(self, lowest), "lr_floor", self.lr_floor,
+              f"0 <= lr_floor <= {lowest}={getattr(self, lowest)}")  # fmt: skip
+        check(self.warmup >= 0, "warmup", self.warmup, "warmup >= 0")
+        check(self.schedule != "cosine" or self.rounds > self.warmup, "rounds", self.rounds,
+              f"more than the {self.warmup} of the warm-up, over which a cosine falls")  # fmt: skip
+        check(self.optimizer == "sgd" or not (self.momentum or self.nesterov), "optimizer", self.optimizer,
+              "sgd with momentum; adam and adamw have betas")  # fmt: skip
+        check_choices(self)
+        self.optimizer_at(getattr(self, lowest))  # checks what it gets
+
+    @property
+    def needs_rounds(self) -> bool:
+        return self.schedule == "cosine"
+
+    def scheduled(self, rate: float, round: int) -> float:
+        """What this rate is in a round, numbered from 1."""
+        settings = self.schedule, self.lr_decay, self.decay_every, self.lr_floor, self.warmup, self.rounds
+        return Schedule(rate, *settings).rate(round)
+
+    def optimizer_at(self, rate: float) -> Optimizer:
+        """The steps at this rate."""
+        clip = self.clip or None
+        if self.optimizer == "sgd":
+            return SGD(rate, self.momentum, self.weight_decay, clip, self.nesterov)
+        kind = Adam if self.optimizer == "adam" else AdamW
+        return kind(rate, tuple(self.betas), self.eps, self.weight_decay, clip)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""A client's own model in methods with personal heads: the server's body under a head over the client's own classes.
+
+Not a method. What persists on the client is the head and its label map; neither ever leaves it.
+Source: FedPer (arXiv:1912.00818) and PFLEGO, section 3.1; ALGORITHMS 6 and 7.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl import rng
+from edgefl.errors import DataError
+from edgefl.learning.batches import Repeated
+from edgefl.learning.learner import Array, Evaluation, Learner, Samples
+from edgefl.learning.optimizers import Optimizer
+from edgefl.methods.algorithm import BODY, Local, OwnModel, State, Task, check
+from edgefl.models.graph import Params
+
+HEAD = "head"  # W_i and its bias, among the client's arrays
+CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
+
+HeadInit = Literal["torch", "uniform"]
+
+
+@dataclass(frozen=True)
+class Personal:
+    """The model of one client in one round.
+
+    learner  the body, and a head with one output for each of the client's classes
+    samples  the client's data with rows of the head as labels
+    known    of each sample whether the head has a row for its class
+    """
+
+    local: Local
+    learner: Learner
+    samples: Samples
+    known: NDArray[np.bool_]
+
+    @property
+    def model(self) -> OwnModel:
+        """As it is evaluated."""
+        return OwnModel(self.learner, self.samples, self.local.private[CLASSES], self.known)
+
+    @staticmethod
+    def of(local: Local, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
+        """This body under the client's head, drawn now if it has none over the classes that the client trains on: what
+        it is tested on decides nothing.
+
+        head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
+        round      of the draw, where a method draws heads again and again
+        Raises  DataError if the client trains on examples of a class that it had none of when its head was drawn.
+        """
+        if not local.data.loss.has_labels:
+            raise DataError(f"client {local.client} has loss={local.data.loss}; expected labels for its head")
+        own = np.unique(local.data.y[local.train]).tolist()
+        classes = local.private.get(CLASSES) or own
+        if new := sorted(set(own) - set(classes)):
+            raise DataError(f"client {local.client} has examples of class {new[0]}; its head has classes {classes}")
+        learner = local.learner.with_head(len(classes))
+        head = local.arrays.get(HEAD) or _draw(local, learner, head_init, round)
+        learner.write({**body, **head})
+        rows = np.zeros(max(int(local.data.y.max(initial=0)), classes[-1]) + 1, np.int32)
+        rows[classes] = np.arange(len(classes))
+        loss = local.data.loss.of_classes(classes)
+        samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift, loss)
+        local.private = {**local.private, CLASSES: classes}
+        return Personal(local, learner, samples, np.isin(local.data.y, classes))
+
+    def head_steps(self, count: int, optimizer: Optimizer, chunk: int) -> None:
+        """So many steps of the head over all training samples, on features computed once.
+
+        chunk  examples per pass through the body
+        """
+        if count:
+            features = self.learner.features(self.samples, self.local.train, chunk)
+            everything = np.arange(len(features), dtype=np.int32)
+            labelled = Samples(features, self.samples.y[self.local.train], loss=self.samples.loss)
+            self.learner.head().fit(labelled, Repeated(everything, count), optimizer)
+
+    def keep_head(self) -> None:
+        """What the head is now is what the client keeps."""
+        head = {name: value.copy() for name, value in self.learner.read(self.local.spec.head).items()}
+        self.local.arrays = {**self.local.arrays, HEAD: head}
+
+    def evaluate(self) -> Evaluation:
+        """On the client's own test samples."""
+        return self.model.evaluate(self.local.test)
+
+
+def begin(initial: Params, task: Task) -> State:
+    """The server's state before round 1: the body. Raises ValueError if the model has no head apart from it, or its
+    outputs are no classes.
+    """
+    spec, loss = task.spec, task.loss
+    check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
+    if not spec.head or not spec.body:
+        raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
+    return State({BODY: {name: initial[name] for name in spec.body}})
+
+
+def _draw(local: Local, learner: Learner, head_init: HeadInit, round: int) -> dict[str, NDArray[np.float64]]:
+    """A new head, a function of the seed, the client and the round."""
+    stream = rng.stream(local.seed, rng.HEAD, local.client, round)
+    shapes = {name: value.shape for name, value in learner.read(local.spec.head).items()}
+    drawn = {name: stream.uniform(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
+    if head_init == "uniform":
+        return drawn
+    bound = 1 / np.sqrt(max(shape[-1] for shape in shapes.values() if len(shape) > 1))  # 1 / sqrt(features)
+    return {name: (2 * values - 1) * bound for name, values in drawn.items()}

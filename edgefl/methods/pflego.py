@@ -1,0 +1,108 @@
+"""PFLEGO, personalised federated learning with exact gradients: personal heads on a common body. Both halves.
+
+In a round a client improves its head on features that it computes once, then takes one gradient of head and body
+together; the head steps at home, the body's gradient goes to the server, which sums and steps. So the round ends with
+one step of stochastic gradient descent on the loss of all clients, whatever the number of head steps before.
+
+Source: PFLEGO, Alg. 1, Eq. 1 to 6, tables 6 and 7; ALGORITHMS 6. The last step of the head is Eq. 5's, without which it
+is no such step; Eq. 3, Algorithm 1 and the released code leave out the client's share alpha_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from edgefl.methods.algorithm import (
+    BODY,
+    Local,
+    Plan,
+    Reply,
+    State,
+    Tally,
+    Task,
+    check,
+    dropout_key,
+    sample_clients,
+    tested,
+)
+from edgefl.methods.head_training import HeadTraining
+from edgefl.methods.personal_head import Personal
+from edgefl.methods.server_optimizer import Optimizer, step
+from edgefl.models.graph import Params
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.update import values
+
+
+@dataclass(frozen=True)
+class PFLEGO(HeadTraining):
+    """tau         as in head_training.py, the joint step included; rho is that step's learning rate too
+    head_step   the head's joint step is rho I/r alpha_i ('eq5', exact) or rho I/r ('eq3') times its gradient
+    server      what the server does with the body's gradient
+    shares      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
+                released code, whose steps are I/r times longer for it; Adam does not see the difference
+    """
+
+    name: ClassVar[str] = "pflego"
+    changes: ClassVar[tuple[str, ...]] = (BODY,)
+    former: ClassVar[Mapping[str, str]] = {"weight": "shares"}
+
+    beta: float = 0.006
+    rho: float = 0.002
+    head_step: Literal["eq5", "eq3"] = "eq5"
+    server: Optimizer = "sgd"
+    shares: Literal["all", "participants"] = "all"
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        """Raises ValueError as HeadTraining does, or if the number of all examples is not known."""
+        begun = super().start(task, initial)
+        check(task.examples > 0, "examples", task.examples, "the training examples of all clients together")
+        return begun
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        payload = {BODY: take(state.arrays[BODY], task.spec, None, names=task.spec.body)}
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        settings = {"scale": task.clients / len(chosen), "examples": task.examples}  # I/r, sum of all N_j
+        return [Plan("train", round, client, payload=payload, settings=settings) for client in chosen]
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        if BODY in reply.payload:
+            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        """theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4). r are those that replied."""
+        replies = tally.of(BODY)
+        if not replies.clients:
+            return state
+        examples = task.examples if self.shares == "all" else sum(replies.weights)
+        scale = task.clients / len(replies.clients) / examples
+        gradient = {name: scale * replies.total[name] for name in task.spec.body}
+        return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
+        mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk)
+        key = dropout_key(local, plan.round)
+        gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk, key=key)
+        head, rate = mine.learner.read(local.spec.head), self._head_rate(local, plan)
+        mine.learner.write({name: value - rate * gradient[name] for name, value in head.items()})
+        mine.keep_head()
+        reply = Reply(
+            plan.round,
+            plan.client,
+            payload={BODY: take(gradient, local.spec, names=local.spec.body)},
+            examples=len(local.train),
+            steps=self.tau,
+            metrics={"loss": gradient.loss_sum / len(local.train)},
+        )
+        return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
+
+    def _head_rate(self, local: Local, plan: Plan) -> float:
+        """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
+        share = len(local.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
+        return self.scheduled(self.rho, plan.round) * float(plan.settings["scale"]) * share

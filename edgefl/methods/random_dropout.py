@@ -1,0 +1,80 @@
+"""Random Dropout, or federated dropout: every client of a round trains a random smaller model, which is written back.
+
+What a client trains are FedSPU's neurons of that round, and its payloads have FedSPU's bytes; but the other neurons do
+not exist there, so that a step takes the arithmetic of the smaller model, and a client keeps nothing.
+
+Source: Caldas et al., "Expanding the reach of federated learning by reducing client resource requirements" (2018);
+ALGORITHMS 7.14. Theirs is one share for all clients; tiers are ours, as is `scale`. Their compression is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.learning.learner import Learner
+from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, Reply, State, Task
+from edgefl.methods.submodel_training import SubModels, cut, planned, put_back
+from edgefl.models.neurons.block_index import Axes
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+
+
+@dataclass(frozen=True)
+class RandomDropout(SubModels):
+    """scale  the inputs that a layer has left stand for those that are gone, too: in a client's model every weight that
+           multiplies n of m inputs is m / n times the server's. Theirs has none of it
+
+    What is evaluated is the global model; after a refresh, a client's next sub-model.
+    """
+
+    name: ClassVar[str] = "random-dropout"
+
+    scale: bool = False
+
+    # The server.
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        p = self.share(task, client)
+        neurons = NeuronSet.draw(task.spec, p, rng.stream(task.seed, rng.NEURONS, client=client, round=round))
+        payload = take(state.arrays[MODEL], task.spec, neurons)
+        return Plan("train", round, client, neurons, {MODEL: payload}, {"keep": p})
+
+    # The client.
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        neurons, smaller = planned(plan), self._smaller(local, plan)
+        fit = smaller.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+        put_back(local.learner, smaller, neurons)
+        trained = local.learner.take(neurons)
+        payload = scaled(trained, local.spec, np.true_divide) if self.scale else trained
+        return self.answer(local, plan, fit, {MODEL: payload}, smaller)
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        mine = OwnModel(self._smaller(local, plan), local.data, neurons=planned(plan))
+        yield self.refit(mine, local, epochs, self.batch)
+
+    def _smaller(self, local: Local, plan: Plan) -> Learner:
+        """The model of a plan's neurons, with the values that it brings."""
+        sent = plan.payload[MODEL]
+        local.learner.write(scaled(sent, local.spec, np.multiply) if self.scale else sent)
+        return cut(local.learner, planned(plan))
+
+
+def scaled(update: Update, spec: ModelSpec, by: np.ufunc) -> Update:
+    """Weights multiplied, or divided, by their layer's inputs in the whole model over those that the update has."""
+    blocks = dict(update.blocks)
+    for name, axis in spec.inputs.items():
+        index = blocks[name].index
+        ids = (index.rows, index.cols)[axis] if isinstance(index, Axes) else None
+        if ids is not None:
+            blocks[name] = replace(blocks[name], values=by(blocks[name].values, ids.length / ids.count))
+    return Update(blocks)

@@ -1,0 +1,86 @@
+"""Means that a few liars cannot move: the trimmed mean and the median of every coordinate over those that trained it.
+
+Every client counts once, whatever its number of samples: a claim has no weight here. So they estimate another thing
+than the weighted mean, and where clients' data differ they are biased towards what most clients have: a coordinate that
+matters to few of them hardly moves. They need all replies at once, which the server holds anyway until the round
+closes, and beside them the values of one parameter at a time, 4 bytes for each client and coordinate.
+
+Source: Yin et al. (ICML 2018), Definitions 1 and 2. What is done where fewer than 2K + 1 trained a coordinate is ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.methods.weighted_mean import Mean, add_at, put_at
+from edgefl.models.neurons.update import Array, Block, Update
+
+if TYPE_CHECKING:
+    from edgefl.models.graph import Params
+    from edgefl.models.neurons.model_spec import ModelSpec
+
+
+class Ranked(Mean):
+    """Of every coordinate the mean of what remains without its `trim` largest and smallest values; None: the median,
+    which leaves out all but the middle one or two.
+
+    Where fewer than 2 trim + 1 clients (for the median, fewer than 3) trained a coordinate, the value that it had
+    before stands for each of those that lack. So up to `trim` liars (one, under the median) never take a value out of
+    the range of the honest ones and the old one; a coordinate that no more than `trim` trained stays as it was.
+
+    Methods read `total` as they do of a sum: it is the mean times the weights of those that trained the coordinate.
+    """
+
+    def __init__(self, spec: ModelSpec, old: Params, trim: int | None) -> None:
+        """`old`: values before the round; a parameter that it lacks was 0, as where replies carry changes."""
+        super().__init__(spec)
+        self._old, self._trim = old, trim
+        self._updates: list[Update] = []
+
+    def add(self, client: int, update: Update, weight: float) -> None:
+        """Adds one client's values, which are kept until `settle`. Raises as Mean does."""
+        self._count(client, weight)
+        self._updates.append(update)
+        for name, block in update.blocks.items():
+            add_at(self.weight[name], block, weight)
+
+    def settle(self) -> None:
+        """The means, a parameter at a time."""
+        for name, weight in self.weight.items():
+            if blocks := [update.blocks[name] for update in self._updates if name in update.blocks]:
+                old = self._old.get(name, np.zeros(weight.shape, np.float32))
+                self.total[name] = weight * center(blocks, old, self._trim)
+
+
+def center(blocks: list[Block], old: Array, trim: int | None) -> NDArray[np.float64]:
+    """The trimmed mean, or the median, of every coordinate of one parameter; see Ranked. `old`: what it was."""
+    rows = max(len(blocks), 3 if trim is None else 2 * trim + 1)
+    values = np.full((rows, *old.shape), np.nan, np.result_type(*(block.values for block in blocks)))
+    for row, block in zip(values, blocks, strict=False):
+        put_at(row, block)
+    values.sort(axis=0)  # NaN, which nobody sent, comes last
+    trained = rows - np.isnan(values).sum(axis=0)
+    return _middle(*_filled(values, trained, old, trim), trim)
+
+
+def _filled(values: Array, trained: Array, old: Array, trim: int | None) -> tuple[Array, Array]:
+    """Sorted values and how many of each coordinate there are, with the old value in place of those that lack."""
+    least = 3 if trim is None else 2 * trim + 1
+    if (trained < least).any():
+        for row in range(least):
+            np.copyto(values[row], old, where=trained <= row)
+        values.sort(axis=0)
+    return values, np.maximum(trained, least)
+
+
+def _middle(values: Array, count: Array, trim: int | None) -> NDArray[np.float64]:
+    """The mean, in float64, of the sorted values without `trim` at either end, or of the middle one or two."""
+    first = (count - 1) // 2 if trim is None else trim
+    total = np.zeros(values.shape[1:])
+    for row, each in enumerate(values):
+        kept = (row >= first) & (row < count - first)
+        np.add(total, each, out=total, where=kept)
+    return total / (count - 2 * first)

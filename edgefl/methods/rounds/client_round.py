@@ -1,0 +1,51 @@
+"""A client's training in a round, and what it took: time, floating point operations, and joules where the machine tells
+them. The same wherever it happens.
+
+Operations and joules are metrics of its reply, by these names. What is executed depends on the machine, so no method
+reads it, and neither a state nor a replay has it: reports are made of it, and where devices are modelled, their time
+(device_models/simulated_clock.py), which decides who is late there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from edgefl.learning.energy.meter import Meter, unmeasured
+from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply
+from edgefl.models.graph import Graph
+
+NOMINAL, EXECUTED, SEARCH = "nominal_flops", "executed_flops", "search_flops"
+JOULES = "joules_"  # and the kind of source that told them: what it covers differs
+
+
+def trained(
+    algorithm: Algorithm,
+    graph: Graph,
+    local: Local,
+    plan: Plan,
+    clock: Callable[[], float],
+    meter: Callable[[], Meter] = unmeasured,
+) -> tuple[Reply, float]:
+    """What comes of a plan, and the seconds of it.
+
+    nominal_flops   as papers count a round of the method (Algorithm.flops); left out where nobody says that
+    executed_flops  of the products that the learner ran to train; search_flops: to move a mask, if it did
+    joules_KIND     that the whole machine took meanwhile, by that kind of source (edgefl/learning/energy); left out where none
+                    tells it. A machine that trains several clients at once has no joules of one: it gives no meter
+    """
+    before = local.learner.work()
+    with meter() as spent:
+        started = clock()
+        reply = algorithm.train(local, plan)
+        seconds = clock() - started
+    after = local.learner.work()
+    found = {EXECUTED: float(after.training - before.training)}
+    if after.search > before.search:
+        found[SEARCH] = float(after.search - before.search)
+    nominal = algorithm.flops(graph, len(local.train)) if reply.steps else None
+    if nominal is not None:
+        found[NOMINAL] = float(nominal)
+    if spent.joules is not None:
+        found[f"{JOULES}{spent.kind}"] = spent.joules
+    return replace(reply, metrics={**reply.metrics, **found}), seconds

@@ -1,0 +1,345 @@
+"""Plans and replies <-> the messages that carry them, once for the simulation, the server and the device.
+
+Not the bytes of a message (wire/messages.py) nor of a payload (codec/), and not who sends what when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from edgefl.errors import CodecError, PlanError
+from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
+from edgefl.methods.expected_reply import Expected
+from edgefl.models.neurons.block_index import Axes, Flat, active_axes
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update, flat_index, mask_of
+from edgefl.protocol import codec
+from edgefl.protocol.codec import Sizes
+from edgefl.protocol.codec.masks import decode_mask, encode_mask, is_mask, known_hash
+from edgefl.protocol.codec.neurons import decode_neurons, encode_neurons, neurons_of
+from edgefl.protocol.wire.messages import Asked, Evaluate, Plain, Train, Trained
+from edgefl.rng import ROUNDING, stream
+
+PLANNED, NOTHING = Expected("planned"), Update({})
+
+
+def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
+    """A plan to train, for its client.
+
+    values   number format of the payload (codec/values.py)
+    payload  the plan's without masks, where it has been encoded before
+    Raises   CodecError for a plan that no message says.
+    """
+    if payload is None:
+        chance = stream(0, ROUNDING, round=plan.round)  # of no client, for what several are sent is encoded once
+        payload = {
+            name: codec.encode(update, spec, values=values, known=plan.held, chance=chance)
+            for name, update in plan.payload.items()
+        }
+    selection = b""
+    if plan.selection is not None and plan.selection != _selection_in(plan.payload, spec):
+        selection = encode_neurons(plan.selection, spec)
+    masks = {name: encode_mask(mask, spec, known=plan.held) for name, mask in plan.masks.items()}
+    content = _together(payload, masks)
+    return Train(plan.round, selection, content, dict(plan.settings), plan.deadline_s, _asked(plan, spec))
+
+
+def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
+    """The plan that this client was sent.
+
+    held    the masks that the client keeps. The plan has the one that its message names, which the server knows, too
+    Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
+            finite, and later for a payload or setting that is asked of the plan and not in it.
+    """
+    named = {name: _named(data, held) for name, data in message.payload.items()}
+    content = message.payload.items()
+    masks = {name: decode_mask(data, spec, known=named[name]) for name, data in content if is_mask(data)}
+    payload = {name: _decode(data, spec, named[name]) for name, data in content if name not in masks}
+    selection = decode_neurons(message.selection, spec) if message.selection else _selection_in(payload, spec)
+    settings = {name: _finite(name, value) for name, value in message.settings.items() if value is not None}
+    expects = None
+    if not isinstance(message.expects, bool):
+        expects = {name: _expected(name, asked, spec) for name, asked in message.expects.items()}
+    return Plan(
+        "train",
+        message.round,
+        client,
+        selection,
+        _Sent("payload", payload),
+        _Sent("setting", settings),
+        message.expects is not False,
+        message.deadline_s,
+        masks,
+        expects,
+        next((mask for mask in named.values() if mask is not None), None),
+    )
+
+
+class _Sent(dict[str, Any]):
+    """What a plan came with, by name. Asked for another name it raises PlanError."""
+
+    def __init__(self, what: str, found: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise PlanError(f"plan without {self._what} {name!r}, which its method needs; found {sorted(self) or 'none'}")
+
+
+def _finite(name: str, value: Plain) -> Plain:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PlanError(f"plan with {name}={value}; expected a finite number")
+    return value
+
+
+def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
+    """A reply to `plan`, for the server. Ids that the server knows are not sent."""
+    chance = stream(0, ROUNDING, plan.client, plan.round, extra=1)
+    payload = {
+        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update), chance=chance)
+        for name, update in reply.payload.items()
+    }
+    masks = {name: encode_mask(mask, spec, known=_mask_before(plan, name)) for name, mask in reply.masks.items()}
+    return Trained(
+        reply.round,
+        _together(payload, masks),
+        reply.selection_hash,
+        reply.examples,
+        reply.steps,
+        reply.status,
+        dict(reply.metrics),
+        seconds,
+    )
+
+
+def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
+    """The reply to `plan`. Raises CodecError if a payload is not of this model, or of other neurons or at another mask
+    than expected.
+    """
+    payload, masks = {}, {}
+    for name, data in message.payload.items():
+        if plan.due.get(name, PLANNED).kind == "mask":
+            masks[name] = decode_mask(data, spec, known=_mask_before(plan, name))
+        else:
+            payload[name] = _decode(data, spec, _known(plan, name, spec))
+    return Reply(
+        message.round,
+        plan.client,
+        payload,
+        message.selection_hash,
+        message.examples,
+        message.steps,
+        message.status,
+        message.metrics,
+        masks,
+    )
+
+
+class Declared(NamedTuple):
+    """What a client's replies must claim: its training samples, and the steps that follow from them; None: anything.
+
+    A reply that carries nothing may claim nothing, as of a client that has stopped.
+    """
+
+    examples: int | None = None
+    steps: int | None = None
+
+    def refuse(self, reply: Reply) -> str | None:
+        """Why the reply must not be folded; None if it may be."""
+        if not (reply.payload or reply.masks):
+            return None
+        for name, expected in self._asdict().items():
+            if expected is not None and getattr(reply, name) != expected:
+                claim = f"claims {getattr(reply, name)} {name}"
+                return f"reply of client {reply.client} {claim}; expected {expected}, as declared at enrolment"
+        return None
+
+
+NOT_DECLARED = Declared()
+
+
+class Answer(NamedTuple):
+    """A client's message read against its plan: the reply, or why it must not be folded; and the bytes it took."""
+
+    reply: Reply | None
+    refusal: str | None
+    sizes: Sizes
+
+
+def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: Declared = NOT_DECLARED) -> Answer:
+    """What a client's message is worth. It never raises: whatever is wrong with the message is the refusal.
+
+    declared  what its client has said of its samples before the round
+    """
+    try:
+        reply = reply_of(message, plan, spec)
+        up = sizes(message.payload)
+    except CodecError as error:
+        unreadable = Sizes(0, 0, sum(map(len, message.payload.values())))
+        return Answer(None, f"reply of client {plan.client}: {error}", unreadable)
+    refusal = refuse(plan, reply) or _unplanned(plan, reply, spec) or declared.refuse(reply)
+    if refusal is None and not 0 <= message.seconds < math.inf:
+        refusal = f"reply of client {plan.client} took {message.seconds} s; expected a time"
+    return Answer(None if refusal else reply, refusal, up)
+
+
+def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
+    """What a reply carries other than what was expected by that name; None if nothing."""
+    who = f"reply of client {plan.client}"
+    for name, update in reply.payload.items():
+        if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
+            return f"{who} has missing or unasked blocks in {name}: {', '.join(wrong[:3])}"
+        if plan.due[name].kind == "chosen":
+            continue
+        for parameter, block in update.blocks.items():
+            if block.index != _planned_index(plan, name, parameter, spec):
+                return f"{who} has other coordinates in {name}/{parameter} than were planned"
+    for name, mask in reply.masks.items():
+        if wrong := sorted(mask.bits.keys() - set(_names(plan, name, spec))):
+            return f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected it to leave those whole"
+        for parameter, count in (plan.due[name].counts or {}).items():
+            if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
+                return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
+    return None
+
+
+def _names(plan: Plan, name: str, spec: ModelSpec) -> Collection[str]:
+    """The parameters that are expected by a name."""
+    expected = plan.due.get(name, PLANNED)
+    if expected.names is not None:
+        return expected.names
+    return plan.payload[name].blocks.keys() if name in plan.payload else spec.params.keys()
+
+
+def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axes | Flat | None:
+    """The coordinates of a parameter that a reply must have: the mask's; or those that were sent, unless the whole of
+    it was and the plan selects some.
+    """
+    expected, sent = plan.due[name], plan.payload.get(name, NOTHING).blocks.get(parameter)
+    if expected.kind == "masked":
+        return flat_index(_mask(plan, name), parameter)
+    if sent is not None and sent.index is not None:
+        return sent.index
+    if plan.selection is None or plan.selection.is_full:
+        return None
+    return active_axes(spec.params[parameter], spec, plan.selection.active, plan.selection.keys)
+
+
+def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
+    """The request to evaluate after a round. The global model or body, where there is one, is exact: dense float32."""
+    parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
+    parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
+    payload = {
+        part: codec.encode(take(state.arrays[part], spec, None, names=names), spec)
+        for part, names in parts.items()
+        if part in state.arrays
+    }
+    return Evaluate(round, algorithm.scored(payload) is not None, payload)
+
+
+def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:
+    """What the bytes of a message's payloads, and of its selection, are for."""
+    return total([*map(codec.sizes, payload.values()), Sizes(0, len(selection), 0)])
+
+
+def total(parts: Iterable[Sizes]) -> Sizes:
+    """The sizes of several payloads together."""
+    parts = list(parts)
+    return Sizes(sum(s.values for s in parts), sum(s.index for s in parts), sum(s.header for s in parts))
+
+
+def _together(payload: Mapping[str, bytes], masks: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Values and masks as the one payload of a message."""
+    if both := sorted(payload.keys() & masks.keys()):
+        raise CodecError(f"{both[0]} is the name of values and of a mask; expected names that differ")
+    return {**payload, **masks}
+
+
+def _mask_before(plan: Plan, name: str) -> Mask | None:
+    """The mask that both sides know, from which that of a reply by a name may differ: the one that the plan sent by
+    that name, or else the one that the client keeps.
+    """
+    return plan.masks.get(name, plan.held)
+
+
+def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
+    """The limit is the frame's: a message that arrived is not larger than what the connection allows."""
+    return codec.decode(data, spec, limit=len(data), known=known)
+
+
+def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
+    """Of the masks that a client keeps the one that some bytes count on; None if they count on none. The first where it
+    is none of them, so that reading says which was expected.
+    """
+    found = known_hash(data)
+    if found is None or not held:
+        return None
+    return next((mask for mask in held if mask.hash() == found), held[0])
+
+
+def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
+    """Of the values that a reply carries by a name, what their receiver knows already, on the server's side."""
+    kind = plan.due.get(name, PLANNED).kind
+    if kind == "masked":
+        return _mask(plan, name).only(_names(plan, name, spec))
+    return plan.selection if kind == "planned" else None
+
+
+def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask | None:
+    """The same on the client's side, where the mask is the one that the values are at."""
+    kind = plan.due.get(name, PLANNED).kind
+    if kind == "masked":
+        return mask_of(update)
+    return plan.selection if kind == "planned" else None
+
+
+def _mask(plan: Plan, name: str) -> Mask:
+    mask = plan.due[name].mask
+    if mask is None:
+        raise ValueError(f"plan of client {plan.client} expects {name} at a mask and has none; expected the mask")
+    return mask
+
+
+def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, Asked]:
+    """What a message says of `plan.expects`."""
+    if plan.expects is None or not plan.authorised:
+        return plan.authorised
+    for name, expected in plan.expects.items():
+        if expected.kind == "masked":
+            _mask(plan, name)
+    return {name: Asked(each.kind, _bitmap(each.names, spec)) for name, each in plan.expects.items()}
+
+
+def _expected(name: str, asked: Asked, spec: ModelSpec) -> Expected:
+    """The inverse of what `_asked` says of one name; a mask is not sent."""
+    if asked.parameters is None:
+        return Expected(asked.kind)
+    bits = np.unpackbits(np.frombuffer(asked.parameters, np.uint8), bitorder="little")
+    count = len(spec.params)
+    if len(asked.parameters) != (count + 7) // 8 or bits[count:].any():
+        raise CodecError(f"parameters {asked.parameters.hex()} of {name}; expected a bit for each of {count}")
+    return Expected(asked.kind, tuple(each for each, bit in zip(spec.params, bits) if bit))
+
+
+def _bitmap(names: Collection[str] | None, spec: ModelSpec) -> bytes | None:
+    if names is None:
+        return None
+    if unknown := sorted(set(names) - spec.params.keys()):
+        raise CodecError(f"{unknown[0]!r} is expected and is no parameter; expected some of {', '.join(spec.params)}")
+    return np.packbits([name in names for name in spec.params], bitorder="little").tobytes()
+
+
+def _selection_in(payload: Mapping[str, Update], spec: ModelSpec) -> NeuronSet | None:
+    """The neurons that a payload restricts itself to; None if it restricts none."""
+    for update in payload.values():
+        found = neurons_of(update, spec)
+        if not found.is_full:
+            return found
+    return None

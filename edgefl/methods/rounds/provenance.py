@@ -1,0 +1,52 @@
+"""What computes a run: the version of edgefl and the kernels, as text like "edgefl 0.1.0 native-avx512".
+
+Results are bit-identical between equal makers only: an instruction set fixes the order of sums, and so does the
+processor of a GPU in TF32. Where the text is kept is for run.json and the server's database to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from edgefl import __version__, kernels
+from edgefl.protocol.wire.printable import printable
+
+MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?:-(\w+))?")
+
+
+def maker() -> str:
+    """The maker that this process is."""
+    ops = kernels.backend()
+    name = kernels.name_of(ops)
+    if name == "native":
+        name = f"native-{ops.isa()}"
+    elif name == "cuda-tf32":
+        name = f"cuda-tf32-{ops.DEVICE.architecture}"
+    return f"edgefl {__version__} {name}"
+
+
+def other_makers(made_by: Iterable[str]) -> str | None:
+    """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is.
+
+    A device writes its own text: one that is none of `maker` is told as it is, made printable.
+    """
+    here = maker()
+    others = sorted({printable(made) for made in made_by if made != here})
+    if not others:
+        return None
+    setting = _setting(others[0]) if len(others) == 1 else None
+    how = f"; {setting} gives the same" if setting else ""
+    return f"made by {' and by '.join(others)}; this is {here}, whose results differ in their last bits{how}"
+
+
+def _setting(made: str) -> str | None:
+    """How to be the maker that `made` names; None if it names no kernels."""
+    found = MAKER.fullmatch(made)
+    if found is None:
+        return None
+    version, name, order = found.groups()
+    what = [f"EDGEFL_KERNELS={name}"] if name != "native" else []
+    what += [f"EDGEFL_ISA={order}" if name == "native" else f"a GPU of {order}"] if order else []
+    what += [f"edgefl {version}"] if version != __version__ else []
+    return " with ".join(what)

@@ -1,0 +1,102 @@
+"""How a round is closed, the same for the simulation and the server: from accepted replies to the state after them.
+
+Whatever is decided about replies beside each other is decided here, in client order, so that a replay agrees. Not
+whether a reply may be accepted (exchange.py), nor what the round's metrics say (round_metrics.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from edgefl.methods.aggregation import MEAN, Fold
+from edgefl.methods.algorithm import Algorithm, Plan, Reply, State, Tally, Task
+from edgefl.methods.rounds import change_bound
+from edgefl.methods.rounds.change_bound import Bound
+from edgefl.methods.rounds.exchange import Declared
+from edgefl.models.neurons.model_spec import ModelSpec
+
+MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What a run does with accepted replies.
+
+    most_examples  a client that has more samples for training counts as one that has so many; None: no limit
+    """
+
+    fold: Fold = MEAN
+    bound: Bound = field(default_factory=Bound)
+    most_examples: int | None = None
+
+    def declared(self, algorithm: Algorithm, examples: int) -> Declared:
+        """What the replies of a client with so many training samples must claim."""
+        return Declared(examples, algorithm.steps(examples))
+
+
+class Closing(NamedTuple):
+    """The state after a round; and, by client and in words, which accepted replies were left out of it, which were
+    shortened, and as how many samples those count that have too many.
+    """
+
+    state: State
+    excluded: Mapping[int, str] = {}
+    clipped: Mapping[int, str] = {}
+    counted: Mapping[int, int] = {}
+
+
+def close(
+    task: Task,
+    algorithm: Algorithm,
+    state: State,
+    accepted: Sequence[tuple[Plan, Reply]],
+    round: int,
+    folding: Folding,
+) -> Closing:
+    """Folds the accepted replies of a round in client order. `state` is not changed."""
+    accepted = sorted(accepted, key=lambda pair: pair[0].client)
+    old = {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
+    replies = {plan.client: _counted(algorithm, reply, folding.most_examples) for plan, reply in accepted}
+    counted = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
+    beyond: dict[int, str] = {}
+    if folding.bound.kind != "off":
+        replies, beyond = _bounded(replies, folding.bound, old, task.spec)
+    if folding.fold.kind == "clipped":
+        replies = _to_the_median(replies, old, task.spec)
+    tally = Tally(task.spec, folding.fold, old)
+    for plan, _ in accepted:
+        if plan.client in replies:
+            algorithm.fold(tally, plan, replies[plan.client])
+    tally.settle()
+    after = algorithm.finish(task, state, tally, round)
+    is_out = folding.bound.kind == "refuse"
+    return Closing(after, beyond if is_out else {}, {} if is_out else beyond, counted)
+
+
+def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
+    """The reply with no more samples, and steps, than count."""
+    if most is None or reply.examples <= most:
+        return reply
+    steps = algorithm.steps(most)
+    return replace(reply, examples=most, steps=reply.steps if steps is None else min(reply.steps, steps))
+
+
+def _bounded(
+    replies: Mapping[int, Reply], how: Bound, old: change_bound.Old, spec: ModelSpec
+) -> tuple[dict[int, Reply], dict[int, str]]:
+    """The replies without those that go beyond the bound, or with these shortened; and, in words, why."""
+    found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
+    most = change_bound.bounds(list(found.values()), how.factor, old, spec)
+    words = {client: change_bound.beyond(each, most) for client, each in found.items()}
+    beyond = {client: f"reply of client {client} {why}" for client, why in words.items() if why is not None}
+    kept = {client: reply for client, reply in replies.items() if client not in beyond or how.kind == "clip"}
+    return {client: change_bound.clipped(reply, found[client], most, old) for client, reply in kept.items()}, beyond
+
+
+def _to_the_median(replies: Mapping[int, Reply], old: change_bound.Old, spec: ModelSpec) -> dict[int, Reply]:
+    """The replies with no change longer than the median of what they change."""
+    found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
+    middle = change_bound.medians(list(found.values()))
+    return {client: change_bound.clipped(reply, found[client], middle, old) for client, reply in replies.items()}

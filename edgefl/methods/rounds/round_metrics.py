@@ -1,0 +1,190 @@
+"""The line of metrics of a round and the accuracies of an evaluation: the same keys, whoever ran the round.
+
+Values only: simulation and server make them, the journal and the store keep them, study/summary.py adds them up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from edgefl.methods.algorithm import Plan
+from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
+from edgefl.methods.rounds.exchange import Answer, sizes, total
+from edgefl.methods.rounds.round_closing import Closing
+from edgefl.protocol.codec import Sizes
+from edgefl.protocol.wire.messages import Train, Trained
+
+NOTHING = Sizes(0, 0, 0)
+REFRESHED, TRAINING = "refreshed", "training"  # of an evaluation, where they are asked for
+
+
+class Tested(Protocol):
+    """A model's result on one client's test samples: learners.Evaluation, or Scores on the wire."""
+
+    @property
+    def loss_sum(self) -> float: ...
+    @property
+    def correct(self) -> int: ...
+    @property
+    def examples(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class ClientRound:
+    """One client's part of a round.
+
+    settings  what the method told the client
+    status    "on" or "stopped" as it said; "refused" for this `reason`; "excluded" for it when the round was closed,
+              whereas its client keeps what it trained; "absent" if no reply came in time; "late" in a replay, and
+              with modelled devices: it trained, and its reply came too late
+    clipped   why it was shortened when the round was closed
+    counted   as how many samples it was weighed, where that is fewer than its examples
+    virtual   of a modelled device: device, virtual_seconds, virtual_joules (device_models/simulated_clock.py)
+    """
+
+    client: int
+    settings: Mapping[str, Any]
+    status: str
+    reason: str | None = None
+    examples: int = 0
+    steps: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    down: Sizes = NOTHING
+    up: Sizes = NOTHING
+    seconds: float = 0.0
+    clipped: str | None = None
+    counted: int | None = None
+    virtual: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether its reply was folded, as far as is known."""
+        return self.reason is None and self.status != "late"
+
+    def closed(self, closing: Closing) -> ClientRound:
+        """After the round was closed."""
+        if self.client in closing.excluded:
+            return replace(self, status="excluded", reason=closing.excluded[self.client])
+        clipped, counted = closing.clipped.get(self.client), closing.counted.get(self.client)
+        return replace(self, clipped=clipped, counted=counted)
+
+    @staticmethod
+    def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
+        """What a client's answer to a message says. Seconds that are no time, for which it is refused, count as 0."""
+        status = up.status if answer.refusal is None else "refused"
+        return ClientRound(
+            plan.client,
+            plan.settings,
+            status,
+            answer.refusal,
+            up.examples,
+            up.steps,
+            up.metrics,
+            sizes(down.payload, down.selection),
+            answer.sizes,
+            up.seconds if math.isfinite(up.seconds) else 0.0,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values. A refused or excluded reply's metrics are left out, they may be no numbers; and so is a metric
+        that has the name of another entry.
+        """
+        record: dict[str, Any] = {"client": self.client, **self.settings}
+        record.update(examples=self.examples, steps=self.steps, status=self.status)
+        record.update(down=self.down.total, up=self.up.total, seconds=self.seconds, **self.virtual)
+        record.update({n: v for n, v in (("clipped", self.clipped), ("counted", self.counted)) if v is not None})
+        if self.reason is not None:
+            return {**record, "reason": self.reason}
+        return {**self.metrics, **record}
+
+
+def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, seconds: float) -> dict[str, Any]:
+    """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed.
+
+    train_loss  unweighted mean over the clients whose replies were taken, of each over its local steps
+    """
+    clients, state = [each.closed(closing) for each in clients], closing.state
+    line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
+    line["down"] = _parts(total(each.down for each in clients))
+    line["up"] = _parts(total(each.up for each in clients))
+    losses = [each.metrics["loss"] for each in clients if each.is_taken and "loss" in each.metrics]
+    if losses:
+        line["train_loss"] = sum(losses) / len(losses)
+    if flops := _flops(clients):
+        line["flops"] = flops
+    if "running" in state.values:
+        line["running"] = len(state.values["running"])
+    line["seconds"] = seconds
+    return line
+
+
+def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
+    """Of the clients whose replies were taken; nominal only where all of them say it. {}: nobody says any."""
+    said = [each.metrics for each in clients if each.is_taken and EXECUTED in each.metrics]
+    if not said:
+        return {}
+    found = {"executed": sum(each[EXECUTED] for each in said), "search": sum(each.get(SEARCH, 0.0) for each in said)}
+    nominal = [each[NOMINAL] for each in said if NOMINAL in each]
+    return {"nominal": sum(nominal), **found} if len(nominal) == len(said) else found
+
+
+def accepts_nobody(line: Mapping[str, Any]) -> bool:
+    """True if no reply was folded into a round with these metrics."""
+    return not any(each["status"] in ("on", "stopped") for each in line["clients"])
+
+
+def stuck(round: int, empty: int, line: Mapping[str, Any]) -> str:
+    """Why a run does not go on whose last `empty` rounds have accepted nobody, with the metrics of the last one."""
+    reasons = [each["reason"] for each in line["clients"] if "reason" in each]
+    is_late = any(each["status"] == "late" for each in line["clients"])
+    none = "every reply came after the deadline" if is_late else "no client has answered"
+    why = f"the last refusal: {reasons[-1]}" if reasons else none
+    rounds = f"round {round}" if empty == 1 else f"rounds {round - empty + 1} to {round}"
+    return (
+        f"no reply was accepted in {rounds} ({why}); expected some; "
+        "--resume goes on, --max-empty-rounds allows more of them in a row"
+    )
+
+
+def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str, Any]:
+    """One kind of accuracy, by client id; None for a client that did not answer. At least one did.
+
+    decisions          of an example, that are right or wrong; named where it is not one. 0: no accuracies
+    accuracy           unweighted mean over the clients that answered
+    accuracy_weighted  by their test samples
+    loss, loss_sum     None where it is no finite number, as of a model that has diverged: JSON has no NaN
+    """
+    found = [each for each in clients if each is not None]
+    losses = {
+        "loss": _finite(sum(each.loss_sum / each.examples for each in found) / len(found)),
+        "examples": [None if each is None else each.examples for each in clients],
+        "loss_sum": [None if each is None else _finite(each.loss_sum) for each in clients],
+    }
+    if not decisions:
+        return {**losses, "decisions": decisions}
+    correct, examples = sum(each.correct for each in found), sum(each.examples for each in found)
+    shares = {
+        "accuracy": sum(each.correct / (each.examples * decisions) for each in found) / len(found),
+        "accuracy_weighted": correct / (examples * decisions),
+        "correct": [None if each is None else each.correct for each in clients],
+    }
+    return {**shares, **losses, **({} if decisions == 1 else {"decisions": decisions})}
+
+
+def common_scores(found: Tested, decisions: int = 1) -> dict[str, Any]:
+    """Of the test set that no client owns."""
+    if decisions == 1:
+        return {"correct": found.correct, "examples": found.examples}
+    right = {"correct": found.correct} if decisions else {"loss": _finite(found.loss_sum / found.examples)}
+    return {**right, "examples": found.examples, "decisions": decisions}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _parts(sizes: Sizes) -> dict[str, int]:
+    return {"values": sizes.values, "index": sizes.index, "header": sizes.header}

@@ -1,0 +1,66 @@
+"""Named sets of arrays as a file, as safetensors: the state of a method's server, and what a client keeps.
+
+Not their plain values. An array is named "set/parameter". Writing is the caller's, who knows when it must be durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+
+from edgefl.methods.algorithm import MODEL, State
+from edgefl.models.graph import Params
+from edgefl.system.durable_files import check_sha256, load_arrays
+
+
+class Kept(NamedTuple):
+    """What a client keeps between rounds: its model, empty where the method keeps none; its private plain values; and
+    its private sets of arrays.
+    """
+
+    params: Mapping[str, np.ndarray]
+    private: dict[str, Any]
+    arrays: dict[str, Params]
+
+    def flat(self) -> dict[str, np.ndarray]:
+        """All arrays, by the names they have in a file."""
+        return flat({MODEL: self.params, **self.arrays})
+
+    @staticmethod
+    def of(arrays: Mapping[str, np.ndarray], private: dict[str, Any]) -> Kept:
+        """The inverse of `flat`, with these private values."""
+        found = sets(arrays)
+        return Kept(found.pop(MODEL, {}), private, found)
+
+
+def pack(state: State) -> bytes:
+    """The arrays of a state as the content of a file."""
+    return safetensors.numpy.save(flat(state.arrays))
+
+
+def load(file: Path, values: dict[str, Any], sha256: str | None = None) -> State:
+    """The state with the arrays of a file and these plain values. Raises RunError if it is missing or corrupt.
+
+    sha256  of the file, in hexadecimal, if it is known
+    """
+    if sha256 is not None:
+        check_sha256(file, sha256)
+    return State(sets(load_arrays(file)[0]), values)
+
+
+def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays of all sets, by the names they have in a file."""
+    return {f"{group}/{name}": array for group, params in arrays.items() for name, array in params.items()}
+
+
+def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
+    """The inverse of `flat`; a set without arrays is lost."""
+    found: dict[str, Params] = {}
+    for name, array in arrays.items():
+        group, _, parameter = name.partition("/")
+        found.setdefault(group, {})[parameter] = array
+    return found

@@ -1,0 +1,56 @@
+"""How fast clients have said that they are, and from which round on that holds: for a server and for its replay."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+
+from edgefl.methods.throughput import Pace
+
+
+class Paces:
+    """What clients have declared, all of it. `known`: by client and the round from which it holds."""
+
+    def __init__(self, known: Mapping[tuple[int, int], Pace]) -> None:
+        self._declared: dict[int, list[tuple[int, Pace]]] = {}
+        for (client, since), pace in sorted(known.items()):
+            self.add(client, since, pace)
+
+    def add(self, client: int, since: int, pace: Pace) -> None:
+        """From this round on, which is none that an earlier declaration of the client holds from."""
+        self._declared.setdefault(client, []).append((since, pace))
+
+    def last(self, client: int) -> tuple[int, Pace] | None:
+        """The client's last declaration, and the round from which it holds."""
+        return self._declared[client][-1] if client in self._declared else None
+
+    def of(self, client: int, round: int) -> Pace | None:
+        """What holds in a round; None: nothing was declared by then."""
+        declared = self._declared.get(client, [])
+        at = bisect_right(declared, round, key=lambda pair: pair[0])
+        return declared[at - 1][1] if at else None
+
+    def __iter__(self) -> Iterator[int]:
+        """The clients that have declared anything."""
+        return iter(self._declared)
+
+    def at(self, round: int) -> Mapping[int, Pace]:
+        """What holds in a round, by client; what is added later counts, too."""
+        return _At(self, round)
+
+
+class _At(Mapping[int, Pace]):
+    def __init__(self, paces: Paces, round: int) -> None:
+        self._paces, self._round = paces, round
+
+    def __getitem__(self, client: int) -> Pace:
+        found = self._paces.of(client, self._round)
+        if found is None:
+            raise KeyError(client)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return (client for client in self._paces if self._paces.of(client, self._round) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,217 @@
+"""Sub-FedAvg, unstructured: clients prune masks of their own step by step, and average what they still share. Both
+halves.
+
+A client's mask only loses coordinates. It loses some in a round if what it would prune still changed between its first
+epoch and its last, and if the model without them is accurate enough.
+
+Source: Sub-FedAvg (Vahidian et al., ICDCS workshops 2021); ALGORITHMS 7.12. There a client's test samples decide; here
+its validation samples do, unless `accept_on` says otherwise. Weights alone are pruned, no norms; the last pruning stops
+at the density that is asked for, and a client is tested with its mask on the model of all [ours].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.errors import TrainingError
+from edgefl.learning.learner import FitResult
+from edgefl.methods import mask_store
+from edgefl.methods.algorithm import (
+    MODEL,
+    Local,
+    OwnModel,
+    Plan,
+    Reply,
+    Scored,
+    State,
+    Tally,
+    Task,
+    check,
+    minibatches,
+    sample_clients,
+)
+from edgefl.methods.expected_reply import Expected
+from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.mask_store import MASK, restricted
+from edgefl.models.graph import Graph, Params
+from edgefl.models.neurons.density import weights
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.mask import Bits, Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.prune_and_grow import prune
+from edgefl.models.neurons.update import at_mask, mask_of
+
+WHOLE = Mask({})
+
+
+@dataclass(frozen=True)
+class SubFedAvg(LocalTraining):
+    """w_j <- the mean of w_k,j over the clients that still have j; everybody counts once.
+
+    density    share of all weights at which a client's mask is done
+    prune_rate share of the rest that it loses at once, in every layer
+    distance   least share of coordinates, mean over layers, in which the masks of the first and last epoch differ
+    accuracy   least accuracy of the pruned model, or it is not pruned in this round
+    accept_on  the samples that tell: 'validation', or 'test' as in the released code
+    """
+
+    name: ClassVar[str] = "subfedavg"
+    keeps_model: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
+    adapts: ClassVar[bool] = True
+
+    density: float = 0.5
+    prune_rate: float = 0.05
+    distance: float = 1e-4
+    accuracy: float = 0.5
+    accept_on: Literal["validation", "test"] = "validation"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self.epochs >= 2, "epochs", self.epochs, "epochs >= 2, as masks of the first and the last are compared")
+        check(0 < self.density <= 1, "density", self.density, "0 < density <= 1")
+        check(0 <= self.prune_rate < 1, "prune_rate", self.prune_rate, "0 <= prune_rate < 1")
+        check(0 <= self.distance <= 1, "distance", self.distance, "0 <= distance <= 1")
+        check(0 <= self.accuracy <= 1, "accuracy", self.accuracy, "0 <= accuracy <= 1")
+
+    @property
+    def needs_validation(self) -> bool:
+        return self.prune_rate > 0 and self.accept_on == "validation"
+
+    # The server.
+
+    def start(self, task: Task, initial: Params) -> State:
+        is_judged = task.decisions > 0 or not self.prune_rate
+        check(is_judged, "loss", task.loss, "one with right and wrong answers: a pruned model has to be accurate")
+        return State({MODEL: initial})
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [self._plan(task, state, round, client) for client in chosen]
+
+    def replan(self, task: Task, state: State, plan: Plan) -> Plan:
+        return self._plan(task, state, plan.round, plan.client)
+
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        mask = mask_store.known(state, task.spec, client) or WHOLE
+        payload = {MODEL: take(state.arrays[MODEL], task.spec, mask)}
+        expects = {MODEL: Expected("masked", None, mask)}
+        if self.prune_rate and _share(mask, task.spec) > self.density:
+            expects[MASK] = Expected("mask", tuple(weights(task.spec)))
+        held = None if client in task.lost or not mask.bits else mask
+        return Plan("train", round, client, None, payload, expects=expects, held=held)
+
+    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+        """A mask gains nothing: what it had not before does not come with the values."""
+        if MODEL in reply.payload:
+            left = at_mask(reply.payload[MODEL], reply.masks.get(MASK, WHOLE))
+            tally.mean.add(reply.client, left, 1)
+            tally.masks[reply.client] = mask_of(left)
+
+    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+        return State({**mask_store.folded(state, tally), MODEL: tally.mean.over(state.arrays[MODEL])})
+
+    # The client.
+
+    def held(self, local: Local) -> list[Mask]:
+        return [*mask_store.kept(local), WHOLE]
+
+    def flops(self, graph: Graph, examples: int) -> None:
+        """Not said: every client's mask is another one."""
+
+    def train(self, local: Local, plan: Plan) -> Reply:
+        mask = new = mask_of(plan.payload[MODEL])
+        with restricted(local.learner, mask, self.batch):
+            local.learner.write(plan.payload[MODEL])
+            first = self._epochs(local, plan, 0, 1)
+            early = self._candidate(local, mask) if MASK in plan.due else {}
+            later = self._epochs(local, plan, 1, self.epochs - 1)
+            if early:
+                new = self._pruned(local, mask, early)
+            payload = {MODEL: local.learner.take(mask)}
+        mask_store.keep(local, new, mask)
+        loss = (first.loss_sum + later.loss_sum) / (first.examples + later.examples)
+        return Reply(
+            plan.round,
+            plan.client,
+            payload,
+            examples=len(local.train),
+            steps=first.steps + later.steps,
+            metrics={"loss": loss, "density": _share(new, local.spec)},
+            masks={MASK: new} if MASK in plan.due else {},
+        )
+
+    def _epochs(self, local: Local, plan: Plan, first: int, count: int) -> FitResult:
+        """Velocities start at zero in each of the two parts of a round."""
+        batches = minibatches(local, plan.round, count, self.batch, first)
+        return local.learner.fit(local.data, batches, self.local_optimizer(plan.round))
+
+    def _candidate(self, local: Local, mask: Mask) -> dict[str, Bits]:
+        """What would be left if the model were pruned as it is now."""
+        rate = min(self.prune_rate, max(0.0, 1 - self.density / max(_share(mask, local.spec), self.density)))
+        bits = _bits(mask, local.spec)
+        return prune(local.learner.read(bits.keys()), bits, rate).kept
+
+    def _pruned(self, local: Local, mask: Mask, early: Mapping[str, Bits]) -> Mask:
+        """The client's next mask. The learner has the values at it, and 0 elsewhere."""
+        late = self._candidate(local, mask)
+        differ = float(np.mean([np.mean(late[name] != bits) for name, bits in early.items()]))
+        new = Mask.of(local.spec, late)
+        if differ <= self.distance or new == mask:
+            return mask
+        trained = local.learner.take(mask)
+        local.learner.restrict(new, self.batch)
+        found = local.learner.evaluate(local.data, self._judges(local))
+        if found.correct > self.accuracy * found.examples * found.decisions:
+            return new
+        local.learner.restrict(mask, self.batch)
+        local.learner.write(trained)
+        return mask
+
+    def _judges(self, local: Local) -> NDArray[np.int32]:
+        """The samples on which a pruned model has to be accurate."""
+        chosen = local.validation if self.accept_on == "validation" else local.test
+        if not len(chosen):
+            raise TrainingError(f"client {local.client} has 0 {self.accept_on} samples; pruning needs at least 1")
+        return chosen
+
+    @contextmanager
+    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+        """Its mask on the model of all, as that is now."""
+        assert shared is not None
+        with restricted(local.learner, self.held(local)[0], self.batch):
+            local.learner.write(shared)
+            yield OwnModel(local.learner, local.data)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """At their masks."""
+        return [self._plan(task, state, round, client) for client in clients]
+
+    @contextmanager
+    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        sent = plan.payload[MODEL]
+        with restricted(local.learner, mask_of(sent), self.batch):
+            local.learner.write(sent)
+            yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
+
+    def scored(self, parts: object) -> Scored:
+        return "personal"
+
+
+def _bits(mask: Mask, spec: ModelSpec) -> dict[str, Bits]:
+    """Of every weight the bits, those of whole ones too."""
+    return {name: mask.bits.get(name, np.ones(shape, np.bool_)) for name, shape in weights(spec).items()}
+
+
+def _share(mask: Mask, spec: ModelSpec) -> float:
+    """Of all weights the share that the mask has."""
+    sizes = {name: math.prod(shape) for name, shape in weights(spec).items()}
+    ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
+    return sum(ones.get(name, size) for name, size in sizes.items()) / sum(sizes.values())

@@ -1,0 +1,87 @@
+"""What methods share whose clients train a smaller model: some neurons of the server's, as a network of their own.
+
+Not a method: which neurons, and how they are trained, their own files say (random_dropout.py, fjord.py). The neurons
+left out are absent: they cost no arithmetic and contribute nothing, as if their outputs were zero.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgefl.errors import PlanError
+from edgefl.learning.learner import FitResult, Learner
+from edgefl.methods.algorithm import Local, Plan, Reply, State, Task, check_tiers, sample_clients, tested, tier
+from edgefl.methods.fedavg import FedAvg
+from edgefl.models.graph import Graph
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+
+
+@dataclass(frozen=True)
+class SubModels(FedAvg):
+    """keep  p_k of the capacity tiers; the clients are split into equal clusters in id order. A client that declares
+    less trains no more than that
+    """
+
+    keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_tiers(self.keep)
+
+    @abstractmethod
+    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        """Server: the plan of a client, with its neurons and their values."""
+
+    def share(self, task: Task, client: int) -> float:
+        """Server: the largest share of the neurons that a client trains."""
+        return min(tier(self.keep, client, task.clients), task.limits.get(client, 1.0))
+
+    def plan(self, task: Task, state: State, round: int) -> list[Plan]:
+        chosen = sample_clients(task, range(task.clients), self.per_round, round)
+        return [self._plan(task, state, round, client) for client in chosen]
+
+    def replan(self, task: Task, state: State, plan: Plan) -> Plan:
+        return self._plan(task, state, plan.round, plan.client)
+
+    def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
+        """Their next selections."""
+        return [self._plan(task, state, round, client) for client in clients]
+
+    def flops(self, graph: Graph, examples: int) -> float | None:
+        return None  # they depend on the client's share
+
+    def answer(self, local: Local, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner) -> Reply:
+        """Client: the reply of a round. `smaller`: the model that it trained."""
+        reply = Reply(
+            plan.round,
+            plan.client,
+            payload=payload,
+            selection_hash=planned(plan).hash(),
+            examples=len(local.train),
+            steps=fit.steps,
+            metrics={"loss": fit.loss_sum / fit.examples},
+        )
+        if self.eval_point == "none":
+            return reply
+        return tested(reply, smaller.evaluate(local.data, local.test))
+
+
+def planned(plan: Plan) -> NeuronSet:
+    """The neurons of a plan. Raises PlanError if it has none."""
+    if plan.selection is None:
+        raise PlanError(f"plan of round {plan.round} without neurons; expected those of the smaller model")
+    return plan.selection
+
+
+def cut(learner: Learner, neurons: NeuronSet) -> Learner:
+    """A learner of these neurons alone, with a copy of their values; the same learner where they are all."""
+    return learner if neurons.is_full else learner.sub(neurons)
+
+
+def put_back(learner: Learner, smaller: Learner, neurons: NeuronSet) -> None:
+    """The values of a learner that `cut` gave, written to their places."""
+    if smaller is not learner:
+        learner.absorb(smaller, neurons)

@@ -1,0 +1,98 @@
+"""The weighted mean of partial models, coordinate by coordinate. Not a method: the methods say what is averaged.
+
+Source: FedSPU, Fig. 3; ALGORITHMS 0 (float64, ascending client id) and 1.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.models.neurons.block_index import Axes, Flat
+from edgefl.models.neurons.update import Array, Block, Update
+
+if TYPE_CHECKING:
+    from edgefl.models.graph import Params
+    from edgefl.models.neurons.model_spec import ModelSpec
+
+
+class Mean:
+    """Float64 sums of `weight * value` and of `weight` for every coordinate of a model.
+
+    Updates are added in ascending client order, so that the result does not depend on the order of arrival. `settle` is
+    called once, after the last of them and before `total` or `over` is read; robust_mean.py has means that need it.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.total = {name: np.zeros(param.shape) for name, param in spec.params.items()}
+        self.weight = {name: np.zeros(param.shape) for name, param in spec.params.items()}
+        self.clients: list[int] = []
+        self.weights: list[float] = []
+
+    def add(self, client: int, update: Update, weight: float) -> None:
+        """Adds one client's values. Raises ValueError if `client` is not above the last one added."""
+        self._count(client, weight)
+        for name, block in update.blocks.items():
+            values = block.values.astype(np.float64) * weight
+            add_at(self.total[name], block, values)
+            add_at(self.weight[name], block, weight)
+
+    def settle(self) -> None:
+        """Everybody has been added. Sums need no more than that."""
+
+    def over(self, old: Params) -> Params:
+        """The weighted mean where anyone contributed, `old` bit for bit elsewhere. `old` is not changed."""
+        new = {}
+        for name, value in old.items():
+            covered = self.weight[name] > 0
+            mean = np.divide(self.total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
+            new[name] = np.where(covered, mean.astype(value.dtype), value)
+        return new
+
+    def _count(self, client: int, weight: float) -> None:
+        if self.clients and client <= self.clients[-1]:
+            raise ValueError(f"client={client}; expected an id above {self.clients[-1]}, the last one added")
+        if not weight > 0:
+            raise ValueError(f"weight={weight} of client {client}; expected weight > 0")
+        self.clients.append(client)
+        self.weights.append(weight)
+
+
+def values_at(array: Array, index: Axes | Flat | None) -> Array:
+    """Of a whole parameter the values that a block of this index has; a view where it is all of them."""
+    if index is None:
+        return array
+    return array.reshape(-1)[index.ids] if isinstance(index, Flat) else array[_axes(index)]
+
+
+def put_at(array: Array, block: Block) -> None:
+    """array[where the block is] = its values. `array` is contiguous."""
+    index = block.index
+    if index is None:
+        array[...] = block.values
+    elif isinstance(index, Flat):
+        array.reshape(-1)[index.ids] = block.values
+    else:
+        array[_axes(index)] = block.values
+
+
+def add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64] | float) -> None:
+    """array[where the block is] += amount. Ids are unique, so a plain indexed addition is enough."""
+    index = block.index
+    if index is None:
+        array += amount
+    elif isinstance(index, Flat):
+        array.reshape(-1)[index.ids] += amount
+    else:
+        array[_axes(index)] += amount
+
+
+def _axes(index: Axes) -> tuple[NDArray[np.int32] | slice, ...]:
+    """The index as NumPy wants it; trailing axes are whole."""
+    rows = None if index.rows is None else index.rows.expanded
+    cols = None if index.cols is None else index.cols.expanded
+    if rows is None:
+        return (slice(None), cols) if cols is not None else (slice(None),)
+    return (rows,) if cols is None else (rows[:, None], cols[None, :])

@@ -1,0 +1,247 @@
+"""Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. No torch, no files.
+
+Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); there is no
+num_batches_tracked. The operations are in operations/, the JSON form in json.py, the parameters of a sub-model
+in neurons/submodel.py.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.narrower import IdArray, resized
+from edgefl.models.graph.operations import (
+    LARGEST_SETTING,
+    BatchNorm,
+    Embedding,
+    GroupNorm,
+    LayerNorm,
+    MulParameter,
+    Operation,
+    ParamInfo,
+    PReLU,
+    Recurrent,
+    SelfAttention,
+    Shape,
+    WithParameter,
+)
+
+if TYPE_CHECKING:
+    from edgefl.rng import Stream
+
+Params = dict[str, np.ndarray]
+INPUT = "input"
+NODE_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+LONGEST_NAME = 200
+
+
+Blocks = Mapping[str, tuple[IdArray | None, IdArray | None]]
+"""(rows, cols) of the active block of each parameter, by full name; None is the whole axis."""
+
+
+class Selection(Protocol):
+    """What Graph.sub asks of a set of neurons: selection.NeuronSet is one."""
+
+    def blocks_of(self, graph: Graph) -> Blocks:
+        """The active blocks of every parameter of `graph`."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation of a graph: the name of its result, and the names of the results it reads."""
+
+    name: str
+    op: Operation
+    inputs: tuple[str, ...]
+
+    def full_name(self, part: str) -> str:
+        """Of a parameter by the last part of its name; "" is the parameter that the node is called by."""
+        return f"{self.name}.{part}" if part else self.name
+
+    def output(self, shapes: Mapping[str, Shape]) -> Shape:
+        """Shape of the result, given the shapes of earlier results by name. Raises GraphError with the node's name."""
+        try:
+            return self.op.output(*(shapes[name] for name in self.inputs))
+        except GraphError as error:
+            raise GraphError(f"node {self.name!r}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A directed acyclic graph of operations, checked on construction.
+
+    input_shape  shape of one example without the batch: [channels, height, width], [channels, length] or [features];
+                 its name is "input"
+    nodes        in topological order; the last one is the output, and every other result is used
+    Raises  GraphError naming the node and the value that does not fit.
+    """
+
+    input_shape: Shape
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        _check_structure(self)
+        _ = self.shapes
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Shape of every result without the batch, by name, "input" included."""
+        shapes = {INPUT: self.input_shape}
+        for node in self.nodes:
+            shapes[node.name] = node.output(shapes)
+        return shapes
+
+    @property
+    def vocabulary(self) -> int | None:
+        """The number of ids, where the input is ids, of which an Embedding looks up rows."""
+        sizes = [node.op.num_embeddings for node in self.nodes if isinstance(node.op, Embedding)]
+        return min(sizes, default=None)
+
+    @property
+    def output_shape(self) -> Shape:
+        return self.shapes[self.nodes[-1].name]
+
+    def parameters(self) -> dict[str, ParamInfo]:
+        """Shape and kind of every parameter, by full name, in node order."""
+        return {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
+
+    def macs(self) -> dict[str, int]:
+        """Multiply-accumulates of one example's forward pass, by convolution and Linear node."""
+        counts = {node.name: node.op.macs(self.shapes[node.name]) for node in self.nodes}
+        return {name: count for name, count in counts.items() if count}
+
+    def init(self, stream: Stream) -> Params:
+        """Fresh float32 parameters drawn with torch's default distributions.
+
+        Weights and biases of convolutions and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
+        norms start at weight 1, bias 0, running_mean 0, running_var 1; a PReLU's weight at 1/4. Recurrent layers are
+        uniform in +-1/sqrt(hidden_size); attention's in_proj by Glorot, its bias 0; an Embedding is normally
+        distributed. Where torch leaves it to its user: what is added starts at 0, what multiplies at 1.
+        """
+        params: Params = {}
+        for node in self.nodes:
+            for name, info in node.op.parameters().items():
+                params[node.full_name(name)] = _initial(node.op, name, info.shape, stream)
+        return params
+
+    def check(self, params: Mapping[str, np.ndarray]) -> None:
+        """Raise GraphError unless `params` holds exactly this graph's parameters, each float32 of its shape."""
+        expected = self.parameters()
+        for name in expected.keys() - params.keys():
+            raise GraphError(f"parameter {name!r} is missing; expected shape {expected[name].shape}")
+        for name in params.keys() - expected.keys():
+            raise GraphError(f"parameter {name!r} is not in the graph; expected {sorted(expected)}")
+        for name, info in expected.items():
+            value = params[name]
+            if value.shape != info.shape or value.dtype != np.float32:
+                raise GraphError(f"{name}: {value.dtype} of shape {value.shape}; expected float32 {info.shape}")
+
+    def sub(self, neurons: Selection) -> Graph:
+        """The smaller graph that has only the active neurons; names stay.
+
+        Used by the methods that train sub-models (Random Dropout, FjORD); FedSPU itself keeps the full model. Without a
+        norm, or with a BatchNorm in evaluation mode, the smaller model computes what the full one does when the outputs
+        of the inactive neurons are set to zero after their norm and ReLU. A GroupNorm then sees the kept channels only.
+        Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group,
+                SelectionError if `neurons` belongs to another model.
+        """
+        blocks = neurons.blocks_of(self)
+        return Graph(self.input_shape, tuple(_smaller(node, blocks) for node in self.nodes))
+
+
+class Model(NamedTuple):
+    """A graph and the values of its parameters."""
+
+    graph: Graph
+    params: Params
+
+
+def _check_structure(graph: Graph) -> None:
+    """Names, order and use of results: everything about a graph that is not a shape."""
+    shape = graph.input_shape
+    if not isinstance(shape, tuple) or len(shape) not in (1, 2, 3) or not all(_is_extent(size) for size in shape):
+        raise GraphError(f"input_shape={shape!r}; expected a tuple of 1 to 3 positive integers")
+    if not graph.nodes:
+        raise GraphError("graph with 0 nodes; expected at least one")
+    names = {node.name for node in graph.nodes}
+    known, unused = {INPUT}, {INPUT}
+    for node in graph.nodes:
+        _check_node(node, known, names)
+        known.add(node.name)
+        unused = (unused - set(node.inputs)) | {node.name}
+    owned = Counter(node.full_name(part) for node in graph.nodes for part in node.op.parameters())
+    if shared := [name for name, owners in owned.items() if owners > 1]:
+        raise GraphError(f"parameter {shared[0]!r} belongs to two nodes; expected one")
+    if idle := unused - {graph.nodes[-1].name}:
+        raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
+
+
+def _check_node(node: Node, known: set[str], names: set[str]) -> None:
+    if len(node.name) > LONGEST_NAME or not NODE_NAME.fullmatch(node.name):
+        raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
+    if node.name in known:
+        raise GraphError(f"node {node.name!r}: the name is taken; expected names that differ, and not {INPUT!r}")
+    least = node.op.arity or 2
+    if len(node.inputs) < least or (node.op.arity and len(node.inputs) > least):
+        expected = node.op.arity or "two or more"
+        raise GraphError(f"node {node.name!r}: inputs {node.inputs}; {node.op.title} expects {expected}")
+    for name in node.inputs:
+        if name not in known:
+            why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
+            raise GraphError(f"node {node.name!r}: input {name!r} {why}")
+    if isinstance(node.op, Embedding) and node.inputs != (INPUT,):
+        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected those of {INPUT!r}")
+    if len(set(node.inputs)) < len(node.inputs):
+        raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
+
+
+def _smaller(node: Node, blocks: Blocks) -> Node:
+    rows, cols = blocks.get(node.full_name(node.op.main), (None, None))
+    if rows is None and cols is None:
+        return node
+    try:
+        return Node(node.name, resized(node.op, rows, cols), node.inputs)
+    except GraphError as error:
+        raise GraphError(f"node {node.name!r}: {error}") from None
+
+
+def _is_extent(size: object) -> bool:
+    return type(size) is int and 1 <= size <= LARGEST_SETTING
+
+
+def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarray:
+    if isinstance(op, BatchNorm | GroupNorm | LayerNorm):
+        return np.full(shape, name in ("weight", "running_var"), dtype=np.float32)
+    if isinstance(op, PReLU):
+        return np.full(shape, 0.25, dtype=np.float32)
+    if isinstance(op, WithParameter):
+        return np.full(shape, isinstance(op, MulParameter), dtype=np.float32)
+    if isinstance(op, Embedding):
+        return _normal(math.prod(shape), stream).reshape(shape)
+    bound = _bound(op, name)
+    return ((2.0 * stream.uniform(math.prod(shape)) - 1.0) * bound).astype(np.float32).reshape(shape)
+
+
+def _bound(op: Operation, name: str) -> float:
+    """Of the uniform values that a parameter starts from, as in torch."""
+    if isinstance(op, Recurrent):
+        return 1.0 / math.sqrt(op.hidden_size)
+    shape = op.parameters()[op.main].shape
+    if isinstance(op, SelfAttention):
+        return math.sqrt(6.0 / sum(shape)) if name == op.main else 0.0
+    return 1.0 / math.sqrt(math.prod(shape[1:]))
+
+
+def _normal(count: int, stream: Stream) -> np.ndarray:
+    """Normally distributed, two by two from uniform numbers (Box and Muller 1958)."""
+    radius, turn = np.split(stream.uniform(2 * count), 2)
+    return (np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn)).astype(np.float32)

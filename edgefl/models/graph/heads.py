@@ -1,0 +1,40 @@
+"""The head of a graph, its last Linear layer, apart from the body below it. Graphs in, graphs out; no parameters.
+
+Methods with personal heads (FedPer, PFLEGO) share the body; every client has a head over classes of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.cuts import after
+from edgefl.models.graph.graph import Graph
+from edgefl.models.graph.operations import Linear
+
+
+def head_of(graph: Graph) -> Graph:
+    """The last Linear layer and what follows it, as a graph of its own over the features.
+
+    Raises  GraphError if there is no Linear layer, or a later node reads a result before it.
+    """
+    return after(graph, features_of(graph))
+
+
+def features_of(graph: Graph) -> str:
+    """The result that the last Linear layer reads. Raises GraphError if there is no such layer."""
+    last = next((node for node in reversed(graph.nodes) if isinstance(node.op, Linear)), None)
+    if last is None:
+        raise GraphError("features of a graph without a Linear layer; expected one")
+    return last.inputs[0]
+
+
+def with_classes(graph: Graph, classes: int) -> Graph:
+    """The same graph with `classes` outputs.
+
+    Raises  GraphError unless the last node is a Linear layer, or if `classes` is not positive.
+    """
+    *body, last = graph.nodes
+    if not isinstance(last.op, Linear):
+        raise GraphError(f"head {last.name!r} is {last.op.title}; expected a Linear layer as the last node")
+    return Graph(graph.input_shape, (*body, replace(last, op=replace(last.op, out_features=classes))))

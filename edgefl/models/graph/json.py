@@ -1,0 +1,128 @@
+"""A Graph as JSON text and back. Text in, values out: no files, no parameters, and nothing in the text is evaluated.
+
+    {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
+        {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
+
+"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required, but for
+settings that came later (Operation.later), which are left out where they have their defaults; unknown and repeated keys
+are refused, and so is a text, a graph or a model larger than the declared limits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.graph import Graph, Node
+from edgefl.models.graph.operations import OPERATIONS, Operation
+
+FORMAT = "edgefl.graph.1"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest graph that is accepted; parameters and activations are counted before any allocation."""
+
+    text_bytes: int = 1 << 20
+    nodes: int = 4096
+    parameters: int = 1 << 28  # scalars of the whole model, running statistics included
+    activations: int = 1 << 28  # scalars of all results for one example
+
+
+def dumps(graph: Graph) -> str:
+    """Canonical text: sorted keys, no spaces, so that equal graphs give equal text."""
+    nodes = [
+        {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
+        for node in graph.nodes
+    ]
+    document = {"format": FORMAT, "input_shape": graph.input_shape, "nodes": nodes}
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _settings(op: Operation) -> dict[str, Any]:
+    """Every field; of those that came later only what differs from the default."""
+    defaults = {field.name: field.default for field in fields(op) if field.name in op.later}
+    return {name: value for name, value in asdict(op).items() if name not in defaults or value != defaults[name]}
+
+
+def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
+    """The graph of `text`. `limits` None stands for Limits().
+
+    Raises  GraphError naming the part that is malformed, contradictory or above a limit.
+    """
+    limits = limits or Limits()
+    size_bytes = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    _limit("graph text", size_bytes, limits.text_bytes, "bytes")
+    document = _fields(_parse(text), "graph", ("format", "input_shape", "nodes"))
+    if document["format"] != FORMAT:
+        raise GraphError(f"graph format {document['format']!r}; expected {FORMAT!r}")
+    listed = _list(document["nodes"], "nodes")
+    _limit("graph", len(listed), limits.nodes, "nodes")
+    graph = Graph(tuple(_list(document["input_shape"], "input_shape")), tuple(_node(item) for item in listed))
+    _limit("graph", sum(math.prod(info.shape) for info in graph.parameters().values()), limits.parameters, "parameters")
+    _limit("graph", sum(math.prod(shape) for shape in graph.shapes.values()), limits.activations, "activations")
+    return graph
+
+
+def _node(item: Any) -> Node:
+    record = _fields(item, "node", ("name", "op", "inputs", "settings"))
+    name, title = record["name"], record["op"]
+    if not isinstance(name, str) or not isinstance(title, str) or title not in OPERATIONS:
+        raise GraphError(f"node {name!r}: operation {title!r}; expected a name and one of {sorted(OPERATIONS)}")
+    inputs = tuple(_list(record["inputs"], f"node {name!r}: inputs"))
+    if not all(isinstance(value, str) for value in inputs):
+        raise GraphError(f"node {name!r}: inputs {inputs!r}; expected names")
+    try:
+        return Node(name, _op(OPERATIONS[title], record["settings"]), inputs)
+    except GraphError as error:
+        raise GraphError(f"node {name!r}: {error}") from None
+
+
+def _op(kind: type[Operation], settings: Any) -> Operation:
+    present = [name for name in kind.later if isinstance(settings, dict) and name in settings]
+    names = tuple(field.name for field in fields(kind) if field.name not in kind.later or field.name in present)
+    values = _fields(settings, f"settings of {kind.__name__}", names)
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def _parse(text: str | bytes) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise GraphError(f"graph text is not JSON: {error}") from None
+    except GraphError:
+        raise
+    except ValueError as error:  # an integer with more digits than Python converts
+        raise GraphError(f"graph text has a bad number: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise GraphError(f"graph text repeats a key among {[key for key, _ in pairs]}; expected each once")
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise GraphError(f"graph text has the number {name}; expected finite numbers")
+
+
+def _fields(value: Any, what: str, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict) or value.keys() != set(names):
+        found = sorted(value) if isinstance(value, dict) else type(value).__name__
+        raise GraphError(f"{what} has {found}; expected exactly {sorted(names)}")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise GraphError(f"{what} is {type(value).__name__}; expected a list")
+    return value
+
+
+def _limit(what: str, count: int, limit: int, unit: str) -> None:
+    if count > limit:
+        raise GraphError(f"{what} of {count} {unit}; the limit is {limit}")

@@ -1,0 +1,89 @@
+"""Models as files: safetensors, with the graph's JSON in the metadata. The world layer: this touches the disk.
+
+A file holds exactly the parameters of its graph as float32 under torch's names, so any safetensors reader can open it;
+the metadata key "edgefl.models.graph" has the text of graph_json.dumps, and "edgefl.classes", where it is there, what
+each output stands for as a JSON list. Nothing in a file is evaluated. Source of the format: huggingface/safetensors,
+README "Format".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.graph import Graph, Model
+from edgefl.models.graph.json import Limits, dumps, loads
+from edgefl.system.durable_files import write_atomically
+
+GRAPH_KEY, CLASSES_KEY = "edgefl.models.graph", "edgefl.classes"
+FLOAT32 = "F32"  # safetensors' name of the type
+
+
+def save(path: str | os.PathLike[str], model: Model, classes: Sequence[int] | None = None) -> None:
+    """Write `model` so that `path` holds either its old content or all of the new one, also after a loss of power.
+
+    classes  what each output stands for; None: the data's classes, in order
+    Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
+    """
+    model.graph.check(model.params)
+    params = {name: np.ascontiguousarray(value) for name, value in model.params.items()}
+    metadata = {GRAPH_KEY: dumps(model.graph)} | ({} if classes is None else {CLASSES_KEY: json.dumps(list(classes))})
+    write_atomically(Path(path), safetensors.numpy.save(params, metadata=metadata))
+
+
+def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
+    """The model in a file. Graph and header are checked, the graph against `limits`, before values are read.
+
+    Raises  GraphError if the file is not a model, or contradicts itself; OSError if it cannot be opened.
+    """
+    with open(path, "rb"):  # an unreadable path is an OSError here; safe_open has errors of its own
+        pass
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            graph = _stored_graph(file, limits)
+            return Model(graph, {name: file.get_tensor(name) for name in graph.parameters()})
+    except (safetensors.SafetensorError, GraphError) as error:
+        raise GraphError(f"{os.fspath(path)}: {error}") from None
+
+
+def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | None:
+    """What each output of the model in a file, whose graph this is, stands for; None: the data's classes, in order.
+
+    Raises  GraphError if that is no list of as many classes as the model has outputs.
+    """
+    outputs = graph.output_shape[0]
+    with safetensors.safe_open(path, framework="numpy") as file:
+        text = (file.metadata() or {}).get(CLASSES_KEY)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or len(found) != outputs or not all(type(each) is int for each in found):
+        raise GraphError(f"{os.fspath(path)}: {CLASSES_KEY} is {text[:80]!r}; expected a list of {outputs} integers")
+    return tuple(found)
+
+
+def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> Graph:
+    """The graph in the metadata, once the header lists exactly its parameters."""
+    metadata = file.metadata() or {}
+    if GRAPH_KEY not in metadata:
+        raise GraphError(f"metadata keys {sorted(metadata)}; expected {GRAPH_KEY!r}")
+    graph = loads(metadata[GRAPH_KEY], limits)
+    expected, names = graph.parameters(), set(file.keys())
+    if names != expected.keys():
+        raise GraphError(f"parameters {sorted(names ^ expected.keys())} are only in the file or only in its graph")
+    for name, info in expected.items():
+        header = file.get_slice(name)
+        shape, dtype = tuple(header.get_shape()), header.get_dtype()
+        if (shape, dtype) != (info.shape, FLOAT32):
+            raise GraphError(f"{name}: {dtype} of shape {shape}; expected {FLOAT32} {info.shape}")
+    return graph

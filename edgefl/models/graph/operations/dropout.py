@@ -1,0 +1,45 @@
+"""Dropout: in training some values, or whole channels, are 0 and the others larger; everywhere else it does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgefl.models.graph.operations.base import Operation, Shape, line, planes
+
+
+@dataclass(frozen=True)
+class AnyDropout(Operation):
+    """Each value is 0 with probability p, else x / (1 - p): what all of them share. With p = 0 nothing is dropped."""
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.p >= 1:
+            self.refuse(f"p={self.p}", "0 <= p < 1")
+
+
+@dataclass(frozen=True)
+class Dropout(AnyDropout):
+    """Of single values."""
+
+
+@dataclass(frozen=True)
+class Dropout2d(AnyDropout):
+    """Of whole planes."""
+
+    def output(self, *inputs: Shape) -> Shape:
+        return planes(self, inputs[0])
+
+
+@dataclass(frozen=True)
+class Dropout1d(AnyDropout):
+    """Of whole lines."""
+
+    @property
+    def as_planes(self) -> Dropout2d:
+        """The same of planes of one row."""
+        return Dropout2d(self.p)
+
+    def output(self, *inputs: Shape) -> Shape:
+        return line(self, inputs[0])

@@ -1,0 +1,150 @@
+"""Blocks gathered out of a model's parameters, and scattered back into them: Updates taken and put, by the kernels.
+
+Not what a block is (update.py). Parameters are contiguous numpy arrays here; those that lie elsewhere have a Learner of
+their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl import kernels
+from edgefl.kernels.memory import memory_of
+from edgefl.models.graph import Params
+from edgefl.models.graph.operations import Kind, Shape
+from edgefl.models.neurons.block_index import Axes, AxisIds, Flat, Ids, active_axes, block_shape
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.update import KINDS, Array, Block, Update, flat_index
+
+if TYPE_CHECKING:
+    from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
+    from edgefl.models.neurons.neuron_set import NeuronSet
+
+    Selection = NeuronSet | Mask | None
+
+
+def take(
+    params: Mapping[str, Array],
+    spec: ModelSpec,
+    selection: Selection = None,
+    *,
+    kinds: Collection[Kind] = KINDS,
+    names: Collection[str] | None = None,
+    ops: ModuleType | None = None,
+) -> Update:
+    """Copy the blocks that are active under these neurons, or in this mask, out of `params`, in the specification's
+    order. None: everything; and a parameter that a mask does not list is whole.
+
+    kinds   which parameters to take: "learn", "stat" or both
+    names   of those the ones to take; None: all
+    ops     kernel backend, default kernels.backend()
+    Raises  ValueError naming the parameter that is missing or does not fit the specification, SelectionError if
+            `selection` is of another model.
+    """
+    ops = ops or kernels.backend()
+    if selection is not None and not isinstance(selection, Mask):
+        selection.check(spec)
+    blocks = {}
+    made: dict[AxisSpec, AxisIds] = {}
+    for name, param in spec.params.items():
+        if param.kind in kinds and (names is None or name in names):
+            index = _index(selection, name, param, spec, made)
+            blocks[name] = _gather(_parameter(params, name, param.shape), param.shape, index, ops)
+    return Update(blocks)
+
+
+def take_flat(
+    params: Params, coordinates: Mapping[str, npt.NDArray[np.uint32]], *, ops: ModuleType | None = None
+) -> Update:
+    """Copy the listed coordinates (sorted, per parameter) out of `params`. Raises as `take`."""
+    ops = ops or kernels.backend()
+    blocks = {}
+    for name, ids in coordinates.items():
+        shape = params[name].shape if name in params else ()
+        source = _parameter(params, name, shape)
+        blocks[name] = _gather(source, shape, Flat(ids, source.size), ops)
+    return Update(blocks)
+
+
+def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None = None) -> None:
+    """Write an update's values into `params` in place. Every other coordinate keeps its bits.
+
+    Everything is checked first: on an error nothing is written.
+    Raises  ValueError naming the block that is not a parameter, or differs from it in shape or type.
+    """
+    ops = ops or kernels.backend()
+    targets = []
+    for name, block in update.blocks.items():
+        target = _parameter(params, name, block.shape)
+        if target.dtype != block.values.dtype:
+            raise ValueError(f"block {name!r} of type {block.values.dtype}; expected {target.dtype}")
+        if not target.flags.writeable:
+            raise ValueError(f"parameter {name!r} is read-only; expected a writeable array")
+        targets.append((target, block))
+    for target, block in targets:
+        _scatter(target, block, ops)
+
+
+def parameter(params: Mapping[str, Array], name: str) -> Array:
+    """The parameter of that name. Raises ValueError if there is none."""
+    if name not in params:
+        raise ValueError(f"block {name!r} is not a parameter; expected one of {', '.join(params) or 'none'}")
+    return params[name]
+
+
+def _index(
+    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
+) -> Axes | Flat | None:
+    if selection is None:
+        return None
+    if isinstance(selection, Mask):
+        return flat_index(selection, name)
+    return active_axes(param, spec, selection.active, selection.keys, made)
+
+
+def _gather(source: Array, shape: Shape, index: Axes | Flat | None, ops: ModuleType) -> Block:
+    values = np.empty(block_shape(shape, index), source.dtype)
+    if index is None:
+        memory_of(ops).fetch(source)
+        values[...] = source
+    elif isinstance(index, Flat):
+        ops.take_flat(source, index.ids, values)
+    else:
+        ops.take_axes(_planes(source), _expanded(index.rows), _expanded(index.cols), _planes(values))
+    return Block(shape, index, values)
+
+
+def _scatter(target: Array, block: Block, ops: ModuleType) -> None:
+    index = block.index
+    if index is None:
+        target[...] = block.values
+        memory_of(ops).wrote(target)
+    elif isinstance(index, Flat):
+        ops.put_flat(target, index.ids, block.values)
+    else:
+        ops.put_axes(_planes(target), _expanded(index.rows), _expanded(index.cols), _planes(block.values))
+
+
+def _planes(array: Array) -> Array:
+    """The array as [rows, columns, rest], a view."""
+    rows, cols, *rest = (*array.shape, 1, 1)[: max(array.ndim, 2)]
+    return array.reshape(rows, cols, math.prod(rest))
+
+
+def _expanded(ids: Ids | None) -> npt.NDArray[np.int32] | None:
+    return None if ids is None else ids.expanded
+
+
+def _parameter(params: Mapping[str, Array], name: str, shape: Shape) -> Array:
+    value = parameter(params, name)
+    if value.shape != shape:
+        raise ValueError(f"block {name!r} of a parameter of shape {shape}; expected {value.shape}")
+    if not value.flags.c_contiguous:
+        raise ValueError(f"parameter {name!r} has strides {value.strides}; expected a C-contiguous array")
+    return value

@@ -1,0 +1,46 @@
+"""A mask drawn at random: of every weight exactly so many coordinates, each set of them equally likely.
+
+Not how many there are (density.py). Source: FedSpa; ALGORITHMS 8.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.models.graph.operations import Shape
+from edgefl.models.neurons.block_index import read_only
+from edgefl.models.neurons.density import Distribution, counts, weights
+from edgefl.models.neurons.mask import Bits, Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.top_k import smallest
+
+
+def random_mask(spec: ModelSpec, density: float, distribution: Distribution, seed: int, client: int = 0) -> Mask:
+    """The mask of that density that this seed and client have; equal for equal arguments, on every machine.
+
+    Raises  ValueError as density.counts does.
+    """
+    shapes = weights(spec)
+    return _drawn(tuple(shapes.items()), tuple(counts(shapes, density, distribution).values()), seed, client)
+
+
+def pick(candidates: Bits, count: int, stream: rng.Stream) -> Bits:
+    """Exactly `count` of the coordinates that are candidates, in their shape. Takes a word for each candidate."""
+    places = np.flatnonzero(candidates)
+    bits = np.zeros(candidates.shape, np.bool_)
+    bits.reshape(-1)[places[smallest(stream.raw(len(places)), count)]] = True
+    return bits
+
+
+@lru_cache(maxsize=1)  # where all clients have the same they ask again and again
+def _drawn(shapes: tuple[tuple[str, Shape], ...], ones: tuple[int, ...], seed: int, client: int) -> Mask:
+    found = {}
+    for number, ((name, shape), count) in enumerate(zip(shapes, ones, strict=True)):
+        if count < math.prod(shape):
+            everything = np.broadcast_to(np.True_, shape)
+            found[name] = read_only(pick(everything, count, rng.stream(seed, rng.MASK, client, extra=number)))
+    return Mask(found)

@@ -1,0 +1,43 @@
+"""The parameters of a smaller model: those of Graph.sub, cut from the full ones, and back in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgefl.models.graph import Graph, Params, narrower
+from edgefl.models.neurons.block_index import AxisIds, active_axes
+from edgefl.models.neurons.gather import parameter
+from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Block, Update
+
+
+def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSet) -> Params:
+    """Copies of the active blocks of `params`: the parameters of `graph.sub(neurons)`.
+
+    Raises  GraphError if `params` does not belong to `graph`, SelectionError if `neurons` does not.
+    """
+    graph.check(params)
+    blocks = neurons.blocks_of(graph)
+    return {name: _cut(params[name], rows, cols) for name, (rows, cols) in blocks.items()}
+
+
+def lifted(params: Mapping[str, np.ndarray], spec: ModelSpec, neurons: NeuronSet) -> Update:
+    """The inverse: parameters of `graph.sub(neurons)` as blocks of the full model of this specification. Not a copy.
+
+    Raises  ValueError if a parameter is missing or of another shape.
+    """
+    made: dict[AxisSpec, AxisIds] = {}
+    blocks = {}
+    for name, param in spec.params.items():
+        index = active_axes(param, spec, neurons.active, neurons.keys, made)
+        blocks[name] = Block(param.shape, index, parameter(params, name))
+    return Update(blocks)
+
+
+def _cut(value: np.ndarray, rows: narrower.IdArray | None, cols: narrower.IdArray | None) -> np.ndarray:
+    block = value if rows is None else value[rows]
+    block = block if cols is None else block[:, cols]
+    return np.array(block, order="C")

@@ -1,0 +1,124 @@
+"""Update: the part of a model's parameters that a message carries.
+
+It is not a format (codec/ writes it as bytes), holds no arithmetic (methods average Updates in their own files), and
+does not say how its values are read and written (gather.py).
+A block's index (block_index.py) says which coordinates of its parameter the values are for.
+
+Equality of blocks and updates compares values bit by bit, so that NaN equals itself and 0.0 differs from -0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.models.graph.operations import Kind, Shape
+from edgefl.models.neurons.block_index import Axes, Flat, block_shape, read_only
+from edgefl.models.neurons.mask import Mask
+
+Array = npt.NDArray[Any]
+KINDS: tuple[Kind, ...] = ("learn", "stat")
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Values of one parameter at an index.
+
+    shape   of the whole parameter
+    index   see the file's docstring
+    values  float32 or float64 (sums), C-contiguous, of the shape that `shape` and `index` give; kept as read-only view
+    Raises  SelectionError if the index is not one of a parameter of this shape, ValueError if the values do not fit it.
+    """
+
+    shape: Shape
+    index: Axes | Flat | None
+    values: Array
+
+    def __post_init__(self) -> None:
+        if self.values.dtype not in (np.float32, np.float64):
+            raise ValueError(f"values of type {self.values.dtype}; expected float32 or float64")
+        expected = block_shape(self.shape, self.index)
+        if self.values.shape != expected:
+            raise ValueError(f"values of shape {self.values.shape}; expected {expected}")
+        if not self.values.flags.c_contiguous:
+            raise ValueError(f"values with strides {self.values.strides}; expected a C-contiguous array")
+        object.__setattr__(self, "values", read_only(self.values))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Block):
+            return NotImplemented
+        same_place = self.shape == other.shape and self.index == other.index
+        return same_place and _same_bits(self.values, other.values)
+
+
+@dataclass(frozen=True)
+class Update:
+    """Blocks by parameter name."""
+
+    blocks: Mapping[str, Block]
+
+    @property
+    def count(self) -> int:
+        """Number of scalars."""
+        return sum(block.values.size for block in self.blocks.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in memory."""
+        return sum(block.values.nbytes for block in self.blocks.values())
+
+
+def flat_index(mask: Mask, name: str) -> Flat | None:
+    """The index of a parameter at a mask; None if the mask leaves it whole."""
+    return Flat(mask.ids[name], mask.bits[name].size) if name in mask.bits else None
+
+
+def mask_of(update: Update) -> Mask:
+    """The mask that an update's values are at: the coordinates of its flat blocks."""
+    found = {}
+    for name, block in update.blocks.items():
+        if isinstance(block.index, Flat) and block.index.ids.size < block.index.size:
+            bits = np.zeros(block.shape, np.bool_)
+            bits.reshape(-1)[block.index.ids] = True
+            found[name] = bits
+    return Mask(found)
+
+
+def at_mask(update: Update, mask: Mask) -> Update:
+    """Of an update of whole parameters, or at another mask, the values at those coordinates that this mask has, too."""
+    return Update({name: _at(block, mask.bits.get(name)) for name, block in update.blocks.items()})
+
+
+def _at(block: Block, bits: Array | None) -> Block:
+    if bits is None:
+        return block
+    flat = bits.reshape(-1)
+    ids = block.index.ids if isinstance(block.index, Flat) else np.arange(flat.size, dtype=np.uint32)
+    left = flat[ids]
+    return Block(block.shape, Flat(ids[left], flat.size), block.values.reshape(-1)[left])
+
+
+def changed_by(before: Update, after: Update) -> Update:
+    """before - after, of updates at the same coordinates."""
+    return Update(
+        {
+            name: Block(block.shape, block.index, block.values - after.blocks[name].values)
+            for name, block in before.blocks.items()
+        }
+    )
+
+
+def values(update: Update) -> dict[str, Array]:
+    """The values of an update of whole parameters, by parameter; of others their blocks."""
+    return {name: block.values for name, block in update.blocks.items()}
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    bits = np.uint32 if a.dtype == np.float32 else np.uint64
+    return bool(np.array_equal(a.view(bits), b.view(bits)))

@@ -1,0 +1,182 @@
+"""Update -> bytes, in the one form that the format gives it, and what they are for. The format is in __init__.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from edgefl.errors import CodecError, SelectionError
+from edgefl.models.neurons.block_index import Axes, Flat, Ids, JoinedIds, ids_by_group
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.update import Block, Update, flat_index
+from edgefl.protocol.codec.coordinates import encode_flat
+from edgefl.protocol.codec.format import (
+    ALIGNMENT,
+    AXES,
+    DENSE,
+    ENTRY,
+    FLAT,
+    FLAT_CODED,
+    HASH_BYTES,
+    HEADER,
+    KNOWN,
+    KNOWN_MASK,
+    MAGIC,
+    MASKED,
+    VERSION,
+    Sets,
+)
+from edgefl.protocol.codec.id_tables import write_sets
+from edgefl.protocol.codec.ids import Coding
+from edgefl.protocol.codec.masks import header_bytes, is_mask
+from edgefl.protocol.codec.values import FLAGS, FORMATS, format_of, value_bytes, write_values
+from edgefl.rng import ROUNDING, Stream, stream
+
+if TYPE_CHECKING:
+    from edgefl.models.neurons.model_spec import ModelSpec
+    from edgefl.models.neurons.neuron_set import NeuronSet
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a payload by what they are for."""
+
+    values: int
+    index: int
+    header: int
+
+    @property
+    def total(self) -> int:
+        return self.values + self.index + self.header
+
+
+def encode(
+    update: Update,
+    spec: ModelSpec,
+    *,
+    values: str = "float32",
+    known: NeuronSet | Mask | None = None,
+    chance: Stream | None = None,
+) -> bytes:
+    """The payload of an update.
+
+    values  "float32", exact bit for bit; "float16" or "bfloat16", rounded to nearest even; or "int8", a byte a value
+            and a scale for every 256, rounded up or down by chance. All but float32 finite values only
+    known   the neuron set, or the mask, that the receiver holds too: its hash is written in place of the ids
+    chance  what int8 rounds by; None: stream(0, ROUNDING)
+    Raises  CodecError naming the block that is not of this model, not float32, restricted in a way that its neuron
+            groups (or `known`) do not give, or with a value that the format cannot hold.
+    """
+    mask, neurons = (known, None) if isinstance(known, Mask) else (None, known)
+    form = next((each for each in FORMATS if each == values), None)
+    if form is None:
+        raise ValueError(f"values={values!r}; expected one of {', '.join(FORMATS)}")
+    blocks = _in_order(update, spec)
+    sets = _sets(neurons, mask, blocks, spec)
+    for name, block in blocks.items():
+        _check_axes(name, block, spec, sets)
+    set_table, set_bytes = (b"", b"") if known is not None else write_sets(sets, spec)
+    block_table, flat_bytes = _write_blocks(blocks, spec, mask)
+    flags = FLAGS[form] | KNOWN * (neurons is not None) | KNOWN_MASK * (mask is not None)
+    header = HEADER.pack(MAGIC, VERSION, flags, len(set_table) // ENTRY.size, spec.fingerprint, len(blocks))
+    head = [header, known.hash() if known is not None else b"", set_table, block_table, set_bytes, flat_bytes]
+    padding = bytes(-sum(map(len, head)) % ALIGNMENT)
+    flat = [(name, block.values.reshape(-1)) for name, block in blocks.items()]
+    return b"".join([*head, padding, *write_values(form, flat, chance or stream(0, ROUNDING))])
+
+
+def sizes(data: bytes) -> Sizes:
+    """What the bytes of a payload made by `encode` or `encode_mask` are for. Padding counts as index."""
+    if is_mask(data):
+        return Sizes(0, len(data) - header_bytes(data), header_bytes(data))
+    _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)
+    header = HEADER.size + HASH_BYTES * bool(flags & (KNOWN | KNOWN_MASK)) + ENTRY.size * (set_count + block_count)
+    blocks = ENTRY.iter_unpack(data[header - ENTRY.size * block_count : header])
+    values = value_bytes(format_of(flags), [count for _, _, count in blocks])
+    return Sizes(values, len(data) - header - values, header)
+
+
+def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:
+    """The blocks in the order of the specification, once they are known to be of this model."""
+    if max(len(spec.params), len(spec.groups)) > 2**16:
+        raise CodecError(f"model of {len(spec.params)} parameters, {len(spec.groups)} groups; expected at most 65536")
+    for name, block in update.blocks.items():
+        if name not in spec.params:
+            raise CodecError(f"block {name!r} is not a parameter of the model")
+        if block.shape != spec.params[name].shape:
+            raise CodecError(f"block {name!r} of shape {block.shape}; expected {spec.params[name].shape}")
+        if block.values.dtype != np.float32:
+            raise CodecError(f"block {name!r} of type {block.values.dtype}; expected float32")
+    return {name: update.blocks[name] for name in spec.params if name in update.blocks}
+
+
+def _sets(neurons: NeuronSet | None, mask: Mask | None, blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
+    """The id sets that blocks are restricted by: the receiver's, none beside a mask, or the blocks' own."""
+    if neurons is not None:
+        return _known_sets(neurons, spec)
+    return Sets({}, {}) if mask is not None else _collect_sets(blocks, spec)
+
+
+def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
+    active: dict[str, npt.NDArray[np.int32]] = {}
+    keys: dict[str, int | None] = {}
+    for name, block in blocks.items():
+        if isinstance(block.index, Axes):
+            param = spec.params[name]
+            for ids, axis in ((block.index.rows, param.rows), (block.index.cols, param.cols)):
+                for group, part in ids_by_group(axis, ids):
+                    active.setdefault(group, part.neurons)
+                    if keys.get(group) is None:
+                        keys[group] = part.key
+    return Sets({group: active[group] for group in spec.groups if group in active}, keys)
+
+
+def _known_sets(known: NeuronSet, spec: ModelSpec) -> Sets:
+    try:
+        known.check(spec)
+    except SelectionError as error:
+        raise CodecError(str(error)) from None
+    return Sets(known.active, known.keys)
+
+
+def _check_axes(name: str, block: Block, spec: ModelSpec, sets: Sets) -> None:
+    """Raise CodecError unless a block's rows and columns are those that the id sets give."""
+    if not isinstance(block.index, Axes):
+        return
+    try:
+        given = sets.axes(spec.params[name], spec)
+    except SelectionError as error:
+        raise CodecError(f"block {name!r}: {error}") from None
+    rows, cols = (given.rows, given.cols) if given is not None else (None, None)
+    for axis, (ids, expected) in enumerate([(block.index.rows, rows), (block.index.cols, cols)]):
+        if ids != expected:
+            raise CodecError(
+                f"block {name!r}: axis {axis} keeps {_brief(ids)}; its neuron group gives {_brief(expected)}"
+            )
+
+
+def _brief(ids: Ids | None) -> str:
+    if ids is None:
+        return "all neurons"
+    if isinstance(ids, JoinedIds):
+        return ", then ".join(f"{part} indices" if isinstance(part, int) else _brief(part) for part in ids.parts)
+    return f"{ids.neurons.size} of {ids.size} neurons x {ids.repeat}, {ids.neurons[:5].tolist()}..."
+
+
+def _write_blocks(blocks: Mapping[str, Block], spec: ModelSpec, mask: Mask | None) -> tuple[bytes, bytes]:
+    number = {name: i for i, name in enumerate(spec.params)}
+    table, payload = [], []
+    for name, block in blocks.items():
+        coding = DENSE if block.index is None else AXES
+        if mask is not None and name in mask.bits and block.index == flat_index(mask, name):
+            coding = MASKED
+        elif isinstance(block.index, Flat):
+            id_coding, data = encode_flat(f"block {name!r}", block.index.ids, block.index.size)
+            coding = FLAT_CODED if id_coding is Coding.CODED else FLAT + id_coding
+            payload.append(data)
+        table.append(ENTRY.pack(number[name], coding, block.values.size))
+    return b"".join(table), b"".join(payload)

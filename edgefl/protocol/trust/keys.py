@@ -1,0 +1,96 @@
+"""Device keys as files: 32 random bytes each, in hex, readable by their owner alone. Not the proof that uses them
+(wire/handshake.py), nor certificates (certificates.py).
+
+    DIR/device-0003.key   the key of client 3, to be brought to that device
+    DIR/server.keys       the server's table, a line "3 <hex>" per client
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from edgefl.errors import RequestError
+from edgefl.protocol.wire.handshake import KEY_BYTES
+
+TABLE = "server.keys"
+
+
+def make_keys(directory: Path, clients: int, draw: Callable[[int], bytes] = secrets.token_bytes) -> None:
+    """Writes a key for each of the clients 0, 1, ... and the server's table of them.
+
+    draw    random bytes of that length
+    Raises  RequestError if there are keys already: a key that was handed out must not be lost.
+    """
+    if clients < 1:
+        raise RequestError(f"clients={clients}; expected clients >= 1")
+    if (directory / TABLE).exists():
+        raise RequestError(f"{directory} holds {TABLE} already; expected a directory without keys")
+    directory.mkdir(parents=True, exist_ok=True)
+    keys = {client: draw(KEY_BYTES).hex() for client in range(clients)}
+    for client, key in keys.items():
+        write_private(key_file(directory, client), f"{key}\n".encode())
+    write_private(directory / TABLE, "".join(f"{client} {key}\n" for client, key in keys.items()).encode())
+
+
+def key_file(directory: Path, client: int) -> Path:
+    """Where make_keys puts the key of a client."""
+    return directory / f"device-{client:04d}.key"
+
+
+def read_key(path: Path) -> bytes:
+    """A device's key. Raises RequestError if the file is missing, readable by others or not one key."""
+    return _key(_read_private(path).strip(), str(path))
+
+
+def read_table(path: Path) -> dict[int, bytes]:
+    """The server's keys by client. Raises RequestError naming the line that is wrong, or as read_key."""
+    keys: dict[int, bytes] = {}
+    for number, line in enumerate(_read_private(path).splitlines(), 1):
+        where = f"{path}, line {number}"
+        client, _, key = line.partition(" ")
+        if not client.isascii() or not client.isdigit() or int(client) in keys:
+            raise RequestError(f"{where}: client {client!r}; expected a number that no other line has")
+        keys[int(client)] = _key(key.strip(), where)
+    if not keys:
+        raise RequestError(f"{path} is empty; expected a line 'CLIENT KEY' per device")
+    return keys
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """A new file that its owner alone can read. Raises FileExistsError rather than replace a secret."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def check_private(path: Path) -> None:
+    """Raises RequestError if others than the owner may read or write the file, or if it is not there."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise RequestError(f"key file {path}: {error.strerror}") from None
+    if mode & 0o077:
+        raise RequestError(f"key file {path} has mode {mode:04o}; expected 0600, readable by its owner alone")
+
+
+def _read_private(path: Path) -> str:
+    check_private(path)
+    try:
+        return path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"key file {path}: {error}") from None
+
+
+def _key(text: str, where: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        raise RequestError(f"{where}: not hexadecimal; expected {2 * KEY_BYTES} hexadecimal digits") from None
+    if len(key) != KEY_BYTES:
+        raise RequestError(f"{where}: a key of {len(key)} bytes; expected {KEY_BYTES}")
+    return key

@@ -1,0 +1,186 @@
+"""One connection between a device and the server: bytes in, messages out, and who may say what when.
+
+Sans-IO: no socket, clock or chance; device/device_socket.py and server/event_loop.py move the bytes. Both roles read
+one table. Meant to be read like python-hyper/h11, whose separation of grammar and I/O it follows.
+
+What the table says in words: a device greets, the two prove their keys to each other, and the server welcomes it or
+refuses. A device that does not hold the initial model asks for it once; nothing else is said until it has all of it.
+From then on the server's and the device's messages may cross. Either side may refuse at any time, which closes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from edgefl.protocol.wire import frames, messages
+from edgefl.protocol.wire.handshake import Role
+from edgefl.protocol.wire.messages import (
+    Challenge,
+    Enrol,
+    Evaluate,
+    Evaluated,
+    Finished,
+    Hello,
+    Message,
+    ModelChunk,
+    ModelRequest,
+    Paced,
+    Refused,
+    Train,
+    Trained,
+    Verdict,
+    Welcome,
+)
+from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE, frame_cap
+from edgefl.protocol.wire.session_terms import Agreement
+
+Stage = Literal["greeting", "challenging", "proving", "deciding", "welcomed", "loading", "ready", "finished", "closed"]
+
+TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
+    ("greeting", "device", Hello): "challenging",
+    ("challenging", "server", Challenge): "proving",
+    ("proving", "device", Enrol): "deciding",
+    ("deciding", "server", Welcome): "welcomed",  # "ready" if the device holds the model
+    ("welcomed", "device", ModelRequest): "loading",
+    ("welcomed", "server", Finished): "finished",
+    ("loading", "server", ModelChunk): "loading",  # "ready" after the last byte
+    ("loading", "server", Finished): "finished",
+    ("ready", "server", Train): "ready",
+    ("ready", "server", Verdict): "ready",
+    ("ready", "server", Evaluate): "ready",
+    ("ready", "server", Finished): "finished",
+    ("ready", "device", Trained): "ready",
+    ("ready", "device", Evaluated): "ready",
+    ("ready", "device", Paced): "ready",
+    ("finished", "device", ModelRequest): "finished",  # these four were on their way when the server finished,
+    ("finished", "device", Trained): "finished",
+    ("finished", "device", Evaluated): "finished",
+    ("finished", "device", Paced): "finished",
+    ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer
+    **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
+}
+WITH_MODEL: dict[Stage, Stage] = {"welcomed": "ready", "loading": "ready"}  # once the device holds all of the model
+
+
+class Connection:
+    """One side of a connection.
+
+    role   which side this is
+    cap    largest message, in bytes, in either direction; Welcome raises it by the size of the model
+    state  a Stage of TABLE
+
+    received_bytes, sent_bytes                what went through `receive` and came out of `send`
+    received_header_bytes, sent_header_bytes  the part of whole frames that is neither payload, selection nor model:
+                                              frame headers and the messages' other fields
+    """
+
+    def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE) -> None:
+        self.role: Role = role
+        self.peer: Role = "server" if role == "device" else "device"
+        self.state: Stage = "greeting"
+        self.cap = cap
+        self.received_bytes = self.sent_bytes = 0
+        self.received_header_bytes = self.sent_header_bytes = 0
+        self._decoder = frames.Decoder(cap)
+        self._sequence = 0
+        self._broken = False
+        self._agreement = Agreement()
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether the peer has begun a frame and not completed it: its stream must not end here."""
+        return self._decoder.mid_frame
+
+    def receive(self, data: bytes) -> list[Message]:
+        """The messages that `data` completes, in order; the state is then the one after the last of them.
+
+        Bytes that come after Refused or after an error are counted and dropped.
+        Raises  RemoteProtocolError if the peer breaks the protocol anywhere in `data`, whose earlier messages are then
+                lost too; from then on only Refused can be sent.
+        """
+        self.received_bytes += len(data)
+        received: list[Message] = []
+        if self._broken or self.state == "closed":
+            return received
+        try:
+            for number, body in self._decoder.receive(data):
+                message = _decoded(number, body)
+                self._advance(self.peer, message, RemoteProtocolError)
+                self.received_header_bytes += frames.HEADER.size + len(body) - payload_bytes(message)
+                received.append(message)
+                if self.state == "closed":
+                    break
+        except RemoteProtocolError:
+            self._broken = True
+            raise
+        return received
+
+    def send(self, message: Message) -> bytes:
+        """The bytes of a message for the peer. They must all be sent, in the order of the calls.
+
+        Raises  LocalProtocolError if the state, a value or the size does not allow it; nothing has changed then.
+        """
+        if self._broken and not isinstance(message, Refused):
+            raise LocalProtocolError(f"{_name(message)} after the peer broke the protocol; expected Refused")
+        body = _encoded(message)
+        if len(body) > self.cap:
+            raise LocalProtocolError(f"{_name(message)} of {len(body)} bytes; the limit is {self.cap}")
+        data = frames.encode(messages.NUMBERS[type(message)], self._sequence, body)
+        self._advance(self.role, message, LocalProtocolError)
+        self._sequence += 1
+        self.sent_bytes += len(data)
+        self.sent_header_bytes += len(data) - payload_bytes(message)
+        return data
+
+    def refuse(self, reason: str) -> bytes:
+        """The bytes of Refused with as much of the reason as it holds; none if the connection is closed already."""
+        if self.state == "closed":
+            return b""
+        text = reason.encode(errors="replace").decode()  # a file name may hold what is not UTF-8
+        return self.send(Refused(text[: messages.LONGEST_TEXT]))
+
+    def _advance(self, sender: Role, message: Message, fault: type[ProtocolError]) -> None:
+        """Go to the state after a message, or raise `fault`."""
+        after = TABLE.get((self.state, sender, type(message)))
+        if after is None:
+            expected = [kind.__name__ for state, role, kind in TABLE if (state, role) == (self.state, sender)]
+            wanted = " or ".join(expected) or "none"
+            raise fault(f"{_name(message)} from the {sender} in state {self.state!r}; expected {wanted}")
+        if wrong := self._agreement.add(message):
+            raise fault(f"{_name(message)} with {wrong}")
+        if isinstance(message, Welcome):
+            self.cap = self._decoder.cap = max(self.cap, frame_cap(message.model_bytes))
+        self.state = WITH_MODEL.get(after, after) if self._agreement.has_model else after
+
+
+def payload_bytes(message: Message) -> int:
+    """Bytes of a message's payloads and selection, or of its part of the model; 0 for messages that carry none."""
+    if isinstance(message, ModelChunk):
+        return len(message.data)
+    selection = len(message.selection) if isinstance(message, Train) else 0
+    return selection + sum(map(len, message.payload.values())) if isinstance(message, Train | Trained | Evaluate) else 0
+
+
+def _decoded(number: int, body: bytearray) -> Message:
+    if number not in messages.TYPES:
+        raise RemoteProtocolError(f"message of type {number}; expected 1 to {max(messages.TYPES)}")
+    try:
+        return messages.decode(number, body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"{messages.TYPES[number].__name__}: {error}") from None
+
+
+def _encoded(message: Message) -> bytes:
+    """The bytes of a message, once its fields are known to be what the peer will accept."""
+    try:
+        messages.check(message)
+        return messages.encode(message)
+    except (msgspec.ValidationError, TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise LocalProtocolError(f"{_name(message)}: {error}") from None
+
+
+def _name(message: Message) -> str:
+    return type(message).__name__

@@ -1,0 +1,165 @@
+"""Several messages of the wire as one array of bytes, for a framework that carries messages itself. No framework, and
+not who may say what when (device/relayed_device.py, server/relay.py).
+
+    header   2  magic "EL"
+             1  version, 1
+             1  who wrote it: 0 the server, 1 a device
+             1  length of the run's id in bytes
+             1  0
+             4  how many messages
+             4  length of what follows the run's id, in bytes
+             4  CRC-32 of the 14 bytes before and of the run's id
+    run      its id, UTF-8
+    frames   each message as in frames.py, numbered from 0
+
+All numbers are little-endian and unsigned. A device need not keep anything in memory from one letter to the next. First
+it gets Challenge alone, which it answers with Hello and Enrol; then Welcome, the whole initial model if it lacks that,
+verdicts, and what it has to do.
+
+Whatever carries a letter names it by STYPE, as the array ARRAY of the record RECORD.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from edgefl.errors import LocalProtocolError, RemoteProtocolError
+from edgefl.protocol.wire import frames, messages
+from edgefl.protocol.wire.connection import payload_bytes
+from edgefl.protocol.wire.handshake import Role
+from edgefl.protocol.wire.messages import (
+    Challenge,
+    Enrol,
+    Evaluate,
+    Evaluated,
+    Finished,
+    Hello,
+    Message,
+    ModelChunk,
+    Refused,
+    Train,
+    Trained,
+    Verdict,
+    Welcome,
+)
+from edgefl.protocol.wire.session_terms import Agreement
+
+MAGIC, VERSION = b"EL", 1
+HEADER = struct.Struct("<2sBBBBIII")
+CHECKED = slice(0, 14)  # the part of a header that its own checksum covers
+LARGEST = 2**32 - 1
+LONGEST_RUN = 64  # characters
+RECORD, ARRAY, DTYPE, STYPE = "edgefl", "letter", "uint8", "edgefl.letter/1"
+
+WRITERS: tuple[Role, Role] = ("server", "device")
+MAY: dict[Role, tuple[type[Message], ...]] = {
+    "server": (Challenge, Welcome, ModelChunk, Verdict, Train, Evaluate, Finished, Refused),
+    "device": (Hello, Enrol, Trained, Evaluated, Refused),
+}
+
+
+class Letter(NamedTuple):
+    """What one side tells the other in a run."""
+
+    run: str
+    messages: tuple[Message, ...]
+
+    @property
+    def payload_bytes(self) -> int:
+        """Of its messages: payloads, selections, parts of the model."""
+        return sum(map(payload_bytes, self.messages))
+
+    @property
+    def purpose(self) -> str:
+        """What frameworks call it: "train", "evaluate", or "query" where it is neither."""
+        kinds = {type(message) for message in self.messages}
+        return "train" if Train in kinds else "evaluate" if Evaluate in kinds else "query"
+
+
+def encode(writer: Role, letter: Letter) -> bytes:
+    """The bytes of a letter. Raises LocalProtocolError if the other side would refuse it."""
+    run = letter.run.encode()
+    if not 0 < len(letter.run) <= LONGEST_RUN or len(run) > 255:
+        raise LocalProtocolError(f"run {letter.run!r}; expected an id of 1 to {LONGEST_RUN} characters")
+    bodies = []
+    agreement = Agreement()
+    for number, message in enumerate(letter.messages):
+        name = type(message).__name__
+        if not isinstance(message, MAY[writer]):
+            raise LocalProtocolError(f"{name} in a letter of the {writer}; expected {_names(writer)}")
+        if wrong := agreement.add(message):
+            raise LocalProtocolError(f"{name} with {wrong}")
+        try:
+            messages.check(message)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise LocalProtocolError(f"{name}: {error}") from None
+        bodies.append(frames.encode(messages.NUMBERS[type(message)], number, messages.encode(message)))
+    rest = b"".join(bodies)
+    if len(rest) > LARGEST:
+        raise LocalProtocolError(f"letter of {len(rest)} bytes; expected at most {LARGEST}")
+    fields = MAGIC, VERSION, WRITERS.index(writer), len(run), 0, len(bodies), len(rest)
+    head = HEADER.pack(*fields, 0)[CHECKED]
+    return HEADER.pack(*fields, crc32(run, crc32(head))) + run + rest
+
+
+def decode(writer: Role, data: bytes, limit: int) -> Letter:
+    """The letter that this side wrote. `limit`: bytes of the largest one that is read.
+
+    Raises  RemoteProtocolError if it is none, damaged, too large, or has what this side may not say; nothing of the
+            size that it claims is allocated before it is known to be there.
+    """
+    if len(data) > limit:
+        raise RemoteProtocolError(f"letter of {len(data)} bytes; the limit is {limit}")
+    if len(data) < HEADER.size:
+        raise RemoteProtocolError(f"letter of {len(data)} bytes; expected at least {HEADER.size}")
+    magic, version, side, run_bytes, zero, count, rest, checksum = HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise RemoteProtocolError(f"letter with {magic!r} of version {version}; expected {MAGIC!r} of {VERSION}")
+    begin = HEADER.size + run_bytes
+    run = data[HEADER.size : begin]
+    if len(data) != begin + rest:
+        raise RemoteProtocolError(f"letter of {len(data)} bytes; expected {begin + rest}, as it says")
+    if (found := crc32(run, crc32(data[CHECKED]))) != checksum:
+        raise RemoteProtocolError(f"letter whose header has checksum {checksum:#010x}; expected {found:#010x}")
+    if side >= len(WRITERS) or WRITERS[side] != writer or zero:
+        raise RemoteProtocolError(f"letter of side {side}; expected {WRITERS.index(writer)}, the {writer}")
+    if count > rest // frames.HEADER.size:
+        raise RemoteProtocolError(f"letter of {count} messages in {rest} bytes; expected fewer")
+    return Letter(_text(run), _messages(writer, memoryview(data)[begin:], count))
+
+
+def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]:
+    decoder, agreement, found = frames.Decoder(len(data)), Agreement(), []
+    for number, body in decoder.receive(data):  # type: ignore[arg-type]  # which takes a view of it
+        kind = messages.TYPES.get(number)
+        if kind is None or kind not in MAY[writer]:
+            what = f"type {number}" if kind is None else kind.__name__
+            raise RemoteProtocolError(f"{what} in a letter of the {writer}; expected {_names(writer)}")
+        try:
+            message = messages.decode(number, body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RemoteProtocolError(f"{kind.__name__}: {error}") from None
+        if wrong := agreement.add(message):
+            raise RemoteProtocolError(f"{kind.__name__} with {wrong}")
+        found.append(message)
+    if decoder.mid_frame or len(found) != count:
+        raise RemoteProtocolError(f"letter of {len(found)} whole messages; expected {count}, as it says")
+    return tuple(found)
+
+
+def _text(run: bytes) -> str:
+    try:
+        text = run.decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"letter of a run that is no text ({error})") from None
+    if not 0 < len(text) <= LONGEST_RUN:
+        raise RemoteProtocolError(f"letter of a run of {len(text)} characters; expected 1 to {LONGEST_RUN}")
+    return text
+
+
+def _names(writer: Role) -> str:
+    return ", ".join(kind.__name__ for kind in MAY[writer])

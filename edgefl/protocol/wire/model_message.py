@@ -1,0 +1,92 @@
+"""A model as bytes, for its way to a device: the graph as JSON text, then every parameter. Not how it is cut and sent
+(messages.ModelChunk), and not a file for other programs (graph/model_files.py).
+
+    4  length of the text, little-endian
+       text of graph_json.dumps, UTF-8
+       codec payload: every parameter in full, float32, exact
+
+One model has one form. The chunks are checked by the SHA-256 of the whole, which Welcome carries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+
+from edgefl.errors import CodecError
+from edgefl.models.graph import Model
+from edgefl.models.graph import json as graph_json
+from edgefl.models.graph.json import Limits
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol import codec
+from edgefl.protocol.codec.format import ENTRY, HEADER
+from edgefl.protocol.wire.messages import CHUNK_BYTES, ModelChunk
+
+LENGTH_BYTES = 4
+FRAME_ALLOWANCE = 1 << 16  # of a message without payloads
+DENSE_PAYLOADS = 4  # that one message may carry
+LARGEST_MODEL = (  # in bytes, under Limits(); no node has more than 4 parameters
+    LENGTH_BYTES + Limits.text_bytes + HEADER.size + 4 * Limits.nodes * ENTRY.size + 4 * Limits.parameters
+)
+
+
+def pack(model: Model) -> bytes:
+    """The bytes of a model. Raises GraphError if the parameters do not belong to the graph."""
+    model.graph.check(model.params)
+    spec = ModelSpec.of(model.graph)
+    text = graph_json.dumps(model.graph).encode()
+    return b"".join([len(text).to_bytes(LENGTH_BYTES, "little"), text, codec.encode(take(model.params, spec), spec)])
+
+
+def unpack(data: bytes, limits: Limits | None = None) -> Model:
+    """The model that `pack` wrote. Its parameters are read-only views of the bytes of one copy of the payload.
+
+    limits  of the graph, None for Limits(); checked before anything of the model's size is allocated
+    Raises  GraphError if the text is not a graph within the limits, CodecError if it is in another form than the one
+            that `pack` writes, or the rest is not all of its parameters.
+    """
+    limits = limits or Limits()
+    length = int.from_bytes(data[:LENGTH_BYTES], "little")
+    start = LENGTH_BYTES + length
+    if length > limits.text_bytes:
+        raise CodecError(f"graph text of {length} bytes; the limit is {limits.text_bytes}")
+    if len(data) < start:
+        raise CodecError(f"model of {len(data)} bytes; expected at least {start}, the size of its graph")
+    text = data[LENGTH_BYTES:start]
+    graph = graph_json.loads(text, limits)
+    if graph_json.dumps(graph).encode() != text:
+        raise CodecError(f"graph text of {length} bytes in another form; expected the one of graph_json.dumps")
+    spec = ModelSpec.of(graph)
+    payload, size = data[start:], dense_bytes(spec)
+    if len(payload) != size:
+        raise CodecError(f"parameters of {len(payload)} bytes; expected {size}, all of them as float32")
+    blocks = codec.decode(payload, spec, limit=size).blocks
+    for name in spec.params:
+        if name not in blocks or blocks[name].index is not None:
+            raise CodecError(f"parameter {name!r} is incomplete; expected every value")
+    return Model(graph, {name: block.values for name, block in blocks.items()})
+
+
+def digest(data: bytes) -> bytes:
+    """The 32 bytes that stand for a packed model in Enrol and Welcome."""
+    return hashlib.sha256(data).digest()
+
+
+def chunks(data: bytes, offset: int) -> Iterator[ModelChunk]:
+    """A packed model from that byte on, in the messages that answer ModelRequest."""
+    for start in range(offset, len(data), CHUNK_BYTES):
+        yield ModelChunk(start, data[start : start + CHUNK_BYTES])
+
+
+def dense_bytes(spec: ModelSpec) -> int:
+    """Size of the codec payload of every parameter in full, float32."""
+    scalars = sum(math.prod(param.shape) for param in spec.params.values())
+    head = HEADER.size + ENTRY.size * len(spec.params)
+    return head + -head % 4 + 4 * scalars
+
+
+def frame_cap(model_bytes: int) -> int:
+    """Largest message about a model that is so large when packed: a few dense float32 payloads, and what is around."""
+    return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes

@@ -1,0 +1,84 @@
+"""The capacity tiers of an experiment's clients: who has which share of neurons, and what training at it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from edgefl.experiment.device_models.device_assignment import fleet_of
+from edgefl.experiment.settings import Experiment
+from edgefl.learning.losses import CrossEntropy, Loss
+from edgefl.learning.lowering.updates import Terms
+from edgefl.learning.memory import Training, estimate
+from edgefl.methods.algorithm import Task, tier
+from edgefl.methods.fedspu_cached import FedSPUCached
+from edgefl.models.graph import Graph
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """What a report must know of the model and the clients.
+
+    scalars        of the model, statistics included
+    keep           the capacity tier of every client, by id
+    memory_bytes   of a training step at every tier, by the account `exact`; behind a cut with the results of one batch
+    densities      of the masks of methods that have some, by name
+    mask_bytes     of a training step of those methods whose masks have one density by ERK, by the account `exact`
+    flops          of a client's round of a method over so many training samples, where it says that
+    device_memory  of modelled devices, by name, where their profiles say it
+    """
+
+    scalars: int
+    keep: Sequence[float]
+    memory_bytes: dict[float, int]
+    densities: Mapping[str, float] = field(default_factory=dict)
+    mask_bytes: Mapping[str, int] = field(default_factory=dict)
+    flops: Callable[[str, int], float | None] = lambda method, examples: None
+    device_memory: Mapping[str, int] = field(default_factory=dict)
+
+
+def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> Tiers:
+    """The tiers of the experiment's clients, at which methods without any are compared too.
+
+    loss  what is minimised; None: plain cross-entropy
+    """
+    spec = ModelSpec.of(graph)
+    keep = [tier(experiment.keep, client, experiment.clients) for client in range(experiment.clients)]
+    methods = experiment.algorithms()
+    loss = loss or CrossEntropy()
+    first = next((each for name, each in methods.items() if name.startswith("fedspu")), None)
+    step = Training(experiment.model, graph, experiment.batch, terms=_terms(first), loss=loss)
+    task = Task(spec, experiment.clients, experiment.seed, graph=graph)
+    cuts = {p: first.offer(task, keep.index(p)).cut if isinstance(first, FedSPUCached) else "" for p in set(keep)}
+    steps = {p: replace(step, keep=p, examples=experiment.batch if cut else None, cut=cut) for p, cut in cuts.items()}
+    memory = {p: estimate("exact", step).total for p, step in steps.items()}
+    densities = {name: method.density for name, method in methods.items() if hasattr(method, "density")}
+    scalars = sum(math.prod(param.shape) for param in spec.params.values())
+    masked = {name: methods[name] for name in densities if getattr(methods[name], "distribution", None) == "erk"}
+    return Tiers(
+        scalars,
+        keep,
+        memory,
+        densities,
+        {name: _mask_bytes(experiment, graph, method, loss) for name, method in masked.items()},
+        lambda name, examples: methods[name].flops(graph, examples),
+        _device_memory(experiment),
+    )
+
+
+def _device_memory(experiment: Experiment) -> dict[str, int]:
+    found = fleet_of(experiment.devices).devices if experiment.devices else ()
+    return {each.name: each.profile.memory_bytes for each in found if each.profile.memory_bytes}
+
+
+def _mask_bytes(experiment: Experiment, graph: Graph, method: Any, loss: Loss) -> int:
+    step = Training(experiment.model, graph, method.batch, "sparse", method.density, terms=_terms(method), loss=loss)
+    return estimate("exact", step).total
+
+
+def _terms(method: Any) -> Terms:
+    """What a method's step has beside plain SGD; nothing if there is no method."""
+    return Terms() if method is None else Terms.of(method.local_optimizer(1))

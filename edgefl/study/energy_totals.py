@@ -1,0 +1,33 @@
+"""The joules that devices measured, added up by the kind of source that told them. Not modelled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgefl.methods.rounds.client_round import JOULES
+
+
+def measured(lines: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """Joules by kind, of all replies that were taken in these rounds' lines of metrics.
+
+    None unless every one of them says some: a part of a sum would pass for the whole. Nor where lines of long ago no
+    longer have what each client did.
+    """
+    if not all("clients" in line for line in lines):
+        return None
+    records = [each for line in lines for each in line["clients"] if each["status"] != "absent"]
+    taken = [each for each in records if "reason" not in each and each["status"] != "late"]
+    found: dict[str, float] = {}
+    for record in taken:
+        said = {name.removeprefix(JOULES): value for name, value in record.items() if name.startswith(JOULES)}
+        if not said:
+            return None
+        for kind, value in said.items():
+            found[kind] = found.get(kind, 0.0) + value
+    return found or None
+
+
+def words(found: Mapping[str, float]) -> str:
+    """As a cell of a table: 12.3 J (rapl)."""
+    return ", ".join(f"{value:.4g} J ({kind})" for kind, value in sorted(found.items()))

@@ -1,0 +1,52 @@
+"""Models as files for other programs, by the file's suffix. What is in a file is made where its suffix says."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from edgefl.models.graph import Model, model_files
+from edgefl.system.durable_files import write_atomically
+
+Classes = Sequence[int] | None
+
+
+def check_format(path: Path) -> None:
+    """Raises ValueError for a suffix that is none of FORMATS, or one that needs a package which is not installed."""
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path}; expected a file that ends in {', '.join(FORMATS)}")
+    try:
+        importlib.import_module(FORMATS[path.suffix][1])
+    except ModuleNotFoundError as error:
+        raise ValueError(str(error)) from None
+
+
+def write(path: Path, model: Model, classes: Classes = None) -> None:
+    """Writes the model, whole or not at all. `classes`: what each output stands for; None: the data's, in order.
+
+    Raises  GraphError for a model that the format has no words for, OSError if the disk refuses.
+    """
+    FORMATS[path.suffix][0](path, model, classes)
+
+
+def _write_state_dict(path: Path, model: Model, classes: Classes) -> None:
+    from edgefl.torch.state_dict import write_state_dict
+
+    content = io.BytesIO()
+    write_state_dict(model, content)
+    write_atomically(path, content.getvalue())
+
+
+def _write_onnx(path: Path, model: Model, classes: Classes) -> None:
+    from edgefl.study.export.onnx_nodes import to_onnx
+
+    write_atomically(path, to_onnx(model, classes))
+
+
+FORMATS: dict[str, tuple[Callable[[Path, Model, Classes], None], str]] = {  # suffix -> how, and what must load
+    ".safetensors": (model_files.save, "edgefl.models.graph.model_files"),
+    ".pt": (_write_state_dict, "edgefl.torch"),
+    ".onnx": (_write_onnx, "edgefl.study.export.onnx_nodes"),
+}

@@ -1,0 +1,106 @@
+"""An ONNX file as it comes to be: nodes, constants, and at the end the bytes. What operations are in ONNX:
+onnx_nodes.py.
+
+The one file that needs the onnx package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError as error:
+    needed = "edgefl.study.export.onnx_nodes needs onnx, which is not installed; pip install onnx"
+    raise ModuleNotFoundError(needed) from error
+
+from edgefl import __version__
+from edgefl.models.graph import INPUT, Model, Node
+from edgefl.models.graph.model_files import CLASSES_KEY
+from edgefl.models.graph.operations import Shape
+
+INT64 = TensorProto.INT64
+OPSET, IR_VERSION = 17, 8  # the version of the file's form that came with the opset: older readers take it
+OUTPUT = "output"
+BATCH = "batch"
+
+
+class Writer:
+    """The nodes and constants of an ONNX graph as they come to be.
+
+    nodes   in topological order
+    values  parameters and constants by name, in the order in which they were asked for
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.values: dict[str, np.ndarray] = {}
+        self._model = model
+        self._results = {INPUT: INPUT}  # of the model's graph -> of the ONNX graph
+        self._at = model.graph.nodes[0]
+        self._count = 0
+
+    def add(self, node: Node, write: Callable[[Any, list[str], Writer], str]) -> None:
+        """A node of the model's graph, in the words of ONNX, by what its operation means there."""
+        self._at, self._count = node, 0
+        inputs = [self._results[name] for name in node.inputs]
+        self._results[node.name] = write(node.op, inputs, self)
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """One ONNX operator with these attributes; the name of its result."""
+        name = f"{self._at.name}:{self._count}"
+        self._count += 1
+        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
+        return name
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of what the present node reads first, without the batch."""
+        return self._model.graph.shapes[self._at.inputs[0]]
+
+    def parameters(self) -> list[str]:
+        """All parameters of the present node, in torch's order."""
+        return [self.parameter(name) for name in self._at.op.parameters()]
+
+    def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
+        """A parameter of the present node, in its own shape or another."""
+        full, value = self._at.full_name(name), self.value(name)
+        self.values[full] = value if shape is None else value.reshape(shape)
+        return full
+
+    def value(self, name: str) -> np.ndarray:
+        """A parameter of the present node as it is."""
+        return np.ascontiguousarray(self._model.params[self._at.full_name(name)])
+
+    def constant(self, name: str, value: Any) -> str:
+        """Numbers that are no parameter of the model; int64 for integers, float32 for others."""
+        full, array = f"{self._at.name}:{name}", np.asarray(value)
+        self.values[full] = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
+        return full
+
+    def content(self, classes: Sequence[int] | None) -> bytes:
+        """The file of the nodes so far, of which the last is the output; `classes` as to_onnx."""
+        self.nodes[-1].output[0] = OUTPUT
+        graph = self._model.graph
+        written = helper.make_graph(
+            self.nodes,
+            "edgefl",
+            [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [BATCH, *graph.input_shape])],
+            [helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [BATCH, *graph.output_shape])],
+            [numpy_helper.from_array(value, name) for name, value in self.values.items()],
+        )
+        whole = helper.make_model(
+            written,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="edgefl",
+            producer_version=__version__,
+        )
+        if classes is not None:
+            helper.set_model_props(whole, {CLASSES_KEY: json.dumps(list(classes))})
+        return bytes(whole.SerializeToString(deterministic=True))

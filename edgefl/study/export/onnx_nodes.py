@@ -1,0 +1,329 @@
+"""A model as ONNX: opset 17, a free batch, the weights inside. Written without torch; the file is onnx_file.py's.
+
+Every operation has one function in the table NODES, which says what it is in ONNX's operators; a new operation needs
+one more (those of sequences are in onnx_sequences.py). Results are "NODE:0" and so on, after the graph's nodes;
+parameters keep their names. Inputs are what the model is trained on, so samples must be scaled as they were then;
+outputs are logits, without a softmax.
+Source of the operators: onnx/docs/Operators.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import Model
+from edgefl.models.graph.operations import (
+    GELU,
+    GRU,
+    LSTM,
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    Add,
+    AddParameter,
+    AvgPool1d,
+    AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
+    BatchNorm2d,
+    Concat,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Embedding,
+    Flatten,
+    FlattenPlaces,
+    GlobalAvgPool,
+    GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
+    LeakyReLU,
+    Linear,
+    LinePool,
+    MaxPool1d,
+    MaxPool2d,
+    Mul,
+    MulParameter,
+    Operation,
+    Pair,
+    Permute,
+    Pool,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Reshape,
+    SelfAttention,
+    Sigmoid,
+    SiLU,
+    Slice,
+    Softplus,
+    Tanh,
+    Upsample,
+    WithParameter,
+    ZeroPad2d,
+)
+from edgefl.study.export import onnx_sequences
+from edgefl.study.export.onnx_file import INT64, OPSET, Writer
+
+__all__ = ["NODES", "OPSET", "to_onnx"]
+
+
+def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
+    """The content of an .onnx file: input "input" [batch, *input_shape], output "output" [batch, *output_shape].
+
+    classes  what each output stands for, kept as metadata; None: the data's classes, in order
+    Raises   GraphError if the parameters do not belong to the graph, or an operation has no row in NODES.
+    """
+    model.graph.check(model.params)
+    writer = Writer(model)
+    for node in model.graph.nodes:
+        if type(node.op) not in NODES:
+            raise GraphError(f"node {node.name!r}: {node.op.title} has no form in ONNX here")
+        writer.add(node, NODES[type(node.op)])
+    return writer.content(classes)
+
+
+def _both(padding: Pair) -> list[int]:
+    """As much at the beginning of each axis as at its end."""
+    return [*padding, *padding]
+
+
+def _conv2d(op: Conv2d, inputs: list[str], to: Writer) -> str:
+    return to.node(
+        "Conv",
+        *inputs,
+        *to.parameters(),
+        kernel_shape=op.kernel_size,
+        strides=op.stride,
+        pads=_both(op.padding),
+        dilations=op.dilation,
+        group=op.groups,
+    )
+
+
+def _linear(op: Linear, inputs: list[str], to: Writer) -> str:
+    """At each place, a convolution of single cells."""
+    if len(to.input_shape) == 1:
+        return to.node("Gemm", *inputs, *to.parameters(), transB=1)
+    cell = [1 for _ in to.input_shape[1:]]
+    weight = to.parameter("weight", (op.out_features, op.in_features, *cell))
+    return to.node("Conv", *inputs, weight, *([to.parameter("bias")] if op.bias else []), kernel_shape=cell)
+
+
+def _conv1d(op: Conv1d, inputs: list[str], to: Writer) -> str:
+    window = {"kernel_shape": [op.kernel_size], "strides": [op.stride], "pads": [op.padding] * 2}
+    return to.node("Conv", *inputs, *to.parameters(), **window, dilations=[op.dilation], group=op.groups)
+
+
+def _conv_transpose(op: ConvTranspose2d, inputs: list[str], to: Writer) -> str:
+    return to.node(
+        "ConvTranspose",
+        *inputs,
+        *to.parameters(),
+        kernel_shape=op.kernel_size,
+        strides=op.stride,
+        pads=_both(op.padding),
+        output_padding=op.output_padding,
+        dilations=op.dilation,
+        group=op.groups,
+    )
+
+
+def _layer_norm(op: LayerNorm, inputs: list[str], to: Writer) -> str:
+    axis, rank = -len(op.normalized_shape), len(to.input_shape) + 1
+    if rank == len(op.normalized_shape) + 1:
+        return to.node("LayerNormalization", *inputs, *to.parameters(), axis=axis, epsilon=op.eps)
+    channels_last = to.node("Transpose", *inputs, perm=[0, *range(2, rank), 1])
+    normed = to.node("LayerNormalization", channels_last, *to.parameters(), axis=axis, epsilon=op.eps)
+    return to.node("Transpose", normed, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def _batch_norm(op: BatchNorm, inputs: list[str], to: Writer) -> str:
+    return to.node("BatchNormalization", *inputs, *to.parameters(), epsilon=op.eps)
+
+
+def _group_norm(op: GroupNorm, inputs: list[str], to: Writer) -> str:
+    """Each group is an instance of one channel; then back to planes, and the affine pair of each channel."""
+    groups = to.node("Reshape", *inputs, to.constant("groups", [0, op.num_groups, -1]))
+    ones, zeros = (to.constant(name, np.full(op.num_groups, float(value))) for name, value in (("one", 1), ("zero", 0)))
+    normed = to.node("InstanceNormalization", groups, ones, zeros, epsilon=op.eps)
+    planes = to.node("Reshape", normed, to.node("Shape", *inputs))
+    scaled = to.node("Mul", planes, to.parameter("weight", (op.num_channels, 1, 1)))
+    return to.node("Add", scaled, to.parameter("bias", (op.num_channels, 1, 1)))
+
+
+def _identity(op: Operation, inputs: list[str], to: Writer) -> str:
+    return to.node("Identity", *inputs)
+
+
+def _leaky_relu(op: LeakyReLU, inputs: list[str], to: Writer) -> str:
+    return to.node("LeakyRelu", *inputs, alpha=op.negative_slope)
+
+
+def _prelu(op: PReLU, inputs: list[str], to: Writer) -> str:
+    shape = (op.num_parameters, *(1 for _ in to.input_shape[1:]))
+    return to.node("PRelu", *inputs, to.parameter("weight", shape))
+
+
+def _silu(op: SiLU, inputs: list[str], to: Writer) -> str:
+    return to.node("Mul", *inputs, to.node("Sigmoid", *inputs))
+
+
+def _gelu(op: GELU, inputs: list[str], to: Writer) -> str:
+    """x / 2 (1 + erf(x / sqrt 2)), or the tanh of sqrt(2 / pi) (x + .044715 x^3) for the error function."""
+    if op.approximate == "tanh":
+        cube = to.node("Pow", *inputs, to.constant("three", 3.0))
+        inner = to.node("Add", *inputs, to.node("Mul", cube, to.constant("cubic", 0.044715)))
+        curve = to.node("Tanh", to.node("Mul", inner, to.constant("scale", math.sqrt(2 / math.pi))))
+    else:
+        curve = to.node("Erf", to.node("Mul", *inputs, to.constant("scale", math.sqrt(0.5))))
+    share = to.node("Mul", to.node("Add", curve, to.constant("one", 1.0)), to.constant("half", 0.5))
+    return to.node("Mul", *inputs, share)
+
+
+def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
+    scaled = to.node("Mul", *inputs, to.constant("beta", op.beta))
+    smooth = to.node("Div", to.node("Softplus", scaled), to.constant("beta", op.beta))
+    return to.node("Where", to.node("Greater", scaled, to.constant("threshold", op.threshold)), *inputs, smooth)
+
+
+def _pool(op: Pool | LinePool, inputs: list[str], to: Writer) -> str:
+    """As planes or as lines. Where the last windows are cut they get padding of their own: runtimes read ceil_mode in
+    several ways, and an average never counts what is behind its padding.
+    """
+    planes, axes = (op.as_planes, (1,)) if isinstance(op, LinePool) else (op, (0, 1))
+    size, result = to.input_shape[1:], op.output(to.input_shape)[1:]
+    kernel, stride, before = ([pair[i] for i in axes] for pair in (planes.kernel_size, planes.stride, planes.padding))
+    extents = zip(size, result, kernel, stride, before, strict=True)
+    over = [max(0, (r - 1) * s + k - n - 2 * p) for n, r, k, s, p in extents]
+    window = {"kernel_shape": kernel, "strides": stride}
+    if isinstance(planes, MaxPool2d):
+        return to.node("MaxPool", *inputs, **window, pads=[*before, *map(sum, zip(before, over, strict=True))])
+    assert isinstance(planes, AvgPool2d)
+    counts = planes.count_include_pad
+    if counts and any(over):
+        zeros = to.constant("pads", [0, 0, *before, 0, 0, *before])
+        inputs, before, counts = [to.node("Pad", *inputs, zeros)], [0 for _ in before], False
+    pads = [*before, *map(sum, zip(before, over, strict=True))]
+    return to.node("AveragePool", *inputs, **window, pads=pads, count_include_pad=int(counts))
+
+
+def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
+    """Equal windows are a pool; others, which have no operator, sums of rows and columns by constant weights."""
+    window = op.window(to.input_shape)
+    if window is not None:
+        return _pool(window, inputs, to)
+    _, height, width = to.input_shape
+    rows, columns = shares(height, op.output_size[0]), shares(width, op.output_size[1]).T
+    return to.node("MatMul", to.node("MatMul", to.constant("rows", rows), *inputs), to.constant("columns", columns))
+
+
+def _adaptive_line(op: AdaptiveAvgPool1d, inputs: list[str], to: Writer) -> str:
+    _, length = to.input_shape
+    return to.node("MatMul", *inputs, to.constant("columns", shares(length, op.output_size).T))
+
+
+def shares(size: int, parts: int) -> np.ndarray:
+    """[parts, size]: 1 / n at the n cells of each part, from i size / parts rounded down to (i + 1) size / parts up."""
+    weights = np.zeros((parts, size))
+    for i in range(parts):
+        first, last = i * size // parts, -(-(i + 1) * size // parts)
+        weights[i, first:last] = 1 / (last - first)
+    return weights
+
+
+def _upsample(op: Upsample, inputs: list[str], to: Writer) -> str:
+    factors = op.scale_factor if len(to.input_shape) == 3 else op.scale_factor[1:]
+    scales = to.constant("scales", [1.0, 1.0, *map(float, factors)])
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return to.node("Resize", *inputs, "", scales, **how)
+
+
+def _pad(op: ZeroPad2d, inputs: list[str], to: Writer) -> str:
+    left, right, top, bottom = op.padding
+    return to.node("Pad", *inputs, to.constant("pads", [0, 0, top, left, 0, 0, bottom, right]))
+
+
+def _reshape(op: Reshape, inputs: list[str], to: Writer) -> str:
+    return to.node("Reshape", *inputs, to.constant("shape", [0, -1, *op.places]))
+
+
+def _permute(op: Permute, inputs: list[str], to: Writer) -> str:
+    return to.node("Transpose", *inputs, perm=[0, *(axis + 1 for axis in op.axes)])
+
+
+def _flatten_places(op: FlattenPlaces, inputs: list[str], to: Writer) -> str:
+    rank = len(to.input_shape) + 1
+    return to.node("Flatten", to.node("Transpose", *inputs, perm=[0, *range(2, rank), 1]))
+
+
+def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
+    ends = to.constant("starts", [op.start]), to.constant("ends", [op.start + op.length])
+    return to.node("Slice", *inputs, *ends, to.constant("axes", [2]))
+
+
+def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
+    rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=INT64))
+    return to.node("Transpose", rows, perm=[0, 2, 1])
+
+
+def _with_parameter(op: WithParameter, inputs: list[str], to: Writer) -> str:
+    """The parameter with its channels first, and ones behind them where it has a value for each."""
+    value = np.reshape(to.value(""), op.shape if len(op.shape) > 1 else (*op.shape, *(1 for _ in to.input_shape[1:])))
+    turned = np.moveaxis(value, -1, 0) if op.channels_last else value
+    return to.node("Add" if isinstance(op, AddParameter) else "Mul", *inputs, to.constant("value", turned))
+
+
+NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
+    Conv2d: _conv2d,
+    Conv1d: _conv1d,
+    ConvTranspose2d: _conv_transpose,
+    Linear: _linear,
+    BatchNorm2d: _batch_norm,
+    BatchNorm1d: _batch_norm,
+    LayerNorm: _layer_norm,
+    GroupNorm: _group_norm,
+    ReLU: lambda op, inputs, to: to.node("Relu", *inputs),
+    ReLU6: lambda op, inputs, to: to.node("Clip", *inputs, to.constant("low", 0.0), to.constant("high", 6.0)),
+    LeakyReLU: _leaky_relu,
+    PReLU: _prelu,
+    Sigmoid: lambda op, inputs, to: to.node("Sigmoid", *inputs),
+    Tanh: lambda op, inputs, to: to.node("Tanh", *inputs),
+    SiLU: _silu,
+    GELU: _gelu,
+    Hardsigmoid: lambda op, inputs, to: to.node("HardSigmoid", *inputs, alpha=1 / 6, beta=0.5),
+    Hardswish: lambda op, inputs, to: to.node("HardSwish", *inputs),
+    Softplus: _softplus,
+    MaxPool1d: _pool,
+    AvgPool1d: _pool,
+    AdaptiveAvgPool2d: _adaptive_pool,
+    AdaptiveAvgPool1d: _adaptive_line,
+    MaxPool2d: _pool,
+    AvgPool2d: _pool,
+    GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
+    Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
+    FlattenPlaces: _flatten_places,
+    Embedding: _embedding,
+    AddParameter: _with_parameter,
+    MulParameter: _with_parameter,
+    Reshape: _reshape,
+    Permute: _permute,
+    Slice: _slice,
+    Add: lambda op, inputs, to: to.node("Add", *inputs),
+    Mul: lambda op, inputs, to: to.node("Mul", *inputs),
+    Concat: lambda op, inputs, to: to.node("Concat", *inputs, axis=1),
+    Upsample: _upsample,
+    ZeroPad2d: _pad,
+    GRU: onnx_sequences.recurrent,
+    LSTM: onnx_sequences.recurrent,
+    SelfAttention: onnx_sequences.attention,
+    **dict.fromkeys((Dropout, Dropout1d, Dropout2d), _identity),
+}

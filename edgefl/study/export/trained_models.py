@@ -1,0 +1,216 @@
+"""The model that was trained, out of a server's run, a simulation's, or a device's directory. Nothing there is locked
+or written, so a run that goes on is not disturbed. Not the file that it is written to (formats.py).
+
+Of all clients there is the model of the server's state; of one client the model that the method itself evaluates
+(Algorithm.own): its own parameters, its head under the common body, its mask on the common model, or the model of all
+adapted to its samples. A server has no model of a client, and a device may need what its server has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from edgefl.deployment.device.device_model import method_of
+from edgefl.deployment.device.state_reader import DeviceRecord, is_device, read_device
+from edgefl.errors import RunError
+from edgefl.experiment.assembly import assemble, built_in
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.model_file import kept as model_of_run
+from edgefl.experiment.run_data import data_of_run
+from edgefl.experiment.run_json import EXPERIMENT
+from edgefl.experiment.run_layout import Trial, run_of, trials
+from edgefl.experiment.settings import Experiment
+from edgefl.learning import GraphLearner, Samples
+from edgefl.methods import Algorithm
+from edgefl.methods.algorithm import MODEL, Local, State
+from edgefl.methods.method_label import folder
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.models.graph import Graph, Model, Params
+from edgefl.models.graph.heads import with_classes
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.server import run_history
+from edgefl.study.simulation.committed_rounds import read_committed
+from edgefl.study.simulation.journal import COMMIT
+
+NOTHING = Kept({}, {}, {})
+HEAD_BIAS = "fc.bias"  # of built-in models: a value for each class
+
+
+class Trained(NamedTuple):
+    """A trained model, what it is in words, and what each of its outputs stands for; None: the data's classes."""
+
+    model: Model
+    what: str
+    classes: tuple[int, ...] | None = None
+
+
+class Source(NamedTuple):
+    """Where to look, and for what.
+
+    path      of a run, or of a device's state
+    client    whose model; None: that of all clients, or of a device's directory its own
+    method    of a simulation's run, which may have several; None: its only one
+    data_dir  directory of the data set's files
+    seed      of a simulation's run of several; None: its first
+    run       the directory of a device's server, for methods that need what all clients share
+    """
+
+    path: Path
+    client: int | None = None
+    method: str | None = None
+    data_dir: str | None = None
+    seed: int | None = None
+    run: Path | None = None
+
+
+def find(source: Source) -> Trained:
+    """The model asked for. Raises RunError naming what is not there, DataError if the run's data cannot be had."""
+    if run_history.is_served(source.path):
+        return _of_server(source)
+    if is_device(source.path):
+        return _of_device(source)
+    if (source.path / EXPERIMENT).exists():
+        return _of_simulation(source)
+    if (source.path / COMMIT).exists():  # the directory of one trial, in that of its run
+        run, seed = run_of(source.path)
+        return _of_simulation(source._replace(path=run, method=source.path.name, seed=seed))
+    raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
+
+
+def _of_server(source: Source) -> Trained:
+    path, client = source.path, source.client
+    if client is not None:
+        raise RunError(f"{path} is a server's and has no model of client {client}; expected its device's --state")
+    experiment, reached = Experiment.of_run(path), run_history.progress(path)
+    if reached.state is None:
+        raise RunError(f"{path} has no closed round; expected at least one")
+    return _of_all(source, experiment, experiment.methods[0], reached.state, reached.round)
+
+
+def _of_simulation(source: Source) -> Trained:
+    path, client = source.path, source.client
+    experiment = Experiment.of_run(path)
+    trial = _trial(experiment, source)
+    name, where, experiment = trial.method, trial.path, replace(experiment, seed=trial.seed, seeds=1)
+    if client is not None and not 0 <= client < experiment.clients:
+        raise RunError(f"client {client} of {path}; expected an id from 0 to {experiment.clients - 1}")
+    found = read_committed(where, client)
+    algorithm = experiment.algorithms()[name]
+    if client is None:
+        return _of_all(source, experiment, name, found.state, found.round)
+    if algorithm.keeps_model and found.kept is not None and found.kept.params:
+        graph = _graph(source, experiment, found.kept.params)
+        local = _local(client, experiment.seed, graph, found.kept, {})
+        return _of_one(name, algorithm, graph, local, found.state.arrays, found.round)
+    federation = _federation(source, experiment)
+    initial = federation.initial()
+    if algorithm.keeps_state and found.kept is None:
+        trained = ", ".join(map(str, found.trained)) or "none yet"
+        raise RunError(f"client {client} of {where} has not trained by round {found.round}; those: {trained}")
+    kept, split = found.kept or NOTHING, federation.clients[client]
+    local = _local(client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial))
+    local.data, local.train, local.validation, local.test = federation.data, split.train, split.validation, split.test
+    return _of_one(name, algorithm, federation.graph, local, found.state.arrays, found.round)
+
+
+def _graph(source: Source, experiment: Experiment, params: Mapping[str, np.ndarray]) -> Graph:
+    """Of the run's model: from its own file; or a built-in one, which takes the shape of the data's examples. Where
+    that is known of the data set, its files are not read.
+    """
+    model = model_of_run(source.path, experiment.model)
+    if model is not None:
+        return model.graph
+    known = built_in(experiment, len(params[HEAD_BIAS])) if HEAD_BIAS in params else None
+    return _federation(source, experiment).graph if known is None else known
+
+
+def _federation(source: Source, experiment: Experiment) -> Federation:
+    """Of a simulation's run, from its own model and data where it keeps some."""
+    path, model = source.path, model_of_run(source.path, experiment.model)
+    return assemble(experiment, source.data_dir, model, data_of_run(path, experiment, source.data_dir))
+
+
+def _of_device(source: Source) -> Trained:
+    record = read_device(source.path)
+    client, name, algorithm = record.welcome.client, record.welcome.method, method_of(record.welcome)
+    if source.client not in (None, client):
+        raise RunError(f"{source.path} is of client {client}; expected --client {client}, not {source.client}")
+    if not (algorithm.keeps_state or algorithm.keeps_model):
+        raise RunError(f"a device of {name} keeps nothing; expected the run of its server, or a simulation's")
+    arrays = {} if algorithm.keeps_model else _shared(source, record)
+    local = _local(client, record.welcome.seed, record.initial.graph, record.last.kept, record.initial.params)
+    return _of_one(name, algorithm, record.initial.graph, local, arrays, record.last.round)
+
+
+def _shared(source: Source, record: DeviceRecord) -> dict[str, Params]:
+    """What the server of a device's run has of all clients."""
+    if source.run is None:
+        method = record.welcome.method
+        raise RunError(f"a device of {method} keeps no whole model; expected --run, the directory of its server")
+    if (found := run_history.run_id(source.run)) != record.run:
+        raise RunError(f"{source.run} is the run {found}; expected {record.run}, the one of {source.path}")
+    return run_history.final_state(source.run).arrays
+
+
+def _trial(experiment: Experiment, source: Source) -> Trial:
+    """Of the method asked for, or the only one, with the seed asked for, or the first one."""
+    seeds = [one.seed for one in experiment.each_seed()]
+    if source.seed not in (None, *seeds):
+        raise RunError(f"--seed {source.seed}; expected one of {', '.join(map(str, seeds))}, which {source.path} has")
+    wanted = _method(experiment, source), seeds[0] if source.seed is None else source.seed
+    return next(each for each in trials(experiment, source.path) if (each.method, each.seed) == wanted)
+
+
+def _method(experiment: Experiment, source: Source) -> str:
+    """The method asked for, or the only one."""
+    known = ", ".join(experiment.methods)
+    if source.method is None and len(experiment.methods) > 1:
+        raise RunError(f"{source.path} is a run of {known}; expected --method, one of them")
+    if source.method is None:
+        return experiment.methods[0]
+    for label in experiment.methods:
+        if source.method in (label, folder(label)):
+            return label
+    raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
+
+
+def _local(client: int, seed: int, graph: Graph, kept: Kept, otherwise: Params) -> Local:
+    """The client with what it keeps and no samples; its model is `otherwise` where it keeps none."""
+    params = {name: np.asarray((kept.params or otherwise)[name], np.float32) for name in graph.parameters()}
+    nothing, nobody = (
+        np.zeros(0, np.int32),
+        Samples(np.zeros((0, *graph.input_shape), np.float32), np.zeros(0, np.int32)),
+    )
+    learner = GraphLearner(Model(graph, params))
+    spec = ModelSpec.of(graph)
+    return Local(client, seed, spec, learner, nobody, nothing, nothing, nothing, kept.private, kept.arrays)
+
+
+def _of_all(source: Source, experiment: Experiment, method: str, state: State, round: int) -> Trained:
+    if MODEL not in state.arrays:
+        raise RunError(f"{method} has no model of all clients; expected --client, as every one has a model of its own")
+    graph = _graph(source, experiment, state.arrays[MODEL])
+    return Trained(_model(graph, state.arrays[MODEL]), f"{method}'s model of all clients after round {round}")
+
+
+def _of_one(
+    name: str, algorithm: Algorithm, graph: Graph, local: Local, arrays: Mapping[str, Params], round: int
+) -> Trained:
+    if algorithm.scored(arrays) is None:
+        raise RunError(f"{name} has one model, that of all clients; expected a run, and no --client")
+    with algorithm.own(local, algorithm.shared(arrays)) as own:
+        classes = None if own.classes is None else tuple(own.classes)
+        graph = graph if classes is None else with_classes(graph, len(classes))
+        graph = graph if own.neurons is None else graph.sub(own.neurons)
+        model = _model(graph, own.learner.read())
+    return Trained(model, f"client {local.client}'s model of {name} after round {round}", classes)
+
+
+def _model(graph: Graph, params: Mapping[str, np.ndarray]) -> Model:
+    """Copies of these values."""
+    return Model(graph, {name: np.array(params[name], np.float32) for name in graph.parameters()})

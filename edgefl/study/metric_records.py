@@ -1,0 +1,16 @@
+"""The lines of metrics of a method's rounds, wherever they are: a simulation's in a file, a server's in a database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from edgefl.server import run_history
+from edgefl.study.simulation.journal import METRICS, read_metrics
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """Of the trial in this directory, by rounds; [] if it has not begun. Raises RunError if they are damaged."""
+    if run_history.is_served(path):
+        return run_history.metrics(path)
+    return list(read_metrics(path)) if (path / METRICS).exists() else []

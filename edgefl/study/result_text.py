@@ -1,0 +1,151 @@
+"""What the figures of a run say, in words: what a method gained against another, and how far chance alone goes.
+
+kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py, comparison.py), nor tables of them (tables.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgefl.methods.method_label import Variant
+from edgefl.study.accuracy_targets import target
+from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
+from edgefl.study.summary import ADAPTED, GLOBAL, PERSONAL, Summary
+
+WORDS = {
+    PERSONAL: "its clients' own models",
+    ADAPTED: "its global model, adapted by each client",
+    GLOBAL: "its global model",
+}
+NONE = "-"  # a figure that there is not
+OURS = ("fedspu", "fedspu-es")
+
+
+def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
+    """All there is to say of a run: gains, what early stopping saved, who diverged or is missing, and the precision."""
+    said = [*gains(found), *early_stopping(by_seed), *lost(found), *modelled(by_seed)]
+    return [*said, precision(by_seed, found)]
+
+
+def modelled(by_seed: Summaries) -> list[str]:
+    """What time and energy of devices are, where there are any, and which of them have too little memory."""
+    rows = [row for of in by_seed.values() for summary in of for row in summary.devices]
+    if not rows:
+        return []
+    lacking = {
+        row["device"]: f"{row['device']}: a training step takes {row['needed_bytes'] / 1e6:.1f} MB (account exact, at "
+        f"its tier), more than the {row['memory_bytes'] / 1e6:.1f} MB of its profile; its times are no device's."
+        for row in rows
+        if row["memory_bytes"] is not None and row["needed_bytes"] > row["memory_bytes"]
+    }
+    return [
+        "Time and energy of devices are a model: counted multiply-adds and bytes by the rates of their profiles. "
+        "Nothing was measured; evaluations cost nothing.",
+        *lacking.values(),
+    ]
+
+
+def gains(found: Comparison) -> list[str]:
+    """What FedSPU gained or lost against each other method, one sentence each. Over seeds: of the differences seed by
+    seed their mean and standard deviation.
+    """
+    rows = list(found.rows.values())
+    family = [row for row in rows if Variant.of(row.method).method in OURS]
+    ours = [row for row in family if row.method in OURS] or family
+    others = [row for row in rows if row not in ours]
+    return [f"{row.method}: {_gained(row, other)} ({WORDS[other.kind]})." for row in ours for other in others]
+
+
+def _gained(ours: Row, other: Row) -> str:
+    """How much better one is."""
+    if not ours.has_accuracy:
+        return f"a loss of {number(ours.score.mean)} against the {number(other.score.mean)} of {other.method}"
+    return f"{_points(ours.score.minus(other.score))} of accuracy against {other.method}"
+
+
+def _points(difference: Figure) -> str:
+    if difference.mean is None:
+        return "no number of points"
+    spread = "" if difference.spread is None else f" ± {100 * difference.spread:.1f}"
+    return f"{100 * difference.mean:+.1f}{spread} points"
+
+
+def early_stopping(by_seed: Summaries) -> list[str]:
+    """What it saved FedSPU and changed, seed by seed."""
+    found = []
+    for seed, summaries in by_seed.items():
+        by_name = {summary.method: summary for summary in summaries}
+        if by_name.keys() >= set(OURS):
+            of = f" of seed {seed}" if len(by_seed) > 1 else ""
+            found.append(f"Early stopping{of}: {_stopped(by_name['fedspu'], by_name['fedspu-es'])}")
+    return found
+
+
+def _stopped(plain: Summary, stopped: Summary) -> str:
+    saved = percent(1 - stopped.payload_bytes / plain.payload_bytes)
+    sentence = (
+        f"{stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
+        f"client rounds, {saved} of the bytes saved, {_changed(stopped, plain)}"
+    )
+    scarce = stopped.server["round_lt_C"]
+    return f"{sentence}; too few clients for a full round after round {scarce}." if scarce else f"{sentence}."
+
+
+def _changed(stopped: Summary, plain: Summary) -> str:
+    if plain.has_accuracy:
+        return f"{100 * (stopped.accuracy - plain.accuracy):+.1f} points of accuracy"
+    return f"a loss of {number(stopped.loss)} in place of {number(plain.loss)}"
+
+
+def lost(found: Comparison) -> list[str]:
+    """Whose clients no figure, or none that is a number, is over."""
+    said = []
+    for row in found.rows.values():
+        if row.diverged:
+            said.append(f"{row.method}: {row.diverged} of {row.clients} clients have diverged.")
+        if row.missing:
+            said.append(f"{row.method}: {row.missing} of {row.clients} clients were not tested; no mean is over them.")
+    return said
+
+
+def precision(by_seed: Summaries, found: Comparison) -> str:
+    """How far chance alone moves these means: the largest standard error over clients among the methods."""
+    first = next(iter(by_seed.values()))[0]
+    tested = first.evaluation[first.kind]["examples"]
+    samples, clients = sum(examples or 0 for examples in tested), sum(examples is not None for examples in tested)
+    runs = f"{len(found.seeds)} seeds, ± their standard deviation" if len(found.seeds) > 1 else "One seed"
+    errors = [row.standard_error for row in found.rows.values() if row.standard_error is not None]
+    said = f"{runs}, {clients} clients with {samples} test samples"
+    if not errors:
+        return f"{said}."
+    error = f"{100 * max(errors):.1f} points" if first.has_accuracy else number(max(errors))
+    return f"{said}: the standard error over clients of a mean is up to {error}."
+
+
+def percent(share: float | None, spread: float | None = None) -> str:
+    """A share, and how far it spreads; a dash where there is none."""
+    if share is None:
+        return NONE
+    return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f}±{100 * spread:.1f} %"
+
+
+def number(value: float | None, spread: float | None = None) -> str:
+    """A loss; of a model that has diverged it is no number."""
+    if value is None:
+        return "none"
+    return f"{value:.4g}" if spread is None else f"{value:.4g}±{spread:.2g}"
+
+
+def to_json(by_seed: Summaries, budgets: Mapping[str, float] = {}, accuracy: float | None = None) -> dict[str, Any]:
+    """All figures as JSON values: of one seed by method; of several by seed; the comparison over them; and what they
+    had spent when they reached an accuracy, as of `target`.
+    """
+    found = compare(by_seed, budgets)
+    each = {
+        str(seed): {"methods": {summary.method: summary.to_json() for summary in of}} for seed, of in by_seed.items()
+    }
+    figures = next(iter(each.values())) if len(each) == 1 else {"seeds": each}
+    said = {"gains": [*gains(found), *early_stopping(by_seed)], "precision": precision(by_seed, found)}
+    at = target(by_seed, accuracy)
+    return {**figures, "comparison": found.to_json(), **said, **({} if at is None else {"target": at.to_json()})}

@@ -1,0 +1,247 @@
+"""What a program asks for, in whatever form it has it, as an experiment, a model and data. Nothing is run or written.
+
+A method is a name, a label (methods/method_label.py) or an Algorithm; a model a torch module, an edgefl model, a
+built-in one's name or a file; data a name, a file or arrays.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from edgefl.errors import GraphError, RunError
+from edgefl.experiment import model_file, user_methods
+from edgefl.experiment.array_data import OwnData, arrays_of, own_data, own_file
+from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody
+from edgefl.experiment.device_models.device_assignment import read as read_devices
+from edgefl.experiment.presets import preset as settings_of_preset
+from edgefl.experiment.run_data import settings_for
+from edgefl.experiment.settings import SHARED, Experiment, check_kind, is_like
+from edgefl.learning import Samples
+from edgefl.learning.losses import Loss
+from edgefl.methods import METHODS, Algorithm, build, having, labelled, settings_of
+from edgefl.methods.method_label import Variant, label_of, labels_in, written
+from edgefl.methods.method_registry import OWN, take_in
+from edgefl.models.graph import Model
+
+ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not given so
+EXAMPLES = 2  # by which a torch module is traced
+CLOSE = 0.5  # how like a known name an unknown one must be, to be taken for it mistyped
+
+
+class Asked(NamedTuple):
+    """An experiment; and the model and the data that its settings name by their content, if they do."""
+
+    experiment: Experiment
+    model: Model | None
+    own: OwnData | None
+
+
+def asked(
+    method: Any = None,
+    model: Any = None,
+    data: Any = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    preset: str | None = None,
+    settings: Mapping[str, Any] = {},
+) -> Asked:
+    """The experiment, completed by the defaults of the data.
+
+    settings  fields of Experiment, or hyper-parameters of the methods, by name
+    Raises  ValueError naming what cannot be had; DataError, GraphError, OSError or RunError for data and models.
+    """
+    name, own = _data(data)
+    labels = Experiment.methods if method is None else tuple(labels_of(method))
+    chosen = {} if preset is None else settings_of_preset(preset, name)
+    plain, options = _settings(labels, settings)
+    options = {**dict(chosen.pop("options", ())), **options}
+    kept = _model(model, name, own, data_dir)
+    chosen |= plain | {"data": name, "methods": labels, "options": tuple(sorted(options.items()))}
+    if own is None:
+        chosen = with_everybody(chosen, Experiment(), data_dir)
+    elif chosen.get("clients") == ALL:
+        if own.data.groups is None:
+            raise ValueError("clients=all of data without groups; expected (x, y, groups), or a number")
+        del chosen["clients"]  # what such data have anyway
+    chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
+    experiment = with_defaults(chosen, None if own is None else settings_for(own.data))
+    return Asked(experiment, None if isinstance(kept, str) else kept, own)
+
+
+def labels_of(method: Any) -> list[str]:
+    """The labels of one method or several: text, with commas between several; an Algorithm, its class, or these mixed.
+
+    Of an Algorithm what differs from its class's defaults is its own; the rest it has in common with the others.
+    """
+    if isinstance(method, str):
+        return [user_methods.label(text) for text in labels_in([method])]
+    if isinstance(method, Algorithm) or (isinstance(method, type) and issubclass(method, Algorithm)):
+        return [labelled(_label(method if isinstance(method, Algorithm) else method()))]
+    if isinstance(method, Iterable):
+        return [label for each in method for label in labels_of(each)]
+    raise ValueError(f"method={method!r}; expected a name, an Algorithm, or several of them")
+
+
+def _label(method: Algorithm) -> str:
+    named = {name: _differing(method, name) for name in METHODS if type(METHODS[name]()) is type(method)}
+    if not named:
+        return _own_label(method)
+    name = min(named, key=lambda name: len(named[name]))
+    return label_of(name, named[name])
+
+
+def _own_label(method: Algorithm) -> str:
+    """Of a method of the program's own, which is taken in: by the name that it has already, or where its class is."""
+    kind = type(method)
+    name = next((name for name, known in OWN.items() if known is kind), f"{kind.__module__}:{kind.__qualname__}")
+    take_in(name, kind)
+    return label_of(name, _differing(method, name))
+
+
+def _differing(method: Algorithm, name: str) -> dict[str, Any]:
+    """The hyper-parameters in which it is not as the method of that name is by default; not the run's rounds."""
+    defaults = settings_of(name)
+    return {key: getattr(method, key) for key in defaults if key != "rounds" and getattr(method, key) != defaults[key]}
+
+
+def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of Experiment among these, and the hyper-parameters. Raises ValueError for a name that is neither, or
+    that the methods do not have.
+    """
+    methods = [Variant.of(label).method for label in labels]
+    known = {each.name for each in fields(Experiment)} - set(ELSEWHERE)
+    hyper: dict[str, Any] = {}
+    for method in reversed(methods):
+        hyper |= settings_of(method)
+    plain, options = {}, {}
+    for name, value in {**given, **given.get("options", {})}.items():
+        if name == "options":
+            continue
+        if name == "tune":
+            plain[name] = _tried(value, hyper)
+        elif name in known:
+            plain[name] = _plain(name, value)
+            if name in SHARED and name != "rounds":
+                having(methods, name, written(plain[name]))
+        elif name in hyper:
+            options[name] = _like(name, value, hyper[name])
+            having(methods, name, written(options[name]), by_all=True)
+        elif any(name in build(method, {}).former for method in methods):
+            having(methods, name, written(value))
+        else:
+            raise ValueError(f"{name}={value!r} is no setting; {_nearest(name, [*known, *hyper])}")
+    return plain, options
+
+
+def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """What is to be tuned: hyper-parameters, and the values that each is chosen among."""
+    for name in given:
+        if name not in hyper:
+            raise ValueError(f"tune {name}; {_nearest(name, list(hyper))}")
+    lists = {name: _listed(value) for name, value in given.items()}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
+    return tuple(sorted((name, tuple(_like(name, each, hyper[name]) for each in lists[name])) for name in lists))
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value of Experiment's field, of the kind that it has."""
+    if isinstance(value, Loss):
+        return str(value)
+    if name == "clients" and value == ALL:
+        return ALL
+    if name == "devices" and isinstance(value, str | os.PathLike):
+        return read_devices(os.fspath(value))
+    listed = _listed(value)
+    if isinstance(getattr(Experiment, name), tuple) and not isinstance(listed, list):
+        listed = [listed]
+    try:
+        check_kind(name, listed)
+    except RunError as error:
+        raise ValueError(str(error)) from None
+    if name == "loss" and listed:
+        return str(Loss.parse(listed))
+    return tuple(listed) if isinstance(listed, list) else listed
+
+
+def _listed(value: Any) -> Any:
+    """Numbers of numpy as Python's, tuples and arrays as lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _like(name: str, value: Any, default: Any) -> Any:
+    """A hyper-parameter's value. Raises ValueError for another kind than the default has."""
+    listed = _listed(value)
+    if isinstance(default, tuple):
+        found = listed if isinstance(listed, list) else [listed]
+        if all(is_like(each, 1.0) for each in found):
+            return tuple(float(each) for each in found)
+    elif default is None or is_like(listed, default):
+        return float(listed) if isinstance(default, float) else listed
+    raise ValueError(f"{name}={value!r}; expected {type(default).__name__}, as {default!r}")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=3, cutoff=CLOSE)
+    return f"the nearest are {', '.join(close)}" if close else f"expected one of {', '.join(names)}"
+
+
+def _data(data: Any) -> tuple[str, OwnData | None]:
+    """The name of the data in the settings, and the arrays if the data are some."""
+    if data is None:
+        return Experiment.data, None
+    if isinstance(data, str | os.PathLike):
+        kept = own_file(data)
+        return (os.fspath(data), None) if kept is None else (kept.name, kept)
+    own = own_data(_arrays(data))
+    return own.name, own
+
+
+def _arrays(data: Any) -> Mapping[str, Any]:
+    if isinstance(data, Mapping):
+        return data
+    if isinstance(data, DataSet):
+        return arrays_of(data)
+    if isinstance(data, Samples):
+        return {"x": data.x, "y": data.y, "scale": data.scale, "shift": data.shift}
+    if isinstance(data, tuple | list) and len(data) in (2, 3):
+        return dict(zip(("x", "y", "group"), data, strict=False))
+    found = f"{type(data).__name__} of {len(data)}" if isinstance(data, tuple | list) else type(data).__name__
+    raise ValueError(f"data is {found}; expected a name, a file, (x, y), (x, y, groups) or a DataSet")
+
+
+def _model(model: Any, data: str, own: OwnData | None, data_dir: str | os.PathLike[str] | None) -> str | Model:
+    """A built-in model's name, empty for the one that fits the data; or a model with weights."""
+    if model is None:
+        return ""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, str | os.PathLike):
+        text = os.fspath(model)
+        return model_file.read(Path(text)) if text.endswith(model_file.SUFFIX) else text
+    if is_torch(model):
+        samples = load(data, data_dir) if own is None else own.data
+        from edgefl.torch.model_factory import made_with
+
+        inputs = samples.x[:EXAMPLES].astype(np.float32) * np.float32(samples.scale) + np.float32(samples.shift)
+        return made_with(model, inputs)
+    raise GraphError(
+        f"model is {type(model).__name__}; expected a torch.nn.Module, a Model, a name or FILE.safetensors"
+    )
+
+
+def is_torch(model: Any) -> bool:
+    """Whether it is a torch module; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)

@@ -1,0 +1,176 @@
+"""The few learners that play all clients of a simulation, and what they are asked: jobs. No file and no round here.
+
+A hundred clients' models are never alive at once: a client's model is written into one of the learners, and what it
+keeps afterwards is handed back. A player and a job are values that another process may be given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Settings
+from edgefl.learning import GraphLearner, Learner
+from edgefl.learning.learner import MakeLearner
+from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply
+from edgefl.methods.rounds.client_round import trained
+from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.methods.rounds.round_metrics import ClientRound
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.models.graph import Model, Params
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.update import Update
+
+Keep = Callable[[Kept], None]
+
+
+class Cast(NamedTuple):
+    """What clients are played with: their method, what each owns, the parameters before round 1, and how to make the
+    learners that train.
+    """
+
+    algorithm: Algorithm
+    federation: Federation
+    initial: Params
+    settings: Settings
+    make: MakeLearner = GraphLearner
+
+
+class Player:
+    """`learners` learners that stand for all clients; so many threads may use it at the same time."""
+
+    def __init__(self, cast: Cast, learners: int) -> None:
+        self.cast = cast
+        self.spec = ModelSpec.of(cast.federation.graph)
+        self._idle: SimpleQueue[Learner] = SimpleQueue()
+        for _ in range(learners):
+            copy = {name: value.copy() for name, value in cast.initial.items()}
+            self._idle.put(cast.make(Model(cast.federation.graph, copy)))
+
+    @contextmanager
+    def learner(self, params: Mapping[str, np.ndarray]) -> Iterator[Learner]:
+        """A learner that holds a copy of `params`, for the length of the with block."""
+        learner = self._idle.get()
+        try:
+            learner.write({name: params[name] for name in self.spec.params})
+            yield learner
+        finally:
+            self._idle.put(learner)
+
+    @contextmanager
+    def local(self, client: int, kept: Kept | None, untrained: Params) -> Iterator[Local]:
+        """The client with what it keeps; its model is `untrained` if it has never trained, or keeps none."""
+        kept = kept or Kept({}, {}, {})
+        federation = self.cast.federation
+        split = federation.clients[client]
+        with self.learner(kept.params or untrained) as learner:
+            yield Local(
+                client,
+                federation.seed,
+                self.spec,
+                learner,
+                federation.data,
+                split.train,
+                split.validation,
+                split.test,
+                kept.private,
+                kept.arrays,
+            )
+
+
+class Job(Protocol):
+    """What a player is asked to do as one client.
+
+    needs_kept  whether it is given what the client keeps
+    """
+
+    @property
+    def client(self) -> int: ...
+
+    @property
+    def needs_kept(self) -> bool: ...
+
+    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> Any:
+        """The job's result.
+
+        common  what all jobs that are given together have in common
+        keep    called with what the client keeps from now on, if that changed; good until it returns
+        """
+
+
+class Outcome(NamedTuple):
+    """The reply to fold, if any; what the metrics say of it; and whether the client has kept something new."""
+
+    reply: Reply | None
+    record: ClientRound
+    has_kept: bool = False
+
+
+@dataclass(frozen=True)
+class Training:
+    """One client's part of a round: the message down, training, the message up.
+
+    plan    without the updates that are in `common`
+    shared  by the name of a payload, where in `common` it is
+    late    its reply comes too late to be folded
+    """
+
+    plan: Plan
+    shared: Mapping[str, int]
+    late: bool = False
+    needs_kept: ClassVar[bool] = True
+
+    @property
+    def client(self) -> int:
+        return self.plan.client
+
+    def play(self, player: Player, kept: Kept | None, common: Sequence[Update], keep: Keep) -> Outcome:
+        plan, spec = whole(self.plan, self.shared, common), player.spec
+        algorithm, federation, initial, settings, _ = player.cast
+        down = train_message(plan, spec, settings.values)
+        with player.local(plan.client, kept, initial) as local:
+            received = plan_of(down, plan.client, spec, algorithm.held(local))
+            reply, seconds = trained(algorithm, federation.graph, local, received, time.thread_time)
+            up = trained_message(reply, received, spec, settings.values, seconds)
+            declared = settings.folding.declared(algorithm, len(local.train))
+            answer = read_answer(up, plan, spec, declared)
+            has_kept = algorithm.keeps_state and (answer.reply is not None or self.late)
+            if has_kept:
+                keep(Kept(local.learner.read() if algorithm.keeps_model else {}, local.private, local.arrays))
+        record = ClientRound.answered(plan, down, up, answer)
+        if self.late:
+            return Outcome(None, replace(record, status="late"), has_kept)
+        return Outcome(answer.reply, record, has_kept)
+
+
+def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[Training], list[Update]]:
+    """A training for every plan, and the updates that more than one of them sends, once."""
+    parts, common = shared_out(plans)
+    return [Training(part, places, late(part)) for part, places in parts], common
+
+
+def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:
+    """Every plan without the updates that more than one of them sends; where in the list of those its own are."""
+    sent = [update for plan in plans for update in plan.payload.values()]
+    times = Counter(map(id, sent))
+    common = list({id(update): update for update in sent if times[id(update)] > 1}.values())
+    places = {id(update): place for place, update in enumerate(common)}
+    parts = []
+    for plan in plans:
+        shared = {name: places[id(update)] for name, update in plan.payload.items() if id(update) in places}
+        own = {name: update for name, update in plan.payload.items() if name not in shared}
+        parts.append((replace(plan, payload=own), shared))
+    return parts, common
+
+
+def whole(plan: Plan, places: Mapping[str, int], common: Sequence[Update]) -> Plan:
+    """The inverse of `shared_out` for one plan."""
+    return replace(plan, payload={**plan.payload, **{name: common[place] for name, place in places.items()}})

@@ -1,0 +1,60 @@
+"""What a simulation has committed of one method, read while it runs or after it. It takes no lock and writes nothing.
+
+Not for going on with a run, which is journal.py's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from edgefl.errors import RunError
+from edgefl.methods.algorithm import State
+from edgefl.methods.rounds import state_file
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.study.simulation.journal import COMMIT, Commit, client_file, read_commit, read_kept, server_file
+from edgefl.system.durable_files import check_sha256
+
+ATTEMPTS = 100  # at files that the simulation may remove between our look at its commit and at them
+
+
+class Committed(NamedTuple):
+    """The last committed round, the server's state after it, and what the client that was asked for keeps, if any.
+
+    trained  the clients that keep something
+    """
+
+    round: int
+    state: State
+    kept: Kept | None
+    trained: tuple[int, ...]
+
+
+def read_committed(path: Path, client: int | None = None) -> Committed:
+    """Of the method whose directory this is. Raises RunError if nothing has been committed, or a file is damaged."""
+    for _ in range(ATTEMPTS):
+        commit = read_commit(path)
+        if commit.round < 0:
+            raise RunError(f"{path / COMMIT} is missing; expected the directory of a method in a simulation's run")
+        try:
+            trained = tuple(sorted(map(int, commit.clients)))
+            return Committed(commit.round, _state(path, commit), _kept(path, commit, client), trained)
+        except RunError:
+            if read_commit(path) == commit:
+                raise
+    raise RunError(f"{path} commits rounds faster than they can be read; expected a commit to stay for one read")
+
+
+def _state(path: Path, commit: Commit) -> State:
+    file = server_file(path, commit.round)
+    return state_file.load(file, dict(commit.values), commit.digests.get(str(file.relative_to(path))))
+
+
+def _kept(path: Path, commit: Commit, client: int | None) -> Kept | None:
+    if str(client) not in commit.clients:
+        return None
+    assert client is not None
+    file = client_file(path, client, commit.clients[str(client)])
+    if (digest := commit.digests.get(str(file.relative_to(path)))) is not None:
+        check_sha256(file, digest)
+    return read_kept(file)

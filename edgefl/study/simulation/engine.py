@@ -1,0 +1,79 @@
+"""Where the jobs of a simulation are done: threads of this process here; integrations/ray.py has processes of a
+cluster. No engine changes a bit of what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+from edgefl import kernels
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.study.simulation.client_player import Cast, Job, Player
+
+
+class Shelf(Protocol):
+    """What the clients keep, as the simulation's files have it."""
+
+    def tag(self, client: int) -> int | None:
+        """Of what the client keeps, the round after which it did; None if it keeps nothing."""
+
+    def load_local(self, client: int) -> Kept | None:
+        """What the client keeps; None if nothing."""
+
+    def save_local(self, client: int, round: int, kept: Kept) -> None:
+        """The client keeps this after that round."""
+
+
+class Engine(Protocol):
+    """Does jobs, several at the same time. `close` once it is no longer used."""
+
+    def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
+        """The results, in the order of the jobs, of which no two are of one client. What clients keep is taken from the
+        shelf, and what they keep from now on is put there as of that round.
+
+        common  what the jobs have in common
+        """
+
+    def close(self) -> None:
+        """Ends its threads or processes."""
+
+
+MakeEngine = Callable[[Cast, Shelf, int], Engine]
+
+
+class Threads:
+    """Jobs by the threads of a pool; with more than one, each kernel call has one thread."""
+
+    def __init__(self, cast: Cast, shelf: Shelf, workers: int) -> None:
+        self._player, self._shelf = Player(cast, workers), shelf
+        self._pool, self._until_closed = ThreadPoolExecutor(workers), ExitStack()
+        self._until_closed.enter_context(kernel_threads(1 if workers > 1 else None))
+
+    def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
+        def one(job: Job) -> Any:
+            kept = self._shelf.load_local(job.client) if job.needs_kept else None
+            return job.play(self._player, kept, common, lambda new: self._shelf.save_local(job.client, round, new))
+
+        return list(self._pool.map(one, jobs))
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._until_closed.close()
+
+
+@contextmanager
+def kernel_threads(count: int | None) -> Iterator[None]:
+    """Limits the native kernels' own threads, where the backend has any; None leaves them as they are."""
+    ops = kernels.backend()
+    if count is None or not hasattr(ops, "set_threads"):
+        yield
+        return
+    before = ops.threads()
+    ops.set_threads(count)
+    try:
+        yield
+    finally:
+        ops.set_threads(before)

@@ -1,0 +1,89 @@
+"""The accuracies of ALGORITHMS 0, for every client, at the rounds where the simulation asks for them.
+
+(a), (b) personal models on their own test split, unweighted and weighted by test size: the client's own, or the body of
+the server under the client's own head, or the global model adapted to the client, which is then named so; (c) the
+global model on every local test split; (d) the global model on the common test set. Each paper's metric is one of them.
+Where that is asked for: (e) the client's model after a refresh, and (f) what counts of (a) and (c) on training samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgefl.learning.learner import Evaluation
+from edgefl.methods.algorithm import MODEL, State, Task
+from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING, accuracies, common_scores
+from edgefl.study.simulation.client_player import Cast, shared_out
+from edgefl.study.simulation.engine import Engine, Shelf
+from edgefl.study.simulation.evaluation_jobs import (
+    CommonEvaluation,
+    GlobalEvaluation,
+    Part,
+    PersonalEvaluation,
+    Refreshed,
+    RefreshedEvaluation,
+)
+
+AT_ONCE = 64  # clients whose refreshes are in memory
+
+
+class Evaluator:
+    """Evaluates all clients; a personal model of the client's own is evaluated again only after it has changed."""
+
+    def __init__(self, cast: Cast, task: Task, engine: Engine, shelf: Shelf) -> None:
+        self._cast, self._task, self._engine, self._shelf = cast, task, engine, shelf
+        self._clients = range(len(cast.federation.clients))
+        self._parts: tuple[Part, ...] = ("test", "train") if cast.settings.train_scores else ("test",)
+        self._personal: dict[int, list[Evaluation]] = {}
+
+    def forget(self, client: int) -> None:
+        """The client's model has changed."""
+        self._personal.pop(client, None)
+
+    def bundle(self, state: State, round: int) -> dict[str, Any]:
+        """The accuracies of this state after that round, as JSON values. Every client has test samples."""
+        result: dict[str, Any] = {}
+        decisions, federation = self._cast.federation.decisions, self._cast.federation
+        counted: list[list[Evaluation]] = []
+        if kind := self._cast.algorithm.scored(state.arrays):
+            counted = self._of_all(state, round)
+            result[kind] = accuracies([tested for tested, *_ in counted], decisions)
+        if MODEL in state.arrays:
+            model, parts = [state.arrays[MODEL]], ("test",) if kind else self._parts
+            found = self._engine.do([GlobalEvaluation(client, parts) for client in self._clients], round, model)
+            counted = counted or found
+            result["global_local"] = accuracies([tested for tested, *_ in found], decisions)
+            if federation.common is not None:
+                (common,) = self._engine.do([CommonEvaluation()], round, model)
+                result["global_common"] = common_scores(common, decisions)
+        if "train" in self._parts:
+            result[TRAINING] = accuracies([found[self._parts.index("train")] for found in counted], decisions)
+        if epochs := self._cast.settings.refresh:
+            refreshed = self._refreshed(state, round, epochs)
+            scores = accuracies([each.found for each in refreshed], decisions)
+            result[REFRESHED] = {**scores, "epochs": epochs, "down": sum(each.down for each in refreshed)}
+        return result
+
+    def _of_all(self, state: State, round: int) -> list[list[Evaluation]]:
+        """Of every client's personal model, on each part of its samples."""
+        algorithm, initial = self._cast.algorithm, self._cast.initial
+        untrained, shared = algorithm.untrained(state, initial), algorithm.shared(state.arrays)
+        jobs = [PersonalEvaluation(client, self._parts) for client in self._clients if client not in self._personal]
+        found = dict(self._personal)
+        for job, evaluation in zip(jobs, self._engine.do(jobs, round, (untrained, shared)), strict=True):
+            found[job.client] = evaluation
+            if shared is None and (untrained is initial or self._shelf.tag(job.client) is not None):
+                self._personal[job.client] = evaluation
+        return [found[client] for client in self._clients]
+
+    def _refreshed(self, state: State, round: int, epochs: int) -> list[Refreshed]:
+        """Of every client's model after it has taken what the server would send it in the next round."""
+        untrained = self._cast.algorithm.untrained(state, self._cast.initial)
+        found: list[Refreshed] = []
+        for first in self._clients[::AT_ONCE]:
+            clients: Sequence[int] = self._clients[first : first + AT_ONCE]
+            plans, updates = shared_out(self._cast.algorithm.refreshes(self._task, state, round + 1, clients))
+            jobs = [RefreshedEvaluation(plan, places, epochs) for plan, places in plans]
+            found += self._engine.do(jobs, round, (untrained, *updates))
+        return found

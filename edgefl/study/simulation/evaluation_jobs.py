@@ -1,0 +1,108 @@
+"""What a player is asked to evaluate: jobs, like those that train (client_player.py). When is evaluation.py's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl.experiment.data.split import Split
+from edgefl.learning.learner import Evaluation
+from edgefl.methods.algorithm import Plan
+from edgefl.methods.rounds.exchange import plan_of, sizes, train_message
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.models.graph import Params
+from edgefl.study.simulation.client_player import Keep, Player, whole
+
+Part = Literal["test", "train"]  # of a client's samples
+
+
+def rows(split: Split, part: Part) -> NDArray[np.int32]:
+    """The samples of that part."""
+    return split.test if part == "test" else split.train
+
+
+@dataclass(frozen=True)
+class PersonalEvaluation:
+    """A client's own model on parts of its own samples; in `common`: the model of clients that have never trained, and
+    what the method shares with all of them.
+    """
+
+    client: int
+    parts: tuple[Part, ...] = ("test",)
+    needs_kept: ClassVar[bool] = True
+
+    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> list[Evaluation]:
+        (untrained, shared), algorithm = common, player.cast.algorithm
+        split = player.cast.federation.clients[self.client]
+        with player.local(self.client, kept, untrained) as local:
+            if self.parts == ("test",):
+                return [algorithm.evaluate(local, shared)]
+            with algorithm.own(local, shared) as mine:  # made once for all parts
+                return [mine.evaluate(rows(split, part)) for part in self.parts]
+
+
+class Refreshed(NamedTuple):
+    """What came of a refresh, and the bytes of the payload that it downloads."""
+
+    found: Evaluation
+    down: int
+
+
+@dataclass(frozen=True)
+class RefreshedEvaluation:
+    """A client's own model on its own test samples after a refresh: it takes what the server would send it, trains for
+    some epochs, and forgets both. In `common`: the model of clients that have never trained, and then updates.
+
+    plan, shared  as of a training
+    """
+
+    plan: Plan
+    shared: Mapping[str, int]
+    epochs: int
+    needs_kept: ClassVar[bool] = True
+
+    @property
+    def client(self) -> int:
+        return self.plan.client
+
+    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> Refreshed:
+        (untrained, *updates), algorithm = common, player.cast.algorithm
+        down = train_message(whole(self.plan, self.shared, updates), player.spec, player.cast.settings.values)
+        with player.local(self.client, kept, untrained) as local:
+            received = plan_of(down, self.client, player.spec, algorithm.held(local))
+            with algorithm.refreshed(local, received, self.epochs) as mine:
+                found = mine.evaluate(local.test)
+        return Refreshed(found, sizes(down.payload, down.selection).total)
+
+
+@dataclass(frozen=True)
+class GlobalEvaluation:
+    """The model of `common` on parts of one client's samples."""
+
+    client: int
+    parts: tuple[Part, ...] = ("test",)
+    needs_kept: ClassVar[bool] = False
+
+    def play(self, player: Player, kept: Kept | None, common: Sequence[Params], keep: Keep) -> list[Evaluation]:
+        (model,), federation = common, player.cast.federation
+        split = federation.clients[self.client]
+        with player.learner(model) as learner:
+            return [learner.evaluate(federation.data, rows(split, part)) for part in self.parts]
+
+
+@dataclass(frozen=True)
+class CommonEvaluation:
+    """The model of `common` on the test samples that no client owns."""
+
+    client: ClassVar[int] = 0  # whoever; it needs nothing that a client has
+    needs_kept: ClassVar[bool] = False
+
+    def play(self, player: Player, kept: Kept | None, common: Sequence[Params], keep: Keep) -> Evaluation:
+        (model,), samples = common, player.cast.federation.common
+        assert samples is not None  # it is asked for where there are some
+        with player.learner(model) as learner:
+            return learner.evaluate(samples)

@@ -1,0 +1,174 @@
+"""The round loop with no network: the definition of correct for the server.
+
+Every payload passes through the messages of the protocol in both directions; every client's model and private values
+live in files of the run directory. The result depends on the method, the federation and the seed alone: not on the
+number of workers, nor on being killed and resumed. Not what a client does (client_player.py), nor where (engine.py),
+nor the evaluation (evaluation.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from edgefl.errors import StuckError
+from edgefl.experiment.device_models.simulated_clock import Clock
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Settings
+from edgefl.learning import GraphLearner
+from edgefl.learning.learner import MakeLearner
+from edgefl.methods.algorithm import Algorithm, Plan, State, Task
+from edgefl.methods.rounds.participation import TRAINED, Attendance, Everybody
+from edgefl.methods.rounds.round_closing import close
+from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_line, stuck
+from edgefl.methods.rounds.state_file import Kept
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.study.simulation.client_player import Cast, Outcome, trainings
+from edgefl.study.simulation.engine import Engine, MakeEngine, Threads
+from edgefl.study.simulation.evaluation import Evaluator
+from edgefl.study.simulation.journal import Journal
+
+
+def simulate(
+    algorithm: Algorithm,
+    federation: Federation,
+    settings: Settings,
+    journal: Journal,
+    watch: Callable[[dict[str, Any]], None] = lambda line: None,
+    participation: Attendance | None = None,
+    make: MakeLearner = GraphLearner,
+    engine: MakeEngine = Threads,
+) -> State:
+    """Runs the rounds that the journal has not committed yet; the server's final state.
+
+    watch          called with every round's metrics line, in the order of rounds
+    participation  who takes part in each round, as in a run that was served; None: everyone who is selected, or as the
+                   devices of the settings are there and in time
+    make           gives the learners that train
+    engine         gives what does the clients' part of the work
+    Raises         RunError if other clients are selected than those that took part, or when too many rounds in a row
+                   have accepted nobody
+    """
+    initial = federation.initial()
+    cast = Cast(algorithm, federation, initial, settings, make)
+    work = engine(cast, journal, settings.workers)
+    try:
+        return _Simulation(cast, journal, participation or _attendance(cast, journal), work).run(watch)
+    finally:
+        work.close()
+
+
+def _attendance(cast: Cast, journal: Journal) -> Attendance:
+    """Who takes part in the rounds that are not committed yet."""
+    federation, fleet, deadline_s = cast.federation, cast.settings.fleet, cast.settings.deadline_s
+    if fleet is None:
+        return Everybody()
+    examples = [len(split.train) for split in federation.clients]
+    clock = Clock(fleet, len(examples), federation.seed, deadline_s, examples)
+    for line in journal.metrics():
+        clock.goes_on(line)
+    return clock
+
+
+class _Simulation:
+    def __init__(self, cast: Cast, journal: Journal, attendance: Attendance, engine: Engine) -> None:
+        self.algorithm, self.settings, self.initial = cast.algorithm, cast.settings, cast.initial
+        self.journal, self.attendance, self.engine = journal, attendance, engine
+        federation = cast.federation
+        self.task = Task(
+            ModelSpec.of(federation.graph),
+            len(federation.clients),
+            federation.seed,
+            attendance.limits,
+            federation.examples,
+            cast.settings.rounds,
+            loss=federation.data.loss,
+            outputs=federation.graph.output_shape[0],
+            graph=federation.graph,
+        )
+        self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
+        self.evaluator = Evaluator(cast, self.task, engine, journal)
+
+    def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
+        if self.journal.committed.round < 0:
+            state = self.algorithm.start(self.task, self.initial)
+            self.journal.commit(0, state)
+        state, round = self.journal.load_state(), self.journal.committed.round
+        last = self.settings.stop_after or self.settings.rounds
+        done = self.journal.committed.done and round >= last  # one that was done goes on if it has got more rounds
+        plans, empty = [] if done else self._plan(state, round + 1), 0
+        done = done or (self.journal.committed.done and not plans)
+        while not done:
+            round += 1
+            state, line = self._round(state, round, plans)
+            plans = self._plan(state, round + 1)
+            done = round == last or not plans
+            if done or round % self.settings.eval_every == 0:
+                line["evaluation"] = self.evaluator.bundle(state, round)
+            self.journal.log(line)
+            empty = empty + 1 if accepts_nobody(line) else 0
+            is_stuck = not done and not self.attendance.is_over and empty >= self.settings.max_empty_rounds
+            if done or is_stuck or round % self.settings.checkpoint_every == 0:
+                self.journal.commit(round, state, done)
+            watch(line)
+            if is_stuck:
+                raise StuckError(stuck(round, empty, line))
+        return state
+
+    def _plan(self, state: State, round: int) -> list[Plan]:
+        """The plans of a round, of those that could be chosen then."""
+        lost, paces = self.attendance.lost(round), self.attendance.paces_at(round)
+        for candidates in self.attendance.offers(round):
+            task = replace(self.task, candidates=candidates, lost=lost, paces=paces)
+            if plans := self.algorithm.plan(task, state, round):
+                return plans
+        return []
+
+    def _round(self, state: State, round: int, plans: list[Plan]) -> tuple[State, dict[str, Any]]:
+        started = time.perf_counter()
+        self.attendance.check(round, [plan.client for plan in plans])
+        outcomes = self._outcomes(round, plans)
+        replies = [(plan, outcome.reply) for plan, outcome in zip(plans, outcomes, strict=True)]
+        accepted = [(plan, reply) for plan, reply in replies if reply is not None]
+        closing = close(self.task, self.algorithm, state, accepted, round, self.settings.folding)
+        seconds = time.perf_counter() - started
+        line = round_line(round, [outcome.record for outcome in outcomes], closing, seconds)
+        return closing.state, self.attendance.closed(line)
+
+    def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
+        """What came of every plan; who did not take part has not trained."""
+        expected = {plan.client: self.attendance.expected(round, plan.client) for plan in plans}
+        training = [plan for plan in plans if expected[plan.client] in TRAINED]
+        for plan in training:
+            self._lose(plan.client, round)
+        jobs, common = trainings(training, lambda plan: expected[plan.client] == "late")
+        found = {job.client: outcome for job, outcome in zip(jobs, self.engine.do(jobs, round, common), strict=True)}
+        for client, outcome in found.items():
+            if outcome.has_kept:
+                self.evaluator.forget(client)
+                self._remember(client, round)
+        absent = [Outcome(None, ClientRound(plan.client, plan.settings, "absent")) for plan in plans]
+        return [self._judged(found.get(plan.client, without)) for plan, without in zip(plans, absent, strict=True)]
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        """Without its reply if that is late, which may be known only after training."""
+        record = self.attendance.judged(outcome.record)
+        return outcome._replace(record=record, reply=None if record.status == "late" else outcome.reply)
+
+    def _lose(self, client: int, round: int) -> None:
+        """If the client's device lost what it kept before it trained in this round, it goes on from what it had."""
+        kept = self.attendance.restart(client, round)
+        if kept is None:
+            return
+        self.journal.forget_local(client)
+        if kept:
+            self.journal.save_local(client, kept, self._earlier[client, kept])
+        self.evaluator.forget(client)
+
+    def _remember(self, client: int, round: int) -> None:
+        if self.attendance.is_needed_later(client, round):
+            kept = self.journal.load_local(client)
+            assert kept is not None  # it has just been saved
+            self._earlier[client, round] = kept

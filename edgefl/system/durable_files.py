@@ -1,0 +1,123 @@
+"""Files that survive a crash or a loss of power: written whole or not at all, locked, synced; and read back, arrays or
+JSON, with a digest by which damage is noticed.
+
+Not what is in them: models (graph/model_files.py), runs (simulation/journal.py, server/store.py), a device's state
+(device/device_state.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import safetensors
+
+from edgefl.errors import RunError
+
+DIGEST = "sha256"
+
+
+def private_directory(path: Path) -> None:
+    """Makes `path`, and what is missing above it, readable by its owner alone; one that is there stays as it is."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory.
+
+    mode  of the file, less what the process's umask takes away
+    """
+    beside = temporary(path)
+    try:
+        with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def temporary(path: Path) -> Path:
+    """Where write_atomically writes before it renames; a later write replaces what a crash left there."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+def sync(path: Path) -> None:
+    """Brings a file's content, or the names in a directory, to the disk."""
+    if path.is_dir() and os.name != "posix":
+        return  # a directory cannot be opened there; the rename itself is as durable as it gets
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def lock(file: Path) -> IO[bytes]:
+    """The file, open and locked until it is closed or the process ends. Raises RunError if another process holds it."""
+    import fcntl  # POSIX only; the rest of this file works elsewhere too
+
+    opened = open(file, "ab")  # noqa: SIM115 (closed by the caller)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        opened.close()
+        raise RunError(f"{file.parent} is in use by another process; expected one process at a time") from None
+    return opened
+
+
+def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """All arrays of a safetensors file, and its metadata. Raises RunError if it is missing or corrupt."""
+    try:
+        with safetensors.safe_open(str(file), "numpy") as opened:
+            names = opened.keys()
+            return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+
+
+def sha256(data: bytes) -> str:
+    """64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values and, as DIGEST, the SHA-256 of all of them, so that none changes unnoticed."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    return {**rest, DIGEST: sha256(json.dumps(rest, sort_keys=True).encode())}
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """An object of JSON values, without its digest if it has one.
+
+    Raises  FileNotFoundError; RunError if it is damaged, or no object.
+    """
+    try:
+        found = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{file} is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise RunError(f"{file} is {type(found).__name__} as JSON; expected an object")
+    if DIGEST in found and found != with_digest(found):
+        raise RunError(f"{file} is damaged; expected its content to have its SHA-256")
+    return {name: value for name, value in found.items() if name != DIGEST}
+
+
+def check_sha256(file: Path, expected: str) -> None:
+    """Raises RunError unless the file has this SHA-256."""
+    try:
+        found = sha256(file.read_bytes())
+    except OSError as error:
+        raise RunError(f"{file} cannot be read ({error})") from None
+    if found != expected:
+        raise RunError(f"{file} is damaged; its SHA-256 begins with {found[:16]}, expected {expected[:16]}")

@@ -1,0 +1,81 @@
+"""Parameters that a module's forward uses by themselves, as learned positions are: what adding or multiplying with one
+means. Not the walk over the trace, and nothing of parameters within modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.operations import WithParameter
+from edgefl.torch.axis_order import BATCH, Value
+
+VIEWING = frozenset(
+    ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "swapaxes", "movedim",
+     "contiguous", "expand", "to", "type_as", "float")
+)  # fmt: skip
+"""Methods that leave a tensor's values as they are."""
+
+
+def viewed(method: str, tensor: Tensor, *args: Any, **settings: Any) -> Tensor:
+    """What a method makes of a tensor that is known. Raises GraphError if it is more than another view of it."""
+    if method not in VIEWING:
+        raise GraphError("of a parameter or buffer used outside its module; edgefl has no operation for it")
+    whole = [-1 if argument == BATCH and method == "expand" else argument for argument in args]
+    found: Tensor = getattr(tensor, method)(*whole, **settings)
+    return found
+
+
+def positions(embedding: nn.Embedding, ids: Tensor) -> Tensor:
+    """The rows of a table that is looked up at 0, 1, 2, ...: all of it."""
+    expected = torch.arange(embedding.num_embeddings).expand(ids.shape) if ids.dim() else ids
+    if ids.shape[-1:] != (embedding.num_embeddings,) or not torch.equal(ids, expected):
+        raise GraphError(f"rows {ids.flatten().tolist()[:8]}...; expected all {embedding.num_embeddings}, in order")
+    return embedding.weight.detach().view(*ids.shape, embedding.embedding_dim)
+
+
+def combined(kind: Callable[..., WithParameter], parameter: Tensor, seen: Tensor, value: Value) -> WithParameter:
+    """The operation that puts a parameter together with a value.
+
+    seen    the parameter as forward has made it a view, to be broadcast over the value
+    Raises  GraphError unless that is a value for each channel, or for each value of an example.
+    """
+    shape = tuple(parameter.shape)
+    ones = next((at for at, size in enumerate(shape) if size > 1), len(shape) - 1)
+    order = _order(parameter, seen, value)
+    places = [axis for axis, size in enumerate(value.shape, start=1) if size > 1]
+    is_last = len(order) > 1 and order[-1] == 1
+    if order not in ([1], [], places, [*places[1:], 1]):
+        found = f"a parameter of shape {shape} with a result of {_shown(value)}"
+        raise GraphError(f"{found}; expected a value for each channel, or for each value of an example")
+    return kind(shape[ones:], is_last, ones)
+
+
+def _order(parameter: Tensor, seen: Tensor, value: Value) -> list[int]:
+    """Of each axis of the parameter that is longer than 1 the graph's axis of the value."""
+    axes = dict(zip(range(-1, -len(value.axes) - 1, -1), value.axes[::-1], strict=True))
+    at: dict[int, int] = {}
+    for dim in range(-1, -seen.dim() - 1, -1):
+        size, stride = seen.shape[dim], seen.stride(dim)
+        if size == 1:
+            continue
+        if dim not in axes or value.extents[dim] != size:
+            found = f"a parameter seen as {tuple(seen.shape)} with a result of {_shown(value)}"
+            raise GraphError(f"{found}; expected equal extents, or 1")
+        at[_axis_of(parameter, size, stride)] = axes[dim]
+    return [at[axis] for axis, size in enumerate(parameter.shape) if size > 1]
+
+
+def _axis_of(parameter: Tensor, size: int, stride: int) -> int:
+    for axis, (own, step) in enumerate(zip(parameter.shape, parameter.stride(), strict=True)):
+        if (own, step) == (size, stride):
+            return axis
+    raise GraphError(f"a parameter of shape {tuple(parameter.shape)} in another one; expected its own axes")
+
+
+def _shown(value: Value) -> str:
+    return f"[{', '.join('batch' if extent == BATCH else str(extent) for extent in value.extents)}]"

@@ -1,0 +1,82 @@
+"""Blocks under torch's autograd: a norm with its ReLU and max pool, a max pool alone or of a ReLU. Modules that call
+them are in native_block.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from edgefl.torch import norm_kernels, pool_kernels
+from edgefl.torch.layer_selection import Active
+from edgefl.torch.native_tensors import again
+from edgefl.torch.norm_kernels import Norm
+from edgefl.torch.pool_kernels import Window
+
+
+class NormReLU(torch.autograd.Function):
+    """x, weight, bias, running mean and variance or None -> the block's result; x is kept, nothing else of its size."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        running: tuple[Tensor, Tensor] | None,
+        norm: Norm,
+        active: Active,
+    ) -> Tensor:
+        y, mean, inv_std = norm_kernels.rectified(x, weight, bias, running, norm)
+        ctx.save_for_backward(x, weight, bias, mean, inv_std)
+        ctx.norm, ctx.active, ctx.needed = norm, active, active.signals(x)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, mean, inv_std = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            found = again(lambda x, weight, bias: plain_norm(x, weight, bias, ctx.norm), (x, weight, bias), dy)
+            return *found, None, None, None
+        dx, dw, db = norm_kernels.gradients(dy, x, weight, bias, mean, inv_std, ctx.norm, ctx.active, ctx.needed)
+        return dx, dw, db, None, None, None
+
+
+class MaxPool(torch.autograd.Function):
+    """x -> its max pool, or that of ReLU(x); a byte is kept for each result, and a bit for the ReLU."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, window: Window) -> Tensor:
+        y, codes, bits = pool_kernels.largest(x, window)
+        ctx.save_for_backward(codes, bits)
+        ctx.shape, ctx.window = x.shape, window
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None]:
+        codes, bits = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return _sent(dy, codes, bits, ctx.shape, ctx.window), None
+        return pool_kernels.grad_input(dy, codes, bits, ctx.shape, ctx.window), None
+
+
+def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, norm: Norm) -> Tensor:
+    """The block by torch, with the batch's own statistics."""
+    if norm.groups:
+        y = F.group_norm(x, norm.groups, weight, bias, norm.eps)
+    else:
+        y = F.batch_norm(x, None, None, weight, bias, True, 0.0, norm.eps)
+    y = F.relu6(y) if norm.relu6 else F.relu(y)
+    return F.max_pool2d(y, 2) if norm.halved else y
+
+
+def _sent(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: Window) -> Tensor:
+    """The pool's gradient as a function of dy that torch can differentiate: to send it is linear."""
+    cells, width = pool_kernels.winners(codes, shape, window), shape[3]
+    if bits is not None:
+        dy = dy * pool_kernels.unpacked(bits, dy.shape)
+    dx = dy.new_zeros(shape[0], shape[1], shape[2] * width)
+    return dx.scatter_add(2, cells.flatten(2), dy.flatten(2)).view(shape)

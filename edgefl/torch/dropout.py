@@ -1,0 +1,87 @@
+"""Dropout by edgefl's own stream inside a torch module, so that a step drops the values that the kernels would drop.
+
+torch's generator is one for the process: what it drops depends on who else draws.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgefl import kernels
+from edgefl.errors import GraphError, TrainingError
+from edgefl.learning.batches import Keyed
+from edgefl.learning.lowering.dropout import threshold
+from edgefl.learning.running.dropout_stream import as_state
+from edgefl.models.graph import Graph
+from edgefl.models.graph.operations import AnyDropout
+
+KINDS: dict[type[nn.Module], bool] = {nn.Dropout: False, nn.Dropout1d: True, nn.Dropout2d: True, nn.Dropout3d: True}
+
+
+class StreamDropout(nn.Module):
+    """Drops values of [batch, channels, ...] in training, where the learner has said where the stream is.
+
+    number  of the node in the graph, or of the module among those that drop
+    whole   whether whole planes are dropped
+    state   int64 [3] = key, step, first example; None: nothing is dropped
+    """
+
+    def __init__(self, p: float, number: int, whole: bool) -> None:
+        super().__init__()
+        self.p, self.number, self.whole = p, number, whole
+        self.state: NDArray[np.int64] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.state is None or not self.p:
+            return x
+        kept = np.ones(tuple(x.shape), np.float32)
+        kernels.backend().dropout(kept, self.state, self.number, threshold(self.p), 1.0, self.whole, kept, None)
+        return x * torch.from_numpy(kept).to(x) * (1 / (1 - self.p))
+
+
+class Dropping:
+    """All of a module's dropout. nn.Dropout in it is replaced where the module is given.
+
+    Raises  GraphError where the graph drops values that no module does.
+    """
+
+    def __init__(self, module: nn.Module, graph: Graph | None) -> None:
+        names = [] if graph is None else [node.name for node in graph.nodes]
+        found = [(name, part) for name, part in module.named_modules() if type(part) in KINDS]
+        for number, (name, part) in enumerate(found):
+            place = names.index(name) if name in names else number
+            own = StreamDropout(float(part.p), place, KINDS[type(part)])
+            module.set_submodule(name, own)
+        self._parts = {name: part for name, part in module.named_modules() if isinstance(part, StreamDropout)}
+        dropping = [] if graph is None else [node.name for node in graph.nodes if isinstance(node.op, AnyDropout)]
+        if unknown := [name for name in dropping if name not in self._parts]:
+            raise GraphError(f"dropout {unknown[0]!r} is no module of {type(module).__name__}; expected an nn.Dropout")
+
+    def begin(self, place: Keyed | None) -> None:
+        """What follows trains. Raises TrainingError without a place where values are dropped."""
+        active = {name: part for name, part in self._parts.items() if part.p}
+        if active and place is None:
+            names = ", ".join(active)
+            raise TrainingError(f"training with dropout ({names}) and no key; expected batches.Listed, or key=")
+        for part in active.values():
+            part.state = np.zeros(3, np.int64)
+            part.state[:] = as_state(place) if place else 0
+
+    def count_step(self) -> None:
+        self._move(1, 1)
+
+    def count_examples(self, count: int) -> None:
+        """Of the same step."""
+        self._move(2, count)
+
+    def end(self) -> None:
+        for part in self._parts.values():
+            part.state = None
+
+    def _move(self, which: int, by: int) -> None:
+        for part in self._parts.values():
+            if part.state is not None:
+                part.state[which] += by

@@ -1,0 +1,195 @@
+"""FUNCTIONS and METHODS: what each traced function, and method by name, that edgefl can take means as graph operations.
+
+Entries have torch's own signatures and return a Step, or raise GraphError naming the argument that edgefl has no
+representation for. What changes axes, shapes or places is in shape_table.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node as Traced
+from torch.nn import functional
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.operations import (
+    GELU,
+    Add,
+    AnyDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Hardsigmoid,
+    Hardswish,
+    LeakyReLU,
+    Mul,
+    Operation,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softplus,
+    Tanh,
+    ZeroPad2d,
+)
+from edgefl.torch.module_table import MODULES
+from edgefl.torch.traced_call import (
+    Means,
+    Step,
+    adaptive_max_pool,
+    adaptive_pool,
+    adaptive_pool_line,
+    avg_pool,
+    avg_pool_line,
+    dropout,
+    expect,
+    max_pool,
+    max_pool_line,
+    upsample,
+)
+
+
+def _relu(input: Traced, inplace: bool = False) -> Step:
+    return Step((ReLU(),), (input,), inplace)
+
+
+def _relu_in_place(input: Traced) -> Step:
+    return Step((ReLU(),), (input,), True)
+
+
+def _leaky_relu(input: Traced, negative_slope: float = 0.01, inplace: bool = False) -> Step:
+    return Step((LeakyReLU(float(negative_slope)),), (input,), inplace)
+
+
+def _leaky_relu_in_place(input: Traced, negative_slope: float = 0.01) -> Step:
+    return _leaky_relu(input, negative_slope, inplace=True)
+
+
+def _add(input: Any, other: Any, *, alpha: Any = 1) -> Step:
+    expect("alpha", alpha, 1)
+    for term in (input, other):
+        if not isinstance(term, Traced):
+            raise GraphError(f"summand {term!r}; expected the result of an operation")
+    return Step((Add(),), (input, other))
+
+
+def _add_in_place(input: Any, other: Any, *, alpha: Any = 1) -> Step:
+    return _add(input, other, alpha=alpha)._replace(overwrites=True)
+
+
+def _activation(op: Operation) -> Callable[..., Step]:
+    """A function without settings."""
+    return lambda input, inplace=False: Step((op,), (input,), inplace)
+
+
+def _gelu(input: Traced, approximate: str = "none") -> Step:
+    return Step((GELU(approximate),), (input,))
+
+
+def _softplus(input: Traced, beta: float = 1, threshold: float = 20) -> Step:
+    return Step((Softplus(float(beta), float(threshold)),), (input,))
+
+
+def _mul(input: Any, other: Any) -> Step:
+    for factor in (input, other):
+        if not isinstance(factor, Traced):
+            raise GraphError(f"factor {factor!r}; expected the result of an operation")
+    return Step((Mul(),), (input, other))
+
+
+def _pad(input: Traced, pad: Any, mode: str = "constant", value: Any = None) -> Step:
+    expect("mode", mode, "constant")
+    expect("value", value, None, 0, 0.0)
+    if len(pad) not in (2, 4) or min(pad) < 0:
+        raise GraphError(f"pad={pad!r}; expected 2 or 4 numbers, none below 0")
+    return Step((ZeroPad2d((*pad, *(0,) * (4 - len(pad)))),), (input,))
+
+
+def _interpolate(
+    input: Traced, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None,
+    recompute_scale_factor: Any = None, antialias: bool = False,
+) -> Step:  # fmt: skip
+    expect("antialias", antialias, False)
+    return Step((upsample(size, scale_factor, mode, align_corners),), (input,))
+
+
+def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
+    """A function whose settings are those of the module."""
+
+    def entry(input: Traced, *args: Any, **settings: Any) -> Step:
+        found = MODULES[kind](kind(*args, **settings))
+        return Step(found.ops if isinstance(found, Means) else found, (input,))
+
+    return entry
+
+
+def _adaptive_max_pool(input: Traced, output_size: Any, return_indices: bool = False) -> Step:
+    return Step(adaptive_max_pool(output_size, return_indices), (input,))
+
+
+def _dropout(kind: type[AnyDropout]) -> Callable[..., Step]:
+    """Traced in training mode, where `training=self.training` is True."""
+
+    def step(input: Traced, p: float = 0.5, training: bool = True, inplace: bool = False) -> Step:
+        return Step(dropout(kind, p) if training else (), (input,), inplace and bool(p) and training)
+
+    return step
+
+
+def _identity(input: Traced) -> Step:
+    return Step((), (input,))
+
+
+FUNCTIONS: dict[Any, Callable[..., Step]] = {
+    functional.relu: _relu,
+    torch.relu: _relu,
+    functional.relu_: _relu_in_place,
+    torch.relu_: _relu_in_place,
+    functional.leaky_relu: _leaky_relu,
+    functional.leaky_relu_: _leaky_relu_in_place,
+    functional.relu6: _activation(ReLU6()),
+    functional.hardswish: _activation(Hardswish()),
+    functional.hardsigmoid: _activation(Hardsigmoid()),
+    functional.silu: _activation(SiLU()),
+    functional.gelu: _gelu,
+    functional.softplus: _softplus,
+    functional.sigmoid: _activation(Sigmoid()),
+    functional.tanh: _activation(Tanh()),
+    torch.sigmoid: _activation(Sigmoid()),
+    torch.tanh: _activation(Tanh()),
+    operator.mul: _mul,
+    torch.mul: _mul,
+    functional.pad: _pad,
+    functional.interpolate: _interpolate,
+    operator.add: _add,
+    operator.iadd: _add_in_place,
+    torch.add: _add,
+    functional.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
+    torch.max_pool2d: lambda input, *args, **settings: Step((max_pool(*args, **settings),), (input,)),
+    functional.avg_pool2d: lambda input, *args, **settings: Step((avg_pool(*args, **settings),), (input,)),
+    functional.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
+    torch.max_pool1d: lambda input, *args, **settings: Step((max_pool_line(*args, **settings),), (input,)),
+    functional.avg_pool1d: lambda input, *args, **settings: Step((avg_pool_line(*args, **settings),), (input,)),
+    functional.adaptive_avg_pool1d: lambda input, output_size: Step((adaptive_pool_line(output_size),), (input,)),
+    functional.adaptive_max_pool1d: _adaptive_max_pool,
+    functional.adaptive_max_pool2d: _adaptive_max_pool,
+    functional.dropout: _dropout(Dropout),
+    functional.dropout1d: _dropout(Dropout1d),
+    functional.dropout2d: _dropout(Dropout2d),
+    functional.adaptive_avg_pool2d: lambda input, output_size: Step((adaptive_pool(output_size),), (input,)),
+}
+
+METHODS: dict[str, Callable[..., Step]] = {
+    "relu": _relu,
+    "relu_": _relu_in_place,
+    "add": _add,
+    "add_": _add_in_place,
+    "mul": _mul,
+    "sigmoid": _activation(Sigmoid()),
+    "tanh": _activation(Tanh()),
+    "contiguous": _identity,
+}

@@ -1,0 +1,70 @@
+"""delta="cut" in torch: the gradient at the output of every layer with neurons is zero on those that are frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgefl.errors import SelectionError
+from edgefl.learning.lowering.active_ids import RowsCols
+from edgefl.learning.lowering.channel_sets import NONE
+from edgefl.learning.lowering.gradient_needs import PRODUCTS, own_rows
+from edgefl.models.graph.operations import SelfAttention
+from edgefl.models.graph.planar import planar
+from edgefl.torch.graph_module import GraphModule
+from edgefl.torch.sequence_modules import Heads, LineGRU, LineLSTM
+
+Rows = NDArray[np.int32]
+
+
+@contextmanager
+def cut(module: nn.Module, blocks: Mapping[str, RowsCols]) -> Iterator[None]:
+    """In the block signals stop at neurons outside these blocks of trained parameters: at the results of convolutions
+    and Linear layers, at queries, keys and values, and at recurrent states after each step.
+
+    Raises  SelectionError for a module of a user's, where channels may lie anywhere.
+    """
+    if not isinstance(module, GraphModule):
+        raise SelectionError(f"delta=cut in {type(module).__name__}; expected exact, or a learner of the graph alone")
+    hooks, holding = [], []
+    for node in planar(module.edgefl_graph).nodes:
+        if not isinstance(node.op, PRODUCTS):
+            continue
+        is_joined = isinstance(node.op, SelfAttention)  # of all three, not of the result
+        rows = blocks.get(node.full_name(node.op.main), (NONE, NONE))[0] if is_joined else own_rows(node, blocks)
+        if rows is None:
+            continue
+        layer = module.get_submodule(node.name)
+        if isinstance(layer, Heads | LineGRU | LineLSTM):
+            layer.hold = partial(_held, rows, -1)
+            holding.append(layer)
+        else:
+            hooks.append(layer.register_forward_hook(partial(_hooked, rows)))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for layer in holding:
+            layer.hold = None
+
+
+def _hooked(rows: Rows, layer: nn.Module, inputs: object, output: Tensor) -> None:
+    _held(rows, 1, output)
+
+
+def _held(rows: Rows, axis: int, output: Tensor) -> Tensor:
+    """The output, whose signal will be stopped along this axis."""
+    if output.requires_grad:
+        output.register_hook(partial(_only, torch.tensor(rows, dtype=torch.int64, device=output.device), axis))
+    return output
+
+
+def _only(rows: Tensor, axis: int, signal: Tensor) -> Tensor:
+    return torch.zeros_like(signal).index_copy(axis, rows, signal.index_select(axis, rows))

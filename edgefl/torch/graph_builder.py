@@ -1,0 +1,89 @@
+"""The nodes of a graph as they come to be while a torch module is read: names that are free, results with torch's axes
+beside them, and what moves values where axes lie otherwise than an operation reads them. Not what the module says
+(graph_converter.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import Node
+from edgefl.models.graph.operations import Operation, Permute, Shape, Upsample
+from edgefl.torch.axis_order import Axes, Layout, Value, moved
+from edgefl.torch.shape_table import Shaped
+
+
+class Builder:
+    """nodes  so far, in order
+    taken  names that a further node may not have
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.taken: set[str] = set()
+        self._turned: dict[tuple[str, Shape], Value] = {}  # a result with its axes in this order
+
+    def alike(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Summands of one shape: what has one place, as features have, is repeated at those of the other."""
+        largest = max(values, key=lambda value: math.prod(value.shape))
+        wanting = [value.shape == (largest.shape[0], *(1 for _ in largest.shape[1:])) for value in values]
+        if largest.shape[1:] in ((), (1,), (1, 1)) or not any(wanting):
+            return values
+        op = Upsample((largest.shape[1], largest.shape[2]) if len(largest.shape) == 3 else (1, largest.shape[1]))
+
+        def repeated(value: Value) -> Value:
+            return self.run((op,), (value,), f"{value.name}_repeated", False, lambda rank: largest.axes)
+
+        return tuple(repeated(value) if few else value for value, few in zip(values, wanting, strict=True))
+
+    def run(
+        self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout
+    ) -> Value:
+        """The result of operations one after another, of which the first one reads all values."""
+        result = values[0]
+        for count, op in enumerate(ops, start=1):
+            is_last = count == len(ops)
+            names = tuple(value.name for value in (values if count == 1 else (result,)))
+            shapes = tuple(value.shape for value in (values if count == 1 else (result,)))
+            added = self.add(op, names, name if is_last else f"{name}_{op.title}", is_free and is_last)
+            shape = op.output(*shapes)
+            result = Value(added, shape, gives(len(shape) + 1))
+        return result
+
+    def add(self, op: Operation, inputs: tuple[str, ...], name: str, is_free: bool = False) -> str:
+        """One more node, of that name or the next free one after it; the name that it got."""
+        unique = name if is_free else _unused(name, self.taken)
+        self.taken.add(unique)
+        self.nodes.append(Node(unique, op, inputs))
+        return unique
+
+    def shaped(self, shaped: Shaped, value: Value, name: str, is_free: bool = False) -> Value:
+        """A value under another shape, or with other axes."""
+        if not shaped.ops:
+            return value._replace(axes=shaped.axes)
+        return self.run(shaped.ops, (self.placed(value, shaped.wants),), name, is_free, lambda rank: shaped.axes)
+
+    def placed(self, value: Value, axes: Axes) -> Value:
+        """The value with these axes; where they are others, its values are moved."""
+        if value.axes == axes:
+            return value
+        if value.axes.index(0) != axes.index(0) or len(value.axes) != len(axes):
+            found = f"the batch is axis {value.axes.index(0)} of {len(value.axes)}"
+            raise GraphError(f"{found}; expected axis {axes.index(0)} of {len(axes)}")
+        order = moved(value.axes, axes)
+        if (value.name, order) not in self._turned:
+            name = self.add(Permute(order), (value.name,), f"{value.name}_permuted")
+            turned = Value(name, tuple(value.shape[axis] for axis in order), axes)
+            back = tuple(order.index(axis) for axis in range(len(order)))
+            self._turned |= {(value.name, order): turned, (name, back): value}
+        return self._turned[value.name, order]._replace(axes=axes)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """`name`, or name_1, name_2, ... if it is taken."""
+    count, candidate = 0, name
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    return candidate

@@ -1,0 +1,348 @@
+"""A traced torch module as a Graph: what every call on symbols means, with what is known beforehand folded away. The
+tables of meanings are in module_table.py, function_table.py, shape_table.py and sequence_table.py; trace.py traces and
+checks.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import INPUT, Graph
+from edgefl.models.graph.operations import Add, AddParameter, Concat, Mul, MulParameter, Shape, Slice, WithParameter
+from edgefl.torch.axis_order import Value, first, last, time_first, wanted, with_channels
+from edgefl.torch.bare_parameters import combined, positions, viewed
+from edgefl.torch.function_table import FUNCTIONS, METHODS
+from edgefl.torch.graph_builder import Builder
+from edgefl.torch.module_table import MODULES
+from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, Sequence
+from edgefl.torch.shape_table import MAXIMA, SHAPING, Shaped, flatten, transpose, unflatten
+from edgefl.torch.traced_call import Means, Step, expect
+
+ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
+COMBINING: dict[Any, type[WithParameter]] = {
+    **dict.fromkeys((operator.add, operator.iadd, torch.add, "add", "add_"), AddParameter),
+    **dict.fromkeys((operator.mul, operator.imul, torch.mul, "mul", "mul_"), MulParameter),
+}
+OVERWRITING = (operator.iadd, operator.imul, "add_", "mul_")
+JOINS = (torch.cat, torch.concat, torch.concatenate)
+SOFTMAXES: dict[Any, type[nn.Module]] = {
+    functional.softmax: nn.Softmax,
+    torch.softmax: nn.Softmax,
+    "softmax": nn.Softmax,
+    functional.log_softmax: nn.LogSoftmax,
+    torch.log_softmax: nn.LogSoftmax,
+    "log_softmax": nn.LogSoftmax,
+}
+
+_Several = tuple["Callable[[], Value] | _Several", ...]
+
+
+class Converter:
+    """One pass over a traced graph. Every traced node becomes a result and its axes, or a value known now (a shape)."""
+
+    def __init__(self, module: nn.Module, input_shape: Shape) -> None:
+        self._modules = dict(module.named_modules())
+        self._input_shape = input_shape
+        self._parameters = {value.data_ptr(): name for name, value in module.named_parameters()}
+        self._build = Builder()
+        self._values: dict[fx.Node, Value] = {}
+        self._several: dict[fx.Node, _Several] = {}  # results of which each is made if asked for
+        self._known: dict[fx.Node, Any] = {}
+        self._called: set[str] = set()
+        self.left_out: nn.Module = nn.Identity()  # of the module's end, over the graph's outputs
+
+    def convert(self, traced: fx.Graph) -> Graph:
+        self._build.taken = {str(node.target) for node in traced.nodes if node.op == "call_module"}
+        for node in traced.nodes:
+            try:
+                self._visit(node)
+            except GraphError as error:
+                raise GraphError(f"{_describe(node, self._modules)}: {error}") from None
+        self._check_end(next(iter(reversed(traced.nodes))).args[0])
+        return Graph(self._input_shape, tuple(self._build.nodes))
+
+    def _check_end(self, output: Any) -> None:
+        result = self._values.get(output) if isinstance(output, fx.Node) else None
+        if result is None or not self._build.nodes or result.name != self._build.nodes[-1].name:
+            raise GraphError(f"the module returns {output}; expected the result of its last operation")
+        if result.axes != first(len(result.axes)):
+            self._build.placed(result, first(len(result.axes)))
+
+    def _visit(self, node: fx.Node) -> None:
+        if node.op == "placeholder":
+            if self._values:
+                raise GraphError("a second input; expected one")
+            self._values[node] = Value(INPUT, self._input_shape, first(len(self._input_shape) + 1))
+        elif node.op == "call_module":
+            self._visit_module(node, self._modules[str(node.target)])
+        elif node.op in ("call_function", "call_method"):
+            if node.target in SOFTMAXES:
+                dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+                self._leave_out(node, SOFTMAXES[node.target](1), dim)
+            elif not self._fold(node):
+                self._visit_call(node)
+        elif node.op == "get_attr":
+            self._known[node] = self._tensor(str(node.target))
+
+    def _tensor(self, name: str) -> Tensor:
+        """A parameter, buffer or constant by its name."""
+        parent, _, last = name.rpartition(".")
+        found = getattr(self._modules[parent], last)
+        if not isinstance(found, Tensor):
+            raise GraphError(f"{type(found).__name__}; expected a parameter")
+        return found.detach()
+
+    def _visit_module(self, node: fx.Node, module: nn.Module) -> None:
+        if isinstance(module, nn.Softmax | nn.LogSoftmax):
+            self._leave_out(node, module, module.dim)
+        elif isinstance(module, nn.Flatten):
+            self._shape_by_module(node, flatten, module.start_dim, module.end_dim)
+        elif isinstance(module, nn.Unflatten):
+            self._shape_by_module(node, unflatten, module.dim, module.unflattened_size)
+        elif isinstance(module, nn.Embedding) and isinstance(ids := self._resolved(node.args[0]), Tensor):
+            self._known[node] = positions(module, ids)
+        else:
+            self._call_module(node)
+
+    def _shape_by_module(self, node: fx.Node, entry: Callable[..., Shaped], *settings: Any) -> None:
+        name, value = str(node.target), self._value_of(node.args[0])
+        self._values[node] = self._build.shaped(entry(value, *settings), value, name, name not in self._called)
+        self._called.add(name)
+
+    def _visit_call(self, node: fx.Node) -> None:
+        args, settings = list(self._resolved(node.args)), dict(self._resolved(node.kwargs))
+        if node.target in JOINS:
+            self._join(node, *args, **settings)
+        elif node.target in COMBINING and any(isinstance(argument, Tensor) for argument in args):
+            self._combine(node, COMBINING[node.target], args)
+        elif node.target in SHAPING:
+            value = self._value_of(args.pop(0) if args else settings.pop("input"))
+            shaped = _called(SHAPING[node.target], value, *args, **settings)
+            if node.target in MAXIMA:
+                self._several[node] = (lambda: self._build.shaped(shaped, value, node.name),)
+            else:
+                self._values[node] = self._build.shaped(shaped, value, node.name)
+        else:
+            self._append(node, self._step(node, args, settings), node.name)
+
+    def _combine(self, node: fx.Node, kind: type[WithParameter], arguments: list[Any]) -> None:
+        """A parameter that is added or multiplied."""
+        (seen,) = (argument for argument in arguments if isinstance(argument, Tensor))
+        (source,) = (argument for argument in arguments if not isinstance(argument, Tensor))
+        if node.target in OVERWRITING:
+            _refuse_later_use(source, node)
+        value, name = self._value_of(source), self._parameters.get(seen.data_ptr(), "")
+        parameter = self._tensor(name) if name else seen
+        if not name or seen.numel() != parameter.numel():
+            raise GraphError(f"values of shape {tuple(seen.shape)}; expected a whole parameter")
+        if name in self._build.taken:
+            raise GraphError(f"parameter {name!r} used twice; edgefl has no shared weights")
+        long = [dim for dim in range(-seen.dim(), 0) if seen.shape[dim] > 1]
+        if len(long) == 1 and -long[0] <= len(value.axes):
+            value = self._build.placed(value, with_channels(value.axes, long[0]))
+        op = combined(kind, parameter, seen, value)
+        self._values[node] = self._build.run((op,), (value,), name, True, lambda rank: value.axes)
+
+    def _leave_out(self, node: fx.Node, end: nn.Module, dim: Any) -> None:
+        """A softmax of the logits at the end."""
+        source = node.args[0] if node.args else next(iter(node.kwargs.values()))
+        if len(self._value_of(source).shape) != 1 or any(user.op != "output" for user in node.users):
+            raise GraphError("expected at the end only, over the classes")
+        expect("dim", dim, 1, -1)
+        warnings.warn(f"{end} at the end is left to the loss: outputs are logits", stacklevel=2)
+        self.left_out = end
+        self._values[node] = self._value_of(source)
+
+    def _call_module(self, node: fx.Node) -> None:
+        name = str(node.target)
+        module = self._modules[name]
+        if type(module) in SEQUENCES:
+            self._call_sequence(node, module)
+            return
+        if type(module) not in MODULES:
+            known = (*MODULES, *SEQUENCES, *UNFOLDED)
+            raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in known)}")
+        found = MODULES[type(module)](module)
+        means = found if isinstance(found, Means) else Means(found)
+        again = name in self._called
+        if again and not callable(means.ops) and any(op.parameters() for op in means.ops):
+            raise GraphError("called twice; edgefl has no shared weights")
+        self._called.add(name)
+        overwrites = bool(getattr(module, "inplace", False)) and bool(means.ops)
+        inputs = tuple(value for value in (*node.args, *node.kwargs.values()) if isinstance(value, fx.Node))
+        self._append(node, Step(means.ops, inputs, overwrites), name, not again, means)
+
+    def _call_sequence(self, node: fx.Node, module: nn.Module) -> None:
+        name, args, settings = str(node.target), self._resolved(node.args), self._resolved(node.kwargs)
+        if name in self._called:
+            raise GraphError("called twice; edgefl has no shared weights")
+        self._called.add(name)
+        found: Sequence = _called(SEQUENCES[type(module)], module, *args, **settings)
+        value = self._value_of(found.source)
+        if len(value.shape) != 2:
+            raise GraphError(f"input of {len(value.shape)} extents; expected steps and features")
+        value = self._build.placed(value, found.layout(3))
+        for suffix, op in found.ops:
+            value = self._build.run((op,), (value,), f"{name}{suffix}", not suffix, found.layout)
+        end = partial(self._build.run, (Slice(value.shape[1] - 1, 1),), (value,), f"{name}_end", False, time_first)
+        ends: _Several = (((end,) if found.nested else end),) if found.has_end else ()
+        self._several[node] = (lambda: value, *ends)
+
+    def _step(self, node: fx.Node, args: Any, settings: Any) -> Step:
+        """The meaning of a function or method call."""
+        table: dict[Any, Any] = METHODS if node.op == "call_method" else FUNCTIONS
+        if node.target not in table:
+            raise GraphError("edgefl has no operation for it")
+        step: Step = _called(table[node.target], *args, **settings)
+        return step
+
+    def _append(self, node: fx.Node, step: Step, name: str, is_free: bool = False, means: Means | None = None) -> None:
+        """Add the operations of `step`, the last one named `name` or the next free name after it."""
+        if step.overwrites:
+            _refuse_later_use(step.inputs[0], node)
+        values = tuple(self._value_of(source) for source in step.inputs)
+        ops = step.ops
+        if callable(ops):
+            values = (self._build.placed(values[0], first(len(values[0].axes))),)
+            ops = ops(values[0].shape)
+        if not ops:
+            self._values[node] = values[0]
+            return
+        if isinstance(ops[0], Mul):  # a gate comes second
+            values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
+        means = means or Means(ops)
+        wants = means.wants or wanted(ops[0])
+        if wants is last and means.wants is None:  # features last: wherever the batch is
+            values, wants = tuple(self._build.placed(value, with_channels(value.axes, -1)) for value in values), None
+        values = tuple(
+            self._build.placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values
+        )
+        if isinstance(ops[0], Add):
+            values = self._build.alike(values)
+        gives = means.gives or wants or (lambda rank: values[0].axes)
+        result = self._build.run(ops, values, name, is_free, gives)
+        if means.results is None:
+            self._values[node] = result
+        else:
+            self._several[node] = tuple(
+                partial(self._build.run, ops, (result,), name, False, gives) for ops in means.results
+            )
+
+    def _join(self, node: fx.Node, tensors: Any, dim: int = 0) -> None:
+        """Results one after another along their channels."""
+        values = [self._value_of(source) for source in tensors]
+        axes = values[0].axes
+        if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
+            raise GraphError(f"dim={dim}; expected the axis of channels, {axes.index(1)}")
+        placed = tuple(self._build.placed(value, axes) for value in values)
+        self._values[node] = self._build.run((Concat(),), placed, node.name, False, lambda rank: axes)
+
+    def _value_of(self, node: Any) -> Value:
+        if node not in self._values:
+            raise GraphError(f"argument {node}; expected the result of an operation")
+        return self._values[node]
+
+    def _resolved(self, arguments: Any) -> Any:
+        """Arguments with what is known in the place of traced nodes."""
+        return fx.node.map_arg(arguments, lambda node: self._known.get(node, node))
+
+    def _fold(self, node: fx.Node) -> bool:
+        """Take shapes, their items and arithmetic, and items of several results out; True if `node` is one of these."""
+        arguments: list[Any] = [*node.args, *node.kwargs.values()]
+        source, *rest = arguments or [None]
+        if node.target is operator.getitem and source in self._known:
+            self._known[node] = self._known[source][self._resolved(rest[0])]
+        elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
+            self._take(node, source, rest[0])
+        elif _reads_shape(node):
+            shape = self._value_of(source).extents
+            self._known[node] = shape[rest[0]] if node.target == "size" and rest else shape
+        elif node.target is getattr and rest == ["mT"]:
+            value = self._value_of(source)
+            self._values[node] = value._replace(axes=transpose(value, -2, -1).axes)
+        elif node.target is getattr and rest in (["device"], ["dtype"]):
+            self._known[node] = None
+        elif self._is_constant(node):
+            self._known[node] = self._constant(node)
+        elif node.target in ARITHMETIC and not any(argument in self._values for argument in node.all_input_nodes):
+            self._known[node] = _computed(node.target, *self._resolved(node.args))
+        return any(node in known for known in (self._known, self._values, self._several))
+
+    def _is_constant(self, node: fx.Node) -> bool:
+        """Whether the call makes a tensor that is known: positions, or a view of a parameter."""
+        return node.target is torch.arange or (
+            bool(node.args)
+            and isinstance(self._resolved(node.args[0]), Tensor)
+            and not any(argument in self._values for argument in node.args if isinstance(argument, fx.Node))
+        )
+
+    def _constant(self, node: fx.Node) -> Tensor:
+        args, settings = self._resolved(node.args), self._resolved(node.kwargs)
+        if node.target is torch.arange:
+            return torch.arange(*args)
+        if node.target is operator.getitem:
+            found: Tensor = args[0][args[1]]
+            return found
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        return viewed(name, *args, **settings)
+
+    def _take(self, node: fx.Node, source: fx.Node, which: Any) -> None:
+        """Let the node be one of several results, if anybody reads it."""
+        if not node.users:
+            self._known[node] = None
+            return
+        at = 0 if which == "values" else which
+        if not isinstance(at, int) or not 0 <= at < len(self._several[source]):
+            raise GraphError(f"result {which!r}; expected one of the first {len(self._several[source])}")
+        found = self._several[source][at]
+        if isinstance(found, tuple):
+            self._several[node] = found
+        else:
+            self._values[node] = found()
+
+
+def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """What an entry of a table says of a call with torch's arguments."""
+    try:
+        return entry(*args, **settings)
+    except TypeError as error:
+        raise GraphError(f"arguments that edgefl does not know: {error}") from None
+
+
+def _computed(function: Callable[..., Any], *numbers: Any) -> int:
+    """Arithmetic with extents."""
+    if any(not isinstance(number, int) for number in numbers):
+        raise GraphError(f"arithmetic with {', '.join(map(str, numbers))}; expected extents of places or channels")
+    return int(function(*numbers))
+
+
+def _reads_shape(node: fx.Node) -> bool:
+    return node.target == "size" or (node.target is getattr and node.args[1:] == ("shape",))
+
+
+def _refuse_later_use(source: fx.Node, node: fx.Node) -> None:
+    """Raise GraphError if a value that `node` overwrites is read after it: a graph has values, not memory."""
+    order = list(node.graph.nodes)
+    later = order[order.index(node) + 1 :]
+    for user in later:
+        if user in source.users and not _reads_shape(user):
+            raise GraphError(f"in place, and {user} reads the overwritten {source}; expected inplace=False")
+
+
+def _describe(node: fx.Node, modules: dict[str, nn.Module]) -> str:
+    """What a reader of the module's code would call a traced node."""
+    if node.op == "call_module":
+        return f"module {node.target!r} ({type(modules[str(node.target)]).__name__})"
+    if node.op == "call_function":
+        return f"function {torch.overrides.resolve_name(node.target) or node.name}"
+    return {"call_method": "method ", "get_attr": "attribute ", "placeholder": "input "}[node.op] + repr(node.target)

@@ -1,0 +1,240 @@
+"""A Graph as a torch module: the way back from trace.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import INPUT, Graph, Model
+from edgefl.models.graph.operations import (
+    GELU,
+    GRU,
+    LSTM,
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    Add,
+    AddParameter,
+    AvgPool1d,
+    AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
+    Concat,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Embedding,
+    Flatten,
+    FlattenPlaces,
+    GlobalAvgPool,
+    GroupNorm,
+    Hardsigmoid,
+    Hardswish,
+    LayerNorm,
+    LeakyReLU,
+    Linear,
+    MaxPool1d,
+    MaxPool2d,
+    Mul,
+    MulParameter,
+    Operation,
+    Permute,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Reshape,
+    SelfAttention,
+    Shape,
+    Sigmoid,
+    SiLU,
+    Slice,
+    Softplus,
+    Tanh,
+    Upsample,
+    WithParameter,
+    ZeroPad2d,
+)
+from edgefl.torch.channels_last import (
+    EmbeddingOfIds,
+    FlatPlaces,
+    LayerNormOfPlaces,
+    LinearOfPlaces,
+    Permuted,
+    PlacesFrom,
+    RepeatedPlaces,
+    Reshaped,
+)
+from edgefl.torch.sequence_modules import Heads, LineGRU, LineLSTM
+
+
+def to_torch(model: Model) -> GraphModule:
+    """A torch module in training mode with the graph's architecture and copies of its parameters.
+
+    Its state_dict has the model's parameter names, and num_batches_tracked of each BatchNorm beside them.
+    Raises  GraphError if the parameters do not belong to the graph, or a node's name cannot be a module's in torch.
+    """
+    model.graph.check(model.params)
+    module = GraphModule(model.graph)
+    shapes = {name: value.shape for name, value in module.state_dict().items()}
+    values = {name: torch.tensor(value).reshape(shapes[name]) for name, value in model.params.items()}
+    module.load_state_dict(values, strict=False)  # strict would ask for num_batches_tracked; check() saw all others
+    return module
+
+
+class Sum(nn.Module):
+    """a + b as a module, so that a residual addition keeps its name."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a + b
+
+
+class Product(nn.Module):
+    """a b as a module; b may have one value for each plane."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
+
+class SideBySide(nn.Module):
+    """The channels of all inputs one after another, as a module."""
+
+    def forward(self, *parts: Tensor) -> Tensor:
+        return torch.cat(parts, 1)
+
+
+class MeanOfPlanes(nn.Module):
+    """The mean over all axes but those of examples and channels, which stay as 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(tuple(range(2, x.dim())), keepdim=True)
+
+
+class GraphModule(nn.Module):
+    """Runs a Graph with torch's modules; each node is the submodule of the same dotted name."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.edgefl_graph = graph
+        for node in graph.nodes:
+            if isinstance(node.op, WithParameter):
+                start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
+                attach(self, node.name, nn.Parameter(start))
+            else:
+                attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [batch, *input_shape] -> [batch, *output_shape]"""
+        results = {INPUT: x}
+        for node in self.edgefl_graph.nodes:
+            inputs = [results[name] for name in node.inputs]
+            if isinstance(node.op, WithParameter):
+                places = len(self.edgefl_graph.shapes[node.name]) - 1
+                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
+            else:
+                layer = self._modules.get(node.name) or self.get_submodule(node.name)  # most names have no dots
+                results[node.name] = layer(*inputs)
+        return results[node.name]
+
+
+def _value(root: nn.Module, name: str) -> Tensor:
+    """A parameter by its name."""
+    path, _, last = name.rpartition(".")
+    found: Tensor = getattr(root.get_submodule(path), last)
+    return found
+
+
+def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
+    """x, which has so many axes of places, with a parameter added or multiplied that is brought to x's axes."""
+    extents = op.shape if len(op.shape) > 1 else (*op.shape, *(1,) * places)
+    value = value.view(extents)
+    value = value.movedim(-1, 0) if op.channels_last else value
+    return x + value if isinstance(op, AddParameter) else x * value
+
+
+def _layer(op: Operation, source: Shape) -> nn.Module:
+    """The module of an operation that reads a result of this shape."""
+    if isinstance(op, Linear) and len(source) > 1:
+        return LinearOfPlaces(op.in_features, op.out_features, op.bias)
+    if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
+        return LayerNormOfPlaces(op.normalized_shape, op.eps)
+    if isinstance(op, Upsample) and len(source) == 2:
+        return RepeatedPlaces(op.scale_factor[1])
+    return _LAYERS[type(op)](op)
+
+
+def _conv(op: Conv2d) -> nn.Module:
+    geometry = (op.kernel_size, op.stride, op.padding, op.dilation)
+    return nn.Conv2d(op.in_channels, op.out_channels, *geometry, groups=op.groups, bias=op.bias)
+
+
+_LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
+    Conv2d: _conv,
+    Linear: lambda op: nn.Linear(op.in_features, op.out_features, op.bias),
+    Conv1d: lambda op: nn.Conv1d(**asdict(op)),
+    ConvTranspose2d: lambda op: nn.ConvTranspose2d(**asdict(op)),
+    BatchNorm2d: lambda op: nn.BatchNorm2d(op.num_features, op.eps, op.momentum),
+    BatchNorm1d: lambda op: nn.BatchNorm1d(op.num_features, op.eps, op.momentum),
+    LayerNorm: lambda op: nn.LayerNorm(op.normalized_shape, op.eps),
+    PReLU: lambda op: nn.PReLU(op.num_parameters),
+    GELU: lambda op: nn.GELU(op.approximate),
+    Softplus: lambda op: nn.Softplus(op.beta, op.threshold),
+    MaxPool1d: lambda op: nn.MaxPool1d(**asdict(op)),
+    AvgPool1d: lambda op: nn.AvgPool1d(**asdict(op)),
+    AdaptiveAvgPool1d: lambda op: nn.AdaptiveAvgPool1d(op.output_size),
+    AdaptiveAvgPool2d: lambda op: nn.AdaptiveAvgPool2d(op.output_size),
+    Upsample: lambda op: nn.Upsample(scale_factor=op.scale_factor),
+    ZeroPad2d: lambda op: nn.ZeroPad2d(op.padding),
+    Mul: lambda op: Product(),
+    Concat: lambda op: SideBySide(),
+    GroupNorm: lambda op: nn.GroupNorm(op.num_groups, op.num_channels, op.eps),
+    **{op: lambda op: getattr(nn, op.title)() for op in (ReLU, ReLU6, Sigmoid, Tanh, SiLU, Hardsigmoid, Hardswish)},
+    LeakyReLU: lambda op: nn.LeakyReLU(op.negative_slope),
+    MaxPool2d: lambda op: nn.MaxPool2d(**asdict(op)),
+    AvgPool2d: lambda op: nn.AvgPool2d(**asdict(op)),
+    Dropout: lambda op: nn.Dropout(op.p),
+    Dropout1d: lambda op: nn.Dropout1d(op.p),
+    Dropout2d: lambda op: nn.Dropout2d(op.p),
+    GlobalAvgPool: lambda op: MeanOfPlanes(),
+    Embedding: lambda op: EmbeddingOfIds(op.num_embeddings, op.embedding_dim, op.padding_idx),
+    Flatten: lambda op: nn.Flatten(),
+    FlattenPlaces: lambda op: FlatPlaces(),
+    Permute: lambda op: Permuted(op.axes),
+    Reshape: lambda op: Reshaped(op.places),
+    Slice: lambda op: PlacesFrom(op.start, op.length),
+    GRU: lambda op: LineGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    LSTM: lambda op: LineLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    SelfAttention: Heads,
+    Add: lambda op: Sum(),
+}
+
+
+def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
+    """Make a module or parameter reachable from `root` under the dotted `name`, keeping what is already there."""
+    *path, last = name.split(".")
+    parent = root
+    try:
+        for part in path:
+            if part not in parent._modules:
+                parent.add_module(part, nn.Module())
+            parent = parent.get_submodule(part)
+        if isinstance(layer, nn.Parameter):
+            parent.register_parameter(last, layer)
+            return
+        _keep_children(parent._modules.get(last), layer)
+        parent._modules.pop(last, None)
+        parent.add_module(last, layer)
+    except KeyError as error:  # torch's way to say that an attribute of that name exists
+        raise GraphError(f"node {name!r} cannot be a torch module: {error.args[0]}") from None
+
+
+def _keep_children(placeholder: nn.Module | None, layer: nn.Module) -> None:
+    """A node may come after nodes whose names continue its own: hand their modules over."""
+    for name, child in placeholder.named_children() if placeholder else ():
+        layer.add_module(name, child)

@@ -1,0 +1,102 @@
+"""Which part of one layer is trained, and its gradients: compact as the kernels give them, spread over the whole
+parameter as torch's optimizers want them. Which neurons are active is said in neuron_selection.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgefl.torch.native_tensors import Array, Ids, array, ops
+
+
+class Reach:
+    """How far down a model's signal goes in a pass. is_whole: to the model's input, which needs all of it; else to what
+    the selected neurons need. Its first layers say so in every pass.
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = True
+
+
+class Active(NamedTuple):
+    """Active outputs and inputs of a layer: sorted ids, or None for all.
+
+    needed    inputs whose gradient something below reads, unless the model's input has one
+    reach     of the selected model; None: everything is needed
+    is_first  whether nothing below is trained
+    """
+
+    outs: Ids = None
+    ins: Ids = None
+    needed: Ids = None
+    reach: Reach | None = None
+    is_first: bool = False
+
+    def signals(self, x: Tensor) -> Ids:
+        """The channels of the layer's input x whose gradient this pass needs."""
+        if self.reach is None:
+            return None
+        if self.is_first:
+            self.reach.is_whole = x.requires_grad
+        return None if self.reach.is_whole else self.needed
+
+
+WHOLE = Active()
+
+
+def extent(ids: Ids, size: int) -> int:
+    """How many of `size` they are."""
+    return size if ids is None else len(ids)
+
+
+def channels(x: Tensor, ids: Ids) -> Tensor:
+    """x [batch, channels, ...] with these channels alone, copied; x itself if they are all."""
+    if ids is None:
+        return x
+    taken = torch.empty(x.shape[0], len(ids), *x.shape[2:])
+    ops().take_channels(array(x), ids, taken.numpy())
+    return taken
+
+
+def spread(compact: Array, shape: tuple[int, ...], outs: Ids, ins: Ids = None) -> Tensor:
+    """A gradient of `shape` with these values in the active block and 0 elsewhere."""
+    if outs is None and ins is None:
+        return torch.from_numpy(compact)
+    whole = torch.zeros(shape)
+    ops().put_axes(_planes(whole.numpy(), shape), outs, ins, _planes(compact, compact.shape))
+    return whole
+
+
+def mask_of(parameter: Tensor, active: Active) -> Tensor:
+    """Which coordinates of a parameter are active, in its shape or one that is spread to it."""
+    ins = active.ins if parameter.dim() > 1 else None
+    found = torch.ones(1, dtype=torch.bool, device=parameter.device)
+    for axis, ids in enumerate((active.outs, ins)):
+        if ids is not None:
+            along = torch.zeros(parameter.shape[axis], dtype=torch.bool, device=parameter.device)
+            along[torch.from_numpy(ids).long().to(parameter.device)] = True
+            found = found & along.view(-1, *(1,) * (parameter.dim() - axis - 1))
+    return found
+
+
+def held(parameter: Tensor, active: Active) -> Tensor:
+    """The parameter, of which torch trains the active block alone: for layers that torch computes."""
+    if active is WHOLE:
+        return parameter
+    return torch.where(mask_of(parameter, active), parameter, parameter.detach())
+
+
+def held_or_none(parameter: Tensor | None, active: Active) -> Tensor | None:
+    """A bias or None."""
+    return None if parameter is None else held(parameter, active)
+
+
+def _planes(values: Array, shape: tuple[int, ...]) -> Array:
+    rows, cols, *rest = (*shape, 1, 1)[: max(len(shape), 2)]
+    found: Array = np.reshape(values, (rows, cols, math.prod(rest)))
+    return found

@@ -1,0 +1,54 @@
+"""A model out of what a user's own code makes: a torch module, or a function that returns one. Not how the code is
+found, which is the command line's business.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import Model
+from edgefl.models.graph.operations import Shape
+from edgefl.torch.trace import from_torch
+
+EXAMPLES = 2  # that graph and module are compared on
+
+
+def made_by(factory: object, name: str, input_shape: Shape) -> Model:
+    """The graph of the module, and its present weights.
+
+    factory      an nn.Module, or a function without arguments that gives one
+    input_shape  of one example
+    Raises       GraphError if it gives something else, or what edgefl cannot take; whatever the function raises
+    """
+    made = module_by(factory, name)
+    return from_torch(made, examples(made, input_shape))
+
+
+def made_with(module: nn.Module, inputs: NDArray[np.float32]) -> Model:
+    """The graph of the module, and its present weights, by real inputs [N, ...]; they are ids where the module looks
+    up rows of a table. Raises GraphError if edgefl cannot take it.
+    """
+    has_ids = any(isinstance(part, nn.Embedding) for part in module.modules())
+    example = torch.from_numpy(np.ascontiguousarray(inputs))
+    return from_torch(module, example.long() if has_ids else example)
+
+
+def module_by(factory: object, name: str) -> nn.Module:
+    """The module itself. Raises GraphError if it is none; whatever the function raises."""
+    made = factory if isinstance(factory, nn.Module) or not callable(factory) else factory()
+    if not isinstance(made, nn.Module):
+        raise GraphError(f"{name} gives {type(made).__name__}; expected a torch.nn.Module")
+    return made
+
+
+def examples(module: nn.Module, input_shape: Shape, count: int = EXAMPLES) -> torch.Tensor:
+    """Random numbers, or ids where the module looks up rows of a table."""
+    generator = torch.Generator().manual_seed(1)
+    rows = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)]
+    if rows:
+        return torch.randint(0, min(rows), (count, *input_shape), generator=generator)
+    return torch.randn(count, *input_shape, generator=generator)

@@ -1,0 +1,84 @@
+"""Modules beside a module: under another head, the head alone, either side of a cut. They share parameters as torch
+objects; values of none are known here.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import Graph
+from edgefl.models.graph.heads import head_of, with_classes
+from edgefl.models.neurons.model_spec import ModelSpec, layer_of
+from edgefl.torch.graph_module import GraphModule, attach
+from edgefl.torch.parameter_arrays import Held
+
+
+class Alone(nn.Module):
+    """One layer under the name that it has elsewhere."""
+
+    def __init__(self, name: str, layer: nn.Module) -> None:
+        super().__init__()
+        self._name = name
+        attach(self, name, layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.get_submodule(self._name)(x)
+        return result
+
+
+def last_linear(module: nn.Module, spec: ModelSpec) -> nn.Linear:
+    """The layer that the head begins with. Raises GraphError if there is none."""
+    found = module.get_submodule(layer_of(spec.head[0])) if spec.head else None
+    if not isinstance(found, nn.Linear):
+        raise GraphError(f"head of {type(module).__name__}: {found}; expected a Linear layer")
+    return found
+
+
+def under_head(module: nn.Module, held: Held, spec: ModelSpec, classes: int) -> nn.Module:
+    """The module with a last Linear layer of its own, zeros; everything else is shared.
+
+    Raises  GraphError if something with parameters follows the last Linear layer, or there is none.
+    """
+    last, name = last_linear(module, spec), layer_of(spec.head[0])
+    if any(layer_of(parameter) != name for parameter in spec.head):
+        raise GraphError(f"head {', '.join(spec.head)}; expected a Linear layer as the last node")
+    own = nn.Linear(last.in_features, classes, last.bias is not None, last.weight.device, last.weight.dtype)
+    for parameter in own.parameters():
+        nn.init.zeros_(parameter)
+    shared = {id(tensor): tensor for key, tensor in held.tensors.items() if key not in spec.head}
+    twin = deepcopy(module, shared)
+    twin.set_submodule(name, own)
+    return twin
+
+
+def part(held: Held, spec: ModelSpec, graph: Graph) -> tuple[Graph, ModelSpec, nn.Module]:
+    """Some nodes of the model as a graph of their own, in its torch form, on the same parameters."""
+    own = GraphModule(graph)
+    for name in graph.parameters():
+        layer, _, last = name.rpartition(".")
+        setattr(own.get_submodule(layer), last, held.tensors[name])
+    return graph, spec.part(graph), own
+
+
+def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple[Graph | None, ModelSpec]:
+    """Graph and specification of the same."""
+    if graph is not None:
+        resized = with_classes(graph, classes)
+        return resized, ModelSpec.of(resized)
+    own = {name: spec.params[name]._replace(shape=(classes, *spec.params[name].shape[1:])) for name in spec.head}
+    return None, replace(spec, params={**spec.params, **own})
+
+
+def head_alone(
+    module: nn.Module, held: Held, graph: Graph | None, spec: ModelSpec
+) -> tuple[Graph | None, ModelSpec, nn.Module]:
+    """The last Linear layer and what follows it, on the same parameters. Raises GraphError if there is none."""
+    if graph is not None:
+        return part(held, spec, head_of(graph))
+    linear, name = last_linear(module, spec), layer_of(spec.head[0])
+    own = replace(spec, params={key: spec.params[key]._replace(cols=None) for key in spec.head}, groups={})
+    return None, own, Alone(name, linear)

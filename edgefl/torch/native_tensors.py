@@ -1,0 +1,87 @@
+"""torch's tensors as the native kernels take them: which can be served, their memory as arrays without a copy, one
+number of threads for both. Not the kernels' calls (native_linear.py and its neighbours), nor which layer is worth it
+(kernel_choice.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from edgefl import kernels
+from edgefl.errors import BackendError
+
+Array = NDArray[Any]
+Ids = NDArray[np.int32] | None  # sorted unique ids; None is all of them
+
+
+@functools.cache
+def ops() -> Any:
+    """The native kernels, or None where they are not built, or EDGEFL_KERNELS names others."""
+    try:
+        found = kernels.backend()
+    except BackendError:
+        return None
+    return found if found.__name__ == kernels.BACKENDS["native"] else None
+
+
+def serves(x: Tensor, *others: Tensor | None) -> bool:
+    """Whether the kernels can take these: plain float32 on the CPU. Says once for each other kind what torch takes."""
+    for each in (x, *others):
+        if each is not None and not (each.dtype is torch.float32 and each.is_cpu and type(each) in _PLAIN):
+            return not torch.compiler.is_compiling() and _say(f"{each.dtype} on {each.device.type}")
+    if torch.compiler.is_compiling():
+        return True
+    if torch.is_autocast_enabled("cpu") or torch._C._are_functorch_transforms_active():
+        return _say("autocast and functorch's transforms")
+    return x.layout is torch.strided and x.numel() > 0 and not torch.jit.is_tracing() and _is_ready()
+
+
+def array(tensor: Tensor) -> Array:
+    """The tensor's memory, copied only where it is not contiguous."""
+    found: Array = (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
+    return found
+
+
+def array_or_none(tensor: Tensor | None) -> Array | None:
+    return None if tensor is None else array(tensor)
+
+
+def again(plain: Callable[..., Tensor], inputs: Sequence[Tensor | None], dy: Tensor) -> list[Tensor | None]:
+    """Gradients of `plain(*inputs)` that can be differentiated in turn: torch computes it anew from what was saved.
+
+    plain   torch's way from the tensors that were saved
+    inputs  of which some may need no gradient, and then have none
+    """
+    with torch.enable_grad():
+        y = plain(*inputs)
+        wanted = [each for each in inputs if each is not None and each.requires_grad]
+        found = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
+    return [next(found) if each is not None and each.requires_grad else None for each in inputs]
+
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def _is_ready() -> bool:
+    """Lets the kernels have as many threads as torch has, so that neither pool has more than its share."""
+    found = ops()
+    if found is None:
+        return _say("everything, for want of native kernels,")
+    if found.threads() != torch.get_num_threads():
+        found.set_threads(torch.get_num_threads())
+    return True
+
+
+@functools.cache
+def _say(kind: str) -> bool:
+    """False; and a warning, once for each kind."""
+    warnings.warn(f"converted layers leave {kind} to torch; native kernels take float32 on the CPU", stacklevel=4)
+    return False

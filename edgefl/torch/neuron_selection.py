@@ -1,0 +1,206 @@
+"""Neurons of a torch model of which only some are trained: the rest takes part in the forward pass, and of its
+gradients nothing is computed in converted layers.
+
+    model = convert(model)
+    select(model, 0.2, example_input=x[:2])      # a fifth of each hidden layer's neurons, drawn anew at every call
+    keep_frozen(optimizer, model)                # once: neither momentum nor weight decay moves the others
+    loss(model(x), y).backward()                 # .grad is 0 outside the active blocks
+    blocks = compact_gradients(model)            # which are these, as a message carries them
+
+Which neurons a model has follows from its graph, which from_torch reads (edgefl/models/neurons/model_spec.py). Where it
+cannot, ids by layer select outputs of these layers, whatever their inputs. Source: FedSPU (ALGORITHMS 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from edgefl.models.graph.operations import Kind
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec, layer_of
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+from edgefl.rng import NEURONS, stream
+from edgefl.torch.conversion import PLAIN, plain
+from edgefl.torch.gradient_reach import shorten
+from edgefl.torch.layer_selection import Active, mask_of
+from edgefl.torch.native_block import keep_frozen as keep_statistics
+from edgefl.torch.native_tensors import Array
+from edgefl.torch.trace import from_torch
+
+Neurons = NeuronSet | float | Mapping[str, Iterable[int]]
+LEARNED: tuple[Kind, ...] = ("learn",)
+Chosen = tuple[ModelSpec, NeuronSet]
+
+GRAPH, SPEC, CHOSEN = "edgefl_read", "edgefl_spec", "edgefl_chosen"  # attributes of the selected model
+_HOOKS: WeakKeyDictionary[nn.Module, list[Any]] = WeakKeyDictionary()
+
+
+def select(
+    model: nn.Module, neurons: Neurons | None, *, example_input: Tensor | None = None, seed: int = 0, round: int = 0
+) -> NeuronSet | None:
+    """Lets a model train these neurons alone, until the next call; and says which. None: all of them again.
+
+    neurons        a set of the model's specification; a share of each group above 0 and at most 1, drawn for `seed` and
+                   `round`; or ids by group. Without any example: ids by layer
+    example_input  as from_torch takes it, at the first call; it tells which neurons the model has
+    Raises         GraphError if from_torch cannot read the model, SelectionError for neurons that it does not have,
+                   ValueError for a share out of bounds, or without an example.
+    """
+    _release(model)
+    if neurons is None:
+        return None
+    spec = _spec(model, neurons, example_input)
+    if isinstance(neurons, NeuronSet):
+        neurons.check(spec)
+        chosen = neurons
+    elif isinstance(neurons, Mapping):
+        chosen = NeuronSet.of(spec, neurons)
+    else:
+        chosen = NeuronSet.draw(spec, neurons, stream(seed, NEURONS, round=round))
+    model.__dict__[CHOSEN] = spec, chosen
+    _apply(model, spec, chosen)
+    if GRAPH in model.__dict__:
+        shorten(model, model.__dict__[GRAPH], chosen)
+    return chosen
+
+
+def compact_gradients(model: nn.Module) -> Update:
+    """The gradients of the active blocks, copied; of all parameters where no neurons are selected.
+
+    Raises  ValueError if a parameter has no gradient, or no neurons were ever selected.
+    """
+    spec, chosen = _chosen(model)
+    gradients: dict[str, Array] = {}
+    for name, param in spec.params.items():
+        if param.kind == "learn":
+            found = model.get_parameter(name).grad
+            if found is None:
+                raise ValueError(f"{name} has no gradient; expected backward() before")
+            gradients[name] = found.detach().cpu().contiguous().reshape(param.shape).numpy()
+    return take(gradients, spec, chosen, kinds=LEARNED)
+
+
+def keep_frozen(optimizer: torch.optim.Optimizer, model: nn.Module) -> Callable[[], None]:
+    """Lets no step of the optimizer move frozen coordinates, whatever momentum or weight decay it has; and a function
+    that ends this. What is frozen may change from step to step.
+    """
+    before: list[tuple[Tensor, Active, Tensor]] = []
+
+    def remember(*_: Any) -> None:
+        before[:] = [(values, active, values.clone()) for values, active in _frozen(model)]
+
+    def put_back(*_: Any) -> None:
+        with torch.no_grad():
+            for values, active, old in before:
+                values.copy_(torch.where(mask_of(values, active), values, old))
+        before.clear()
+
+    handles = optimizer.register_step_pre_hook(remember), optimizer.register_step_post_hook(put_back)
+
+    def end() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return end
+
+
+def _spec(model: nn.Module, neurons: Neurons, example_input: Tensor | None) -> ModelSpec:
+    """Which neurons the model has: as its graph says, or of ids by layer those of the named layers."""
+    found: ModelSpec | None = model.__dict__.get(SPEC)
+    if example_input is not None:
+        example = example_input.float() if example_input.is_floating_point() else example_input
+        graph = model.__dict__[GRAPH] = from_torch(plain(model).float().cpu(), example.cpu()).graph
+        found = model.__dict__[SPEC] = ModelSpec.of(graph)
+    if found is not None:
+        return found
+    if not isinstance(neurons, Mapping):
+        raise ValueError("neurons of a model that was never shown; expected an example_input, or ids by layer")
+    return _by_layer(model, list(neurons))
+
+
+def _by_layer(model: nn.Module, layers: list[str]) -> ModelSpec:
+    """Of these layers a group each, along the outputs of what they have; no group along inputs."""
+    params, groups = {}, {}
+    for layer in layers:
+        for name, value in model.get_submodule(layer).named_parameters(layer, recurse=False):
+            params[name] = ParamSpec(tuple(value.shape), "learn", AxisSpec(layer))
+            groups[layer] = value.shape[0]
+        for name, statistic in model.get_submodule(layer).named_buffers(layer, recurse=False):
+            if statistic.dim() == 1:
+                params[name] = ParamSpec(tuple(statistic.shape), "stat", AxisSpec(layer))
+    return ModelSpec(params, groups, b"")
+
+
+def _chosen(model: nn.Module) -> Chosen:
+    found: Chosen | None = model.__dict__.get(CHOSEN)
+    if found is None:
+        raise ValueError("no neurons are selected; expected select(model, neurons) before")
+    return found
+
+
+def _blocks(spec: ModelSpec, chosen: NeuronSet) -> dict[str, Active]:
+    """The restricted parameters."""
+    found = chosen.blocks(spec).items()
+    return {name: Active(rows, cols) for name, (rows, cols) in found if rows is not None or cols is not None}
+
+
+def _frozen(model: nn.Module) -> list[tuple[Tensor, Active]]:
+    """Parameters with frozen coordinates, detached."""
+    if CHOSEN not in model.__dict__:
+        return []
+    spec, chosen = _chosen(model)
+    learned = [item for item in _blocks(spec, chosen).items() if spec.params[item[0]].kind == "learn"]
+    return [(model.get_parameter(name).detach(), active) for name, active in learned]
+
+
+def _apply(model: nn.Module, spec: ModelSpec, chosen: NeuronSet) -> None:
+    """Converted layers leave out what is frozen; of others the gradients are cut, and statistics put back."""
+    handles = _HOOKS.setdefault(model, [])
+    for name, active in _blocks(spec, chosen).items():
+        owner = model.get_submodule(layer_of(name))
+        if type(owner) in PLAIN:
+            known: Any = owner
+            known.edgefl_active = _merged(known.edgefl_active, active)
+        elif spec.params[name].kind == "learn":
+            handles.append(model.get_parameter(name).register_hook(partial(_cut, active)))
+        else:
+            handles += _statistics_kept(owner, model.get_buffer(name), active)
+
+
+def _merged(known: Active, active: Active) -> Active:
+    """Of a layer, from those of its weight, whose axes are both known, and its bias."""
+    return Active(known.outs if active.outs is None else active.outs, known.ins if active.ins is None else active.ins)
+
+
+def _cut(active: Active, gradient: Tensor) -> Tensor:
+    return gradient * mask_of(gradient, active)
+
+
+def _statistics_kept(owner: nn.Module, statistic: Tensor, active: Active) -> list[Any]:
+    """Hooks that give frozen channels of a statistic their values again after each call of the layer."""
+    before: list[Tensor] = []
+
+    def remember(*_: Any) -> None:
+        before[:] = [statistic.clone()]
+
+    def put_back(*_: Any) -> None:
+        keep_statistics([statistic], before, active)
+
+    return [owner.register_forward_pre_hook(remember), owner.register_forward_hook(put_back)]
+
+
+def _release(model: nn.Module) -> None:
+    """All neurons are trained again."""
+    model.__dict__.pop(CHOSEN, None)
+    for handle in _HOOKS.pop(model, []):
+        handle.remove()
+    for module in model.modules():
+        if type(module) in PLAIN:
+            module.__dict__.pop("edgefl_active", None)

@@ -1,0 +1,132 @@
+"""Steps on the trained coordinates of whole parameters, by torch.optim. Where gradients come from is not
+known here.
+
+Optimizers see compact copies, so velocities and moments, the norm that clips and the terms are those of the trained
+coordinates, and every other bit stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
+
+from edgefl.learning.learner import Pull
+from edgefl.learning.lowering.active_ids import RowsCols
+from edgefl.learning.optimizers import Adam, Optimizer
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Trained coordinates of a parameter: rows and columns, or positions in the flattened parameter; None: all."""
+
+    rows: Tensor | None = None
+    cols: Tensor | None = None
+    flat: Tensor | None = None
+
+    @staticmethod
+    def of(axes: RowsCols, flat: NDArray[np.uint32] | None, device: torch.device) -> Place:
+        """flat  goes before the axes"""
+        lists = (None, None, flat) if flat is not None else (*axes, None)
+        return Place(*(None if ids is None else torch.tensor(ids.astype(np.int64), device=device) for ids in lists))
+
+    @property
+    def is_whole(self) -> bool:
+        return self.rows is None and self.cols is None and self.flat is None
+
+    def take(self, whole: Tensor) -> Tensor:
+        """A copy of these coordinates; of a whole parameter it may be the tensor itself."""
+        if self.flat is not None:
+            return whole.reshape(-1)[self.flat]
+        block = whole if self.rows is None else whole.index_select(0, self.rows)
+        return (block if self.cols is None else block.index_select(1, self.cols)).contiguous()
+
+    def put(self, whole: Tensor, values: Tensor) -> None:
+        """Write these coordinates of a contiguous tensor."""
+        if self.flat is not None:
+            whole.view(-1)[self.flat] = values
+        elif self.rows is None and self.cols is not None:
+            whole[:, self.cols] = values
+        elif self.rows is not None:
+            whole[self.rows if self.cols is None else (self.rows[:, None], self.cols)] = values
+
+
+class Stepper:
+    """Of one fit: the settings, and what the optimizer keeps from step to step.
+
+    wholes        trained parameters, which are written; of the shapes of the specification
+    pull, linear  as of Learner.fit
+    """
+
+    def __init__(
+        self,
+        wholes: Mapping[str, Tensor],
+        places: Mapping[str, Place],
+        settings: Optimizer,
+        pull: Pull | None,
+        linear: Mapping[str, Array] | None,
+    ) -> None:
+        self._wholes, self._places, self._clip = wholes, places, settings.clip
+        self._moved = {name: places[name].take(whole) for name, whole in wholes.items()}
+        self._move = _made(list(self._moved.values()), settings)
+        self._strength = pull[0] if pull else 0.0
+        self._centre = {name: self._at(name, pull[1]) for name in wholes} if pull else {}
+        self._linear = {name: self._at(name, linear) for name in wholes} if linear is not None else {}
+
+    def _at(self, name: str, values: Mapping[str, Array]) -> Tensor:
+        whole = self._wholes[name]
+        return self._places[name].take(torch.tensor(np.asarray(values[name])).to(whole.device, whole.dtype))
+
+    @torch.no_grad()
+    def step(self, gradients: Mapping[str, Tensor]) -> None:
+        """One step by the gradients of the whole parameters, of the shapes of the specification."""
+        if not self._moved:
+            return
+        found = {name: self._places[name].take(gradients[name]).contiguous() for name in self._moved}
+        scale = None if self._clip is None else _scale(found.values(), self._clip)
+        for name, moved in self._moved.items():
+            if scale is not None:
+                found[name] = found[name] * scale
+            if self._centre:
+                found[name] = found[name] + self._strength * (moved - self._centre[name])
+            if self._linear:
+                found[name] = found[name] + self._linear[name]
+        self._move(list(found.values()))
+        for name, moved in self._moved.items():
+            if not self._places[name].is_whole:
+                self._places[name].put(self._wholes[name], moved)
+
+
+def _scale(gradients: Iterable[Tensor], clip: float) -> Tensor:
+    """What keeps the norm of all together within `clip`, as torch.nn.utils.clip_grad_norm_ has it."""
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    return (clip / (norm + 1e-6)).clamp(max=1.0)
+
+
+def _made(values: list[Tensor], settings: Optimizer) -> Callable[[list[Tensor]], None]:
+    """Moves the values by their gradients: torch.optim's functions, whose classes load its compiler (5 s, 70 MB)."""
+    if isinstance(settings, Adam):
+        return _adam(values, settings)
+    velocities: list[Tensor | None] = [None] * len(values)
+    chosen: dict[str, Any] = {"weight_decay": settings.weight_decay, "momentum": settings.momentum, "lr": settings.lr}
+    fixed: dict[str, Any] = {"dampening": 0.0, "maximize": False, "has_sparse_grad": False, "foreach": False}
+    return lambda found: sgd(values, found, velocities, nesterov=settings.nesterov, **chosen, **fixed)
+
+
+def _adam(values: list[Tensor], settings: Adam) -> Callable[[list[Tensor]], None]:
+    means, squares = [torch.zeros_like(value) for value in values], [torch.zeros_like(value) for value in values]
+    steps = [torch.zeros(()) for _ in values]
+    (beta1, beta2), move = settings.betas, adamw if settings.decoupled else adam
+    chosen: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay, "eps": settings.eps}
+    fixed: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "amsgrad": False, "maximize": False, "foreach": False}
+    return lambda found: move(values, found, means, squares, [], steps, **chosen, **fixed)

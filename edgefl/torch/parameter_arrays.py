@@ -1,0 +1,91 @@
+"""The parameters of a torch module by a specification's names, as arrays. Not what is computed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.operations import Shape
+from edgefl.models.neurons.block_index import read_only
+from edgefl.models.neurons.gather import parameter
+from edgefl.models.neurons.model_spec import ModelSpec
+
+Array = NDArray[Any]
+
+
+class Held(Mapping[str, Array]):
+    """Of a module, what a specification lists: arrays of its shapes. Where the module is in this process's memory they
+    are views, else copies, which `store` brings back.
+
+    tensors  by name: the module's own parameters and buffers
+    Raises   GraphError naming a parameter that the module has not, or has in another shape.
+    """
+
+    def __init__(self, module: nn.Module, spec: ModelSpec) -> None:
+        found = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        for name, param in spec.params.items():
+            if name not in found:
+                raise GraphError(
+                    f"{type(module).__name__} has no {name!r}; expected one of {', '.join(found) or 'none'}"
+                )
+            if _long(found[name].shape) != _long(param.shape):
+                raise GraphError(f"{name!r} of shape {tuple(found[name].shape)}; expected {param.shape}")
+            if param.kind == "learn" and not isinstance(found[name], nn.Parameter):
+                raise GraphError(f"{name!r} is a buffer; expected a parameter, as it is learned")
+        self.shapes = {name: param.shape for name, param in spec.params.items()}
+        self.tensors: dict[str, Tensor] = {name: found[name] for name in spec.params}
+        for tensor in self.tensors.values():
+            tensor.data = tensor.data.contiguous()
+
+    def __getitem__(self, name: str) -> Array:
+        array: Array = self.tensors[name].detach().cpu().numpy().reshape(self.shapes[name])
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def whole(self, name: str) -> Tensor:
+        """A view of the specification's shape, apart from autograd."""
+        return self.tensors[name].detach().view(self.shapes[name])
+
+    def read(self, names: Collection[str] | None = None) -> dict[str, Array]:
+        """Read-only, all or some. Raises ValueError for a name that is none of them."""
+        return {name: read_only(parameter(self, name)) for name in (self if names is None else names)}
+
+    def store(self, arrays: Mapping[str, Array]) -> None:
+        """Arrays that were got here and then written in place."""
+        for name, array in arrays.items():
+            if self.tensors[name].device.type != "cpu":
+                self.set(name, array)
+
+    def set(self, name: str, value: Array) -> None:
+        """A whole parameter, cast to the module's type."""
+        self.whole(name).copy_(torch.tensor(np.asarray(value)))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
+
+@contextmanager
+def buffers_kept(module: nn.Module) -> Iterator[None]:
+    """The module's buffers, running statistics among them, are afterwards as they were before."""
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    yield
+    for buffer, value in before:
+        buffer.copy_(value)
+
+
+def _long(shape: Collection[int]) -> Shape:
+    """The extents above 1: a parameter that is added may have more axes in torch."""
+    return tuple(extent for extent in shape if extent > 1)

@@ -1,0 +1,85 @@
+"""A max pool, and a ReLU before it, on torch's tensors by the native kernels; no autograd, no modules.
+
+The ReLU is computed after the pool, on fewer values: the largest cell of a window is the same before and after it, and
+where no cell is above 0 no gradient passes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from edgefl.torch.native_tensors import array, ops
+
+Pair = tuple[int, int]
+
+
+class Window(NamedTuple):
+    """Of a max pool without dilation; is_rectified: of ReLU(x)."""
+
+    kernel: Pair
+    stride: Pair
+    padding: Pair
+    ceil_mode: bool = False
+    is_rectified: bool = False
+
+
+def extents(shape: tuple[int, ...], window: Window) -> tuple[int, int, int, int]:
+    """The shape of the result for x of that shape."""
+    axes = zip(shape[2:], window.kernel, window.stride, window.padding, strict=True)
+    high, wide = (_cells(*each, window.ceil_mode) for each in axes)
+    return shape[0], shape[1], high, wide
+
+
+def bits_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Bytes for each plane, of a bit for each cell."""
+    return shape[0] * shape[1], (shape[2] * shape[3] + 7) // 8
+
+
+def largest(x: Tensor, window: Window) -> tuple[Tensor, Tensor, Tensor | None]:
+    """x [batch, channels, height, width] pooled; the winners' codes, a byte each; a bit for each result above 0."""
+    y = torch.empty(extents(x.shape, window))
+    codes = torch.empty(y.shape, dtype=torch.uint8)
+    ops().maxpool_forward(array(x), y.numpy(), codes.numpy(), window.kernel, window.stride, window.padding)
+    if not window.is_rectified:
+        return y, codes, None
+    bits = torch.empty(bits_shape(y.shape), dtype=torch.uint8)
+    ops().relu_forward(y.numpy(), y.numpy(), bits.numpy())
+    return y, codes, bits
+
+
+def grad_input(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: Window) -> Tensor:
+    """dx of `shape`."""
+    if bits is not None:
+        passed = torch.empty(dy.shape)
+        ops().relu_backward(array(dy), bits.numpy(), passed.numpy(), None)
+        dy = passed
+    dx = torch.empty(shape)
+    ops().maxpool_backward(array(dy), codes.numpy(), dx.numpy(), window.kernel, window.stride, window.padding, None)
+    return dx
+
+
+def _cells(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -> int:
+    """Windows along an axis, by torch's rule: the last one begins inside."""
+    room = size + 2 * padding - kernel
+    if not ceil_mode:
+        return room // stride + 1
+    count = -(-room // stride) + 1
+    return count - ((count - 1) * stride >= size + padding)
+
+
+def winners(codes: Tensor, shape: tuple[int, ...], window: Window) -> Tensor:
+    """Of each result the cell of the plane, counted along its rows, that it came from; x has this shape."""
+    kernel_width, code = window.kernel[1], codes.long()
+    rows = torch.arange(codes.shape[2]).view(-1, 1) * window.stride[0] - window.padding[0] + code // kernel_width
+    cols = torch.arange(codes.shape[3]) * window.stride[1] - window.padding[1] + code % kernel_width
+    return rows * shape[3] + cols
+
+
+def unpacked(bits: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Bits of planes, low ones first, as 0 and 1 in float32 of that shape."""
+    cells = shape[2] * shape[3]
+    found = (bits.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
+    return found.flatten(1)[:, :cells].reshape(shape).float()

@@ -1,0 +1,46 @@
+"""What torch keeps of a forward pass for the backward pass, counted by its own hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from edgefl.models.graph import Model
+from edgefl.torch.graph_module import to_torch
+
+
+def saved_bytes_of(model: Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> int:
+    """`saved_bytes` of the model's torch form."""
+    return saved_bytes(to_torch(model), torch.from_numpy(x), torch.from_numpy(y).long())
+
+
+def saved_bytes(module: nn.Module, x: Tensor, y: Tensor) -> int:
+    """Bytes that autograd holds between the forward and the backward pass of one training step.
+
+    Storages of saved tensors, each counted once, its whole size; parameters and buffers are not counted.
+    x  float32 [batch, ...];  y  int64 [batch]; the loss is the cross-entropy.
+    """
+    return saved_by(module, lambda: functional.cross_entropy(module(x), y))
+
+
+def saved_by(module: nn.Module, forward: Callable[[], Tensor]) -> int:
+    """The same of any forward pass of the module."""
+    own = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()  # alive until backward, so no other takes its address
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = forward()
+    total = sum(kept.values())
+    del result
+    return total

@@ -1,0 +1,17 @@
+"""A model as a torch state_dict, for torch.load. Not a pickled module: a reader needs a module of the same names."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import torch
+
+from edgefl.models.graph import Model
+from edgefl.torch.graph_module import to_torch
+
+
+def write_state_dict(model: Model, file: BinaryIO) -> None:
+    """Writes the model's values under torch's names, with num_batches_tracked of each BatchNorm, for
+    `torch.load(..., weights_only=True)`. Raises GraphError like to_torch.
+    """
+    torch.save(to_torch(model).state_dict(), file)

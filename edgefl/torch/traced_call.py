@@ -1,0 +1,167 @@
+"""What a traced call means as graph operations, and how torch's arguments are read. The tables are in module_table.py
+and function_table.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch.fx import Node as Traced
+
+from edgefl.errors import GraphError
+from edgefl.models.graph.operations import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AnyDropout,
+    AvgPool1d,
+    AvgPool2d,
+    GlobalAvgPool,
+    MaxPool1d,
+    MaxPool2d,
+    Operation,
+    Pair,
+    Shape,
+    Upsample,
+)
+from edgefl.models.graph.operations.pool import LARGEST_WINDOW
+from edgefl.torch.axis_order import Layout
+
+Fitting = Callable[[Shape], tuple[Operation, ...]]  # what it is for an input of a shape
+
+
+class Means(NamedTuple):
+    """What a module means, where its operations alone do not say it.
+
+    ops      in order
+    wants    the axes that the first of them reads its inputs with; None: as axis_order.py says of it
+    gives    the axes of the result; None: as its inputs
+    results  of a module that returns several: what follows `ops` to make each of them. None: it returns one
+    """
+
+    ops: tuple[Operation, ...] | Fitting
+    wants: Layout | None = None
+    gives: Layout | None = None
+    results: tuple[tuple[Operation, ...], ...] | None = None
+
+
+class Step(NamedTuple):
+    """Operations in order (none: the input itself), the traced inputs, and whether the first one is overwritten."""
+
+    ops: tuple[Operation, ...] | Fitting
+    inputs: tuple[Traced, ...]
+    overwrites: bool = False
+
+
+def expect(setting: str, value: object, *accepted: object) -> None:
+    """Raise GraphError unless `value` is one of `accepted`."""
+    if value not in accepted:
+        raise GraphError(f"{setting}={value!r}; expected {' or '.join(repr(item) for item in accepted)}")
+
+
+def pair(value: Any) -> Pair:
+    """torch's int or sequence of one or two ints as a pair."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    return (values[0], values[-1])
+
+
+def max_pool(
+    kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Operation:  # fmt: skip
+    expect("dilation", pair(dilation), (1, 1))
+    expect("return_indices", return_indices, False)
+    return MaxPool2d(pair(kernel_size), pair(stride or kernel_size), pair(padding), bool(ceil_mode))
+
+
+def avg_pool(
+    kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Operation:  # fmt: skip
+    expect("divisor_override", divisor_override, None)
+    return AvgPool2d(pair(kernel_size), pair(stride or kernel_size), pair(padding), count_include_pad, bool(ceil_mode))
+
+
+def adaptive_pool(output_size: Any) -> Operation:
+    found = pair(output_size)
+    if None in found:
+        raise GraphError(f"output_size={output_size!r}; expected numbers")
+    return GlobalAvgPool() if found == (1, 1) else AdaptiveAvgPool2d(found)
+
+
+def dropout(kind: type[AnyDropout], p: Any) -> tuple[Operation, ...]:
+    """Nothing where nothing is dropped."""
+    return (kind(float(p)),) if p else ()
+
+
+def max_pool_line(
+    kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Operation:  # fmt: skip
+    expect("dilation", single(dilation), 1)
+    expect("return_indices", return_indices, False)
+    return MaxPool1d(single(kernel_size), single(stride or kernel_size), single(padding), bool(ceil_mode))
+
+
+def adaptive_max_pool(output_size: Any, return_indices: bool = False) -> Fitting:
+    """Of planes or lines that divide; windows of more cells than one pool takes are pools of parts of them."""
+    expect("return_indices", return_indices, False)
+    sizes = tuple(output_size) if isinstance(output_size, tuple | list) else (output_size, output_size)
+
+    def fit(shape: Shape) -> tuple[Operation, ...]:
+        height, width = (1, *shape[1:])[-2:]
+        parts = (sizes[0] or height if len(shape) == 3 else 1, sizes[-1] or width)
+        if height % parts[0] or width % parts[1]:
+            raise GraphError(f"output_size={output_size!r} of {shape[1:]}; expected divisors")
+        pools = _max_pools((height // parts[0], width // parts[1]))
+        if len(shape) == 3:
+            return pools
+        return tuple(MaxPool1d(pool.kernel_size[1], pool.stride[1]) for pool in pools)
+
+    return fit
+
+
+def _max_pools(window: Pair) -> tuple[MaxPool2d, ...]:
+    """Maxima over such windows: at once, or along rows and then along columns, in parts that divide them."""
+    if math.prod(window) <= LARGEST_WINDOW:
+        return (MaxPool2d(window, window),)
+    rows = [MaxPool2d((1, part), (1, part)) for part in _parts(window[1])]
+    return (*rows, *(MaxPool2d((part, 1), (part, 1)) for part in _parts(window[0])))
+
+
+def _parts(cells: int) -> list[int]:
+    """Factors of a number that a window can have. Raises GraphError where it has none."""
+    if cells <= LARGEST_WINDOW:
+        return [cells] if cells > 1 else []
+    part = max((n for n in range(2, LARGEST_WINDOW + 1) if cells % n == 0), default=0)
+    if not part:
+        raise GraphError(f"a window of {cells} cells along an axis; expected factors of at most {LARGEST_WINDOW}")
+    return [part, *_parts(cells // part)]
+
+
+def avg_pool_line(
+    kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
+) -> Operation:
+    window = single(kernel_size), single(stride or kernel_size), single(padding)
+    return AvgPool1d(*window, count_include_pad, bool(ceil_mode))
+
+
+def adaptive_pool_line(output_size: Any) -> Operation:
+    found = single(output_size)
+    return GlobalAvgPool() if found == 1 else AdaptiveAvgPool1d(found)
+
+
+def single(value: Any) -> int:
+    """torch's int or sequence of one."""
+    return int(value if isinstance(value, int) else value[0])
+
+
+def upsample(size: Any, scale_factor: Any, mode: str, align_corners: Any = None) -> Operation:
+    expect("mode", mode, "nearest")
+    expect("size", size, None)
+    expect("align_corners", align_corners, None)
+    factors = tuple(scale_factor) if isinstance(scale_factor, tuple | list) else (scale_factor, scale_factor)
+    if any(not float(factor).is_integer() for factor in factors):
+        raise GraphError(f"scale_factor={scale_factor!r}; expected whole numbers")
+    return Upsample((int(factors[0]), int(factors[1])))

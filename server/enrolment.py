@@ -1,0 +1,123 @@
+"""Devices that join: which client each is, whether it may take part, and what has to be durable before it is admitted.
+
+Not what an admitted one is sent (coordinator.py), nor the judgement of what it holds (device_holdings.py). No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgefl.server.client_links import Clients, Link
+from edgefl.server.device_holdings import Holdings, check_secret
+from edgefl.server.events import Action, Begun, Claim, Close, Enrolment, Joined, Lost, Made, Save, Say
+
+
+class Arrivals:
+    """The devices that are joining.
+
+    clients, holdings  of the run; both are told of what comes in
+    method             its name, for what is said
+    do                 takes an action of the server
+    admit              takes a connection that may be sent messages from now on, and the time
+    plan_again         takes a client whose plans have changed, as it has lost what it kept
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        holdings: Holdings,
+        method: str,
+        do: Callable[[Action], None],
+        admit: Callable[[Link, float], None],
+        plan_again: Callable[[int], None],
+    ) -> None:
+        self._clients, self._holdings, self._method = clients, holdings, method
+        self._do, self._admit, self._plan_again = do, admit, plan_again
+        self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
+
+    def join(self, event: Joined, now: float) -> None:
+        """A device asks to take part: it is turned away in words, or it is admitted, now or once that is durable."""
+        client = self._clients.find(event.client, event.secret)
+        problem = self._nobody(event) if client is None else self._wrong(client, event)
+        if client is None or problem:
+            self._do(Close(event.link, problem or ""))
+            return
+        link = self._connect(event, client)
+        if client in self._clients.capacities:
+            self._return(link, event, now)
+        elif self._clients.begin_enrolment(client, event.secret):
+            self._holdings.lives[client] = link.life
+            self._do(Save(Enrolment(client, event.capacity, event.secret, link.life, event.examples)))
+        if event.maker and self._clients.add_maker(client, event.maker):
+            self._do(Save(Made(client, event.maker)))
+
+    def enrolled(self, record: Enrolment, now: float) -> None:
+        """An enrolment is durable, and the clients have been told."""
+        link = self._clients.link_of(record.client)
+        if link is not None and link.life == record.life:
+            self._admit(link, now)
+        elif link is not None:
+            self._begin(link)
+
+    def begun(self, record: Begun, now: float) -> None:
+        """It is durable that another process of a client's device has begun."""
+        if self._beginning.get(record.client) != record.life:
+            return  # yet another one has begun
+        del self._beginning[record.client]
+        link = self._clients.link_of(record.client)
+        if link is not None and not link.admitted and link.life == record.life:
+            self._admit(link, now)
+
+    def _nobody(self, event: Joined) -> str:
+        """Why there is no client for this device."""
+        if event.client is None:
+            return f"no id is free; all {self._clients.count} clients of this run have enrolled"
+        return f"client {event.client}; expected an id below {self._clients.count}"
+
+    def _wrong(self, client: int, event: Joined) -> str | None:
+        """Why a device may not take part as this client, in one sentence."""
+        if event.claim is None:
+            return None
+        known = self._clients.secrets.get(client, b"") if event.claim.is_new else b""
+        problem = check_secret(client, known, event.secret, self._holdings.accepting)
+        return problem or self._holdings.problem(client, event.claim)
+
+    def _connect(self, event: Joined, client: int) -> Link:
+        """The client's connection from now on; an older one is closed."""
+        link = Link(
+            event.link, client, event.pending, event.claim.life if event.claim else b"", declares=event.declares
+        )
+        older = self._clients.connect(link)
+        if older is not None:
+            copy = ", from another process" if older.life != link.life else ""
+            self._do(Close(older.number, f"client {client} has connected again{copy}"))
+        return link
+
+    def _return(self, link: Link, event: Joined, now: float) -> None:
+        """A client that has enrolled is there again: it is admitted once what is new about it is durable."""
+        loss = None if event.claim is None else self._accept(link.client, event.claim)
+        is_new = loss is not None or link.life != self._holdings.lives.get(link.client, b"")
+        if is_new or (event.secret and event.secret != self._clients.secrets.get(link.client)):
+            self._begin(link, event.secret)
+        elif link.client not in self._beginning:
+            self._admit(link, now)
+
+    def _begin(self, link: Link, secret: bytes = b"") -> None:
+        """Another process of the client's device is there: it is admitted once that is durable."""
+        self._holdings.lives[link.client] = self._beginning[link.client] = link.life
+        self._clients.bind(link.client, secret)
+        self._do(Save(Begun(link.client, link.life, secret)))
+
+    def _accept(self, client: int, claim: Claim) -> Lost | None:
+        """Lets in a device as it is."""
+        has_changed, due = self._holdings.has_changed(client, claim), self._holdings.due(client)
+        loss = self._holdings.lost(client, claim)
+        if loss is not None:
+            self._do(Save(loss))
+            self._plan_again(client)
+            what = f"goes on from what it kept after round {loss.kept}" if loss.kept else "begins again with nothing"
+            self._do(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
+        elif has_changed:
+            keeps = f"clients of {self._method} keep nothing"
+            self._do(Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may"))
+        return loss

@@ -1,0 +1,278 @@
+"""The server's event loop: connections <-> Coordinator <-> Store. The only file with `await`; it decides nothing.
+
+Everything runs on one thread except the store, which gets a thread of its own: records that pile up while it writes are
+saved as one batch, and each record comes back to the coordinator as an event once it is durable. A batch that cannot be
+saved (a full disk) is kept and tried again; until then nobody is told that it happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import cast
+
+from edgefl.server import file_descriptors
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import (
+    Action,
+    Admit,
+    Close,
+    Closed,
+    Done,
+    Event,
+    Joined,
+    Left,
+    Received,
+    Record,
+    Save,
+    Saved,
+    Say,
+    Scored,
+    Send,
+    Tick,
+    Traffic,
+    WakeAt,
+)
+from edgefl.server.listener import Entrance, ListenAddress
+from edgefl.server.peer import Peer, Service
+from edgefl.server.reminder import Reminder
+from edgefl.server.server_log import Log
+from edgefl.server.store import Store
+
+from edgefl.errors import RunError
+from edgefl.protocol.wire.messages import Evaluated, Message, Paced, Trained
+
+RETRY_S = 1.0  # between attempts to save what the disk refused
+LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
+LOOK_EVERY_S = 5.0  # whether the server has waited for long
+SOON_S = 1.0  # for devices that are there to hear of the end
+
+
+Ready = Callable[[str, int], AbstractContextManager[None]]
+
+
+def serve(server: Server, address: ListenAddress, ready: Ready, linger_s: float = LINGER_S) -> None:
+    """Runs a server until its run is over.
+
+    ready     called with host and port once it listens; what it returns is entered until it no longer does
+    linger_s  at the end, for the devices to hear of it
+    Raises    OSError if it cannot listen there, RunError if the run contradicts what is stored, KeyboardInterrupt on
+              SIGINT or SIGTERM.
+    """
+    asyncio.run(server.run(address, ready, linger_s))
+
+
+class Server:
+    """One run, served until it is over.
+
+    say    takes lines for people
+    watch  takes every record once it is durable
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        store: Store,
+        service: Service,
+        say: Callable[[str], None],
+        watch: Callable[[Record], None],
+    ) -> None:
+        self._coordinator, self._store, self.service = coordinator, store, service
+        self._log, self._watch = Log(say), watch
+        self._peers: dict[int, Peer] = {}
+        self._links = 0
+        self._past = Traffic(0)  # of connections that are gone
+        self._heard: set[int] = set()  # clients that were told of the end
+        self._wake: asyncio.TimerHandle | None = None
+        self._reminder = Reminder()
+
+    async def run(self, address: ListenAddress, ready: Ready, linger_s: float) -> None:
+        """Listens, serves the run to its end, and leaves the devices `linger_s` seconds to hear of it."""
+        self._loop = asyncio.get_running_loop()
+        self._records: asyncio.Queue[Record] = asyncio.Queue()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._gone = asyncio.Event()
+        self._loop.add_signal_handler(signal.SIGTERM, self._fail, KeyboardInterrupt())
+        self._entrance = self._open(address)
+        storing = self._loop.create_task(self._keep_storing())
+        storing.add_done_callback(self._storing_ended)
+        self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
+        try:
+            with ready(*self._entrance.name):
+                self._carry_out(self._coordinator.start(self._loop.time()))
+                self._remind()
+                await self._over
+                await self._linger(linger_s)
+        finally:
+            self._wake_at(None)
+            self._looking.cancel()
+            storing.cancel()
+            self._entrance.close()
+            for peer in list(self._peers.values()):
+                if peer.client is not None:
+                    peer.close()
+            self._log.end()
+
+    def _remind(self) -> None:
+        """Says for whom the server waits, when it has waited for a while."""
+        now = self._loop.time()
+        if self._reminder.is_due(self._coordinator.stage, now) and (line := self._coordinator.awaited(now)) is not None:
+            self.say(line, "waiting")
+        self._looking.cancel()
+        self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
+
+    def _open(self, address: ListenAddress) -> Entrance:
+        """Listens, with as many descriptors as this process may have."""
+        shared = file_descriptors.provide(self.service.clients, address.caps.strangers)
+        entrance = Entrance(self, address, address.caps.within(shared.strangers), shared.connections)
+        if shared.problem is not None:
+            self.say(shared.problem)
+        return entrance
+
+    async def _linger(self, seconds: float) -> None:
+        """Until every client has heard of the end, also one that is away, but no longer than that."""
+        self._end_if_all_have_heard()
+        gone = self._loop.create_task(self._gone.wait())
+        await asyncio.wait([gone], timeout=min(seconds, SOON_S))
+        if not gone.done() and seconds > SOON_S:
+            away = len(self._coordinator.enrolled - self._heard)
+            self.say(f"the run is over; waiting up to {seconds:g} s to tell {away} clients that are away")
+            await asyncio.wait([gone], timeout=seconds - SOON_S)
+
+    def _end_if_all_have_heard(self) -> None:
+        devices = any(peer.client is not None for peer in self._peers.values())
+        if self._over.done() and not devices and self._coordinator.enrolled <= self._heard:
+            self._gone.set()
+
+    # What connections tell it (peer.Hub, entrance.Owner).
+
+    def say(self, line: str, kind: str = "server") -> None:
+        """Shows a line to people, unless there have been many of its kind."""
+        self._log.say(line, kind, self._loop.time())
+
+    @property
+    def handshake_s(self) -> float:
+        return self.service.patience.handshake_s
+
+    def enrol(self, peer: Peer, joined: Joined) -> None:
+        self._handle(joined)
+
+    def secret_of(self, client: int) -> bytes | None:
+        return self._coordinator.secret_of(client)
+
+    def received(self, peer: Peer, message: Message) -> None:
+        self._handle(
+            Received(peer.link, cast(Trained | Evaluated | Paced, message))
+        )  # the state table lets in no others
+
+    def arrived(self, name: str) -> Peer:
+        """A new connection, not greeted yet."""
+        self._links += 1
+        peer = self._peers[self._links] = Peer(self._links, self.service, self, name)
+        return peer
+
+    def left(self, peer: Peer) -> None:
+        del self._peers[peer.link]
+        self._entrance.leave(peer.link)
+        self._past = _added(self._past, peer)
+        if peer.client is not None and peer.connection.state == "finished" and not peer.is_broken:
+            self._heard.add(peer.client)
+        self._handle(Left(peer.link))
+        self._end_if_all_have_heard()
+
+    # The coordinator.
+
+    def _handle(self, event: Event) -> None:
+        try:
+            self._carry_out(self._coordinator.handle(event, self._loop.time()))
+        except Exception as error:  # a mistake of ours: end this process; the run resumes from what is stored
+            self._fail(error)
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Save):
+                self._records.put_nowait(action.record)
+            elif isinstance(action, WakeAt):
+                self._wake_at(action.time)
+            elif isinstance(action, Say):
+                self.say(action.line)
+            elif isinstance(action, Done):
+                self._over.set_result(None)
+            elif (peer := self._peers.get(action.link)) is not None:
+                self._tell(peer, action)
+
+    def _tell(self, peer: Peer, action: Admit | Send | Close) -> None:
+        if isinstance(action, Admit):
+            self._entrance.know(peer.link)
+            peer.welcome(action.client)
+        elif isinstance(action, Send):
+            peer.send(action.message)
+        else:
+            peer.refuse(action.reason)
+
+    def _wake_at(self, time: float | None) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = None if time is None else self._loop.call_at(time, self._handle, Tick())
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+    # The store.
+
+    async def _keep_storing(self) -> None:
+        """Saves batch after batch, for ever."""
+        with ThreadPoolExecutor(1, "store") as thread:
+            while True:
+                batch = [await self._records.get()]
+                while not self._records.empty():
+                    batch.append(self._records.get_nowait())
+                await self._save(thread, batch)
+                for record in batch:
+                    self._watch(record)
+                    if isinstance(record, Closed | Scored):  # before the next round adds to it
+                        self._records.put_nowait(self._traffic(record.round))
+                    if not isinstance(record, Traffic):
+                        self._handle(Saved(record))
+
+    async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:
+        """Saves the batch, however long the disk refuses."""
+        complained = False
+        while True:
+            try:
+                await self._loop.run_in_executor(thread, self._store.save, batch)
+                break
+            except RunError as error:
+                if not complained:
+                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s")
+                complained = True
+                await asyncio.sleep(RETRY_S)
+        if complained:
+            self.say("stored; going on")
+
+    def _storing_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _traffic(self, round: int) -> Traffic:
+        """What went through the sockets since this process started."""
+        total = replace(self._past, round=round)
+        for peer in self._peers.values():
+            total = _added(total, peer)
+        return total
+
+
+def _added(total: Traffic, peer: Peer) -> Traffic:
+    connection = peer.connection
+    return Traffic(
+        total.round,
+        total.sent + connection.sent_bytes,
+        total.received + connection.received_bytes,
+        total.sent_headers + connection.sent_header_bytes,
+        total.received_headers + connection.received_header_bytes,
+    )

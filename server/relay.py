@@ -1,0 +1,286 @@
+"""The server's half of a run by letters (wire/envelope.py): nodes of a framework <-> Coordinator <-> Store. No
+framework.
+
+Whoever carries the letters says which nodes are there and what came back; it is told what to send next. What
+event_loop.py does with connections is done here with letters, one at a time for each node (relay_nodes.py).
+
+Records are durable before anything follows from them. A letter that is lost costs time and no bit: the node is called
+again, and says what it holds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import NamedTuple
+
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import (
+    Action,
+    Admit,
+    Close,
+    Closed,
+    Done,
+    Event,
+    Left,
+    Received,
+    Record,
+    Save,
+    Saved,
+    Say,
+    Scored,
+    Send,
+    Tick,
+    Traffic,
+    WakeAt,
+)
+from edgefl.server.relay_nodes import Node
+from edgefl.server.server_handshake import Meeting, Offer
+from edgefl.server.server_log import Log
+from edgefl.server.store import Store
+
+from edgefl.errors import AuthError, RemoteProtocolError, RunError
+from edgefl.protocol.wire import envelope as letters
+from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.messages import LONGEST_TEXT, Enrol, Evaluated, Finished, Hello, Message, Refused, Trained
+from edgefl.protocol.wire.model_message import chunks, digest, frame_cap
+
+RETRY_S = 1.0  # between attempts to save what the disk refused
+
+
+class Post(NamedTuple):
+    """A letter for a node."""
+
+    node: int
+    purpose: str
+    data: bytes
+
+
+class Correspondence:
+    """One run by letters. Call `start`, then the other methods as things happen, until `is_over`.
+
+    say      takes lines for people
+    watch    takes every record once it is durable
+    clock    seconds, of which only differences count
+    is_done  the run is over; devices may not know it yet
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        store: Store,
+        offer: Offer,
+        say: Callable[[str], None],
+        watch: Callable[[Record], None],
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._coordinator, self._store, self._offer = coordinator, store, offer
+        self._log, self._watch, self._clock, self._pause = Log(say), watch, clock, pause
+        self._nodes: dict[int, Node] = {}
+        self._links: dict[int, Node] = {}
+        self._last_link = 0
+        self._records: list[Record] = []
+        self._is_storing = self._has_looked = False
+        self._wake: float | None = None
+        self._traffic = Traffic(0)
+        self._digest = digest(offer.model)
+        self._limit = frame_cap(len(offer.model))
+        self.is_done = False
+
+    def start(self) -> None:
+        """Goes on from what is stored."""
+        self._carry_out(self._coordinator.start(self._clock()))
+
+    def present(self, nodes: Collection[int]) -> None:
+        """These nodes are there now; letters to others are lost."""
+        self._has_looked = True
+        for name in nodes:
+            self._nodes.setdefault(name, Node(name))
+        for name in self._nodes.keys() - set(nodes):
+            self._leave(self._nodes.pop(name))
+
+    def due(self) -> list[Post]:
+        """What to send, at most one letter to a node that has not answered the last one."""
+        now = self._clock()
+        if self._wake is not None and now >= self._wake:
+            self._wake = None
+            self._handle(Tick())
+        return [post for name in sorted(self._nodes) if (post := self._post(self._nodes[name], now)) is not None]
+
+    def answered(self, name: int, data: bytes) -> None:
+        """A node's answer to its last letter."""
+        node = self._nodes.get(name)
+        if node is None or node.sent is None:
+            return
+        try:
+            letter = letters.decode("device", data, self._limit)
+            if letter.run != self._offer.run:
+                raise RemoteProtocolError(f"letter of run {letter.run}; expected {self._offer.run}")
+        except RemoteProtocolError as error:
+            self.failed(name, str(error))
+            return
+        asked, node.sent, node.failures = node.sent, None, 0
+        self._traffic = _added(self._traffic, letter, received=len(data))
+        node.has_heard |= any(isinstance(message, Finished) for message in asked.messages)
+        self._read(node, letter)
+        if node.stage == "called" or (asked.purpose != "query" and not letter.messages):
+            self.failed(name, "it has answered nothing")
+
+    def failed(self, name: int, reason: str) -> None:
+        """A letter to a node, or its answer, is lost: it is called again later."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        self.say(f"{node.who}: {reason}; calling it again", "failed")
+        self._leave(node)
+        node.fail(self._clock())
+
+    @property
+    def is_over(self) -> bool:
+        """The run is over, and every node that is there has been told, unless it was refused."""
+        return (
+            self.is_done
+            and self._has_looked
+            and all(node.has_heard or node.stage == "refused" for node in self._nodes.values())
+        )
+
+    def waits_for(self) -> str | None:
+        """For whom, in one line; None if for nobody."""
+        return self._coordinator.awaited(self._clock())
+
+    @property
+    def stage(self) -> tuple[str, int]:
+        """The coordinator's phase, and the last closed round."""
+        return self._coordinator.stage
+
+    def say(self, line: str, kind: str = "server") -> None:
+        """Shows a line to people, unless there have been many of its kind."""
+        self._log.say(line, kind, self._clock())
+
+    def end(self) -> None:
+        """Says what was not shown."""
+        self._log.end()
+
+    # Letters.
+
+    def _post(self, node: Node, now: float) -> Post | None:
+        if node.is_to_be_called(now):
+            node.meeting, node.stage = Meeting(self._offer, self._coordinator.secret_of), "called"
+            return self._send(node, [node.meeting.call])
+        said = node.due()
+        return None if said is None else self._send(node, said)
+
+    def _send(self, node: Node, said: list[Message]) -> Post:
+        letter = Letter(self._offer.run, tuple(said))
+        data = letters.encode("server", letter)
+        node.sent, self._traffic = letter, _added(self._traffic, letter, sent=len(data))
+        return Post(node.name, letter.purpose, data)
+
+    def _read(self, node: Node, letter: Letter) -> None:
+        hello: Hello | None = None
+        for message in letter.messages:
+            if isinstance(message, Refused) and node.stage != "refused":
+                self.say(f"{node.who} refuses: {message.reason}", "refuses")
+                self._leave(node)
+                node.stage = "refused"
+            elif isinstance(message, Hello):
+                hello = message
+            elif isinstance(message, Enrol) and hello is not None and node.stage == "called":
+                self._enrol(node, hello, message)
+            elif isinstance(message, Trained | Evaluated) and node.stage == "open":
+                self._handle(Received(node.link, message))
+
+    def _enrol(self, node: Node, hello: Hello, request: Enrol) -> None:
+        assert node.meeting is not None  # by which it was called
+        self._last_link += 1
+        node.stage, node.link, self._links[self._last_link] = "open", self._last_link, node
+        node.has_model, node.owes = request.model == self._digest, request.pending > 0
+        try:
+            node.meeting.hear(hello)
+            joined = node.meeting.joined(request, node.link)
+        except AuthError as error:
+            self._refuse(node, str(error))
+            return
+        self._handle(joined)
+
+    def _welcome(self, node: Node, client: int) -> None:
+        model = () if node.has_model else chunks(self._offer.model, 0)
+        node.welcome(client, [self._offer.welcome(client), *model])
+
+    def _refuse(self, node: Node, reason: str) -> None:
+        self.say(f"refused {node.who}: {reason}", "refused")
+        self._leave(node)
+        node.stage, node.box = "refused", [Refused(reason[:LONGEST_TEXT])]
+
+    def _leave(self, node: Node) -> None:
+        """What it was told is lost, and so is what it had to say."""
+        link = node.leave()
+        if self._links.pop(link, None) is not None:
+            self._handle(Left(link))
+
+    # The coordinator.
+
+    def _handle(self, event: Event) -> None:
+        self._carry_out(self._coordinator.handle(event, self._clock()))
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Save):
+                self._records.append(action.record)
+            elif isinstance(action, WakeAt):
+                self._wake = action.time
+            elif isinstance(action, Say):
+                self.say(action.line)
+            elif isinstance(action, Done):
+                self.is_done = True
+            elif (node := self._links.get(action.link)) is not None:
+                self._turn(node, action)
+        if not self._is_storing:
+            self._store_all()
+
+    def _turn(self, node: Node, action: Admit | Send | Close) -> None:
+        if isinstance(action, Admit):
+            self._welcome(node, action.client)
+        elif isinstance(action, Send):
+            node.tell(action.message)
+        else:
+            self._refuse(node, action.reason)
+
+    def _store_all(self) -> None:
+        """Saves what is to be saved, and goes on with what follows from that, in the order of the records."""
+        self._is_storing = True
+        while self._records:
+            batch, self._records = self._records, []
+            self._save(batch)
+            for record in batch:
+                self._watch(record)
+                if isinstance(record, Closed | Scored):
+                    self._save([replace(self._traffic, round=record.round)])
+                self._handle(Saved(record))
+        self._is_storing = False
+
+    def _save(self, batch: list[Record]) -> None:
+        """Saves the batch, however long the disk refuses."""
+        has_complained = False
+        while True:
+            try:
+                self._store.save(batch)
+                return
+            except RunError as error:
+                if not has_complained:
+                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s")
+                has_complained = True
+                self._pause(RETRY_S)
+
+
+def _added(total: Traffic, letter: Letter, sent: int = 0, received: int = 0) -> Traffic:
+    headers = sent + received - letter.payload_bytes
+    return Traffic(
+        total.round,
+        total.sent + sent,
+        total.received + received,
+        total.sent_headers + (headers if sent else 0),
+        total.received_headers + (headers if received else 0),
+    )

@@ -1,0 +1,62 @@
+"""The evaluation after a round: what every client is asked, what it answers, and the accuracies they give.
+
+It knows no connections and no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edgefl.methods.algorithm import MODEL, Algorithm, State, Task
+from edgefl.methods.rounds.exchange import evaluate_message
+from edgefl.methods.rounds.round_metrics import Tested, accuracies, common_scores
+from edgefl.models.graph import Params
+from edgefl.protocol.wire.messages import Evaluated, Scores
+
+
+class OpenEvaluation:
+    """An evaluation that is going on.
+
+    request  the message for every client
+    answers  by client; None from one whose answer could not be used
+    """
+
+    def __init__(self, task: Task, algorithm: Algorithm, state: State, round: int) -> None:
+        self.round, self._clients, self._decisions = round, task.clients, task.decisions
+        self.request = evaluate_message(round, algorithm, state, task.spec)
+        self.answers: dict[int, Evaluated | None] = {}
+        self._kind, self._model = algorithm.scored(state.arrays) or "personal", state.arrays.get(MODEL)
+
+    def answer(self, client: int, message: Evaluated) -> str | None:
+        """Takes a client's scores. Why they cannot be used, in one sentence, or None; either way it has answered."""
+        problem = self._wrong("personal", message.personal, self.request.personal)
+        problem = problem or self._wrong("global", message.global_model, self._model is not None)
+        self.answers[client] = message if problem is None else None
+        return None if problem is None else f"evaluation of client {client} {problem}"
+
+    def bundle(self, common: Callable[[Params], Tested] | None) -> dict[str, Any]:
+        """The accuracies, as evaluation.Evaluator gives them; a kind that nobody answered is left out.
+
+        common  evaluates a model on the test set that no client owns, if there is one
+        """
+        answers = [self.answers.get(client) for client in range(self._clients)]
+        kinds = {
+            self._kind: [None if each is None else each.personal for each in answers],
+            "global_local": [None if each is None else each.global_model for each in answers],
+        }
+        found: dict[str, Any] = {
+            kind: accuracies(scores, self._decisions) for kind, scores in kinds.items() if any(scores)
+        }
+        if self._model is not None and common is not None:
+            result = common(self._model)
+            found["global_common"] = common_scores(result, self._decisions)
+        return found
+
+    def _wrong(self, kind: str, scores: Scores | None, is_expected: bool) -> str | None:
+        if not is_expected or scores is None:
+            return None if (scores is not None) == is_expected else f"{'lacks' if is_expected else 'has'} {kind} scores"
+        most = scores.examples * self._decisions
+        if not 0 <= scores.correct <= most or scores.examples == 0:
+            return f"says {scores.correct} of {most} {kind}; expected a part of at least 1"
+        return None

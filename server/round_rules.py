@@ -1,0 +1,45 @@
+"""When the rounds of a served run begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from edgefl.server.round_deadline import Auto, Deadline
+
+from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, Folding
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a coordinator goes by.
+
+    quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
+    deadline_s             after which a round closes whoever has replied; Auto: by the times seen; None: never
+    evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
+    wait_for               enrolled clients before round 1
+    values                 number format of the payloads
+    seen_s                 a round's clients are chosen among those seen within these seconds; None: among all
+    folding                what is done with accepted replies when a round closes
+    max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
+    """
+
+    rounds: int
+    eval_every: int
+    quorum: int | None = None
+    deadline_s: Deadline = None
+    evaluation_deadline_s: Deadline = None
+    wait_for: int = 1
+    values: str = "float32"
+    seen_s: float | None = None
+    folding: Folding = field(default_factory=Folding)
+    max_empty_rounds: int = MAX_EMPTY_ROUNDS
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value}; expected {name} >= 1")
+        for name in ("deadline_s", "evaluation_deadline_s", "seen_s"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Auto) and not 0 < value < float("inf"):
+                raise ValueError(f"{name}={value}; expected a finite time > 0")

@@ -1,0 +1,88 @@
+"""What a served run has recorded, read beside the server or after it: for status, report and replay. It writes nothing.
+
+Every function opens the database, reads one snapshot and closes it. They raise RunError if there is no served run.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from edgefl.server import directory_check
+from edgefl.server.directory_check import checked, damaged
+from edgefl.server.events import Traffic
+from edgefl.server.run_progress import Progress
+from edgefl.server.schema import DATABASE, open_for_reading
+from edgefl.server.store import last_closed, load_progress
+
+from edgefl.errors import RunError
+from edgefl.methods.algorithm import State
+
+ATTEMPTS = 100  # at a file that the server may remove between our look at the database and at it
+
+
+def is_served(path: Path) -> bool:
+    """True if the directory holds a served run."""
+    return (path / DATABASE).exists()
+
+
+def run_id(path: Path) -> str:
+    """The name that devices know the run by."""
+    with _snapshot(path) as database:
+        return directory_check.run_id(database)
+
+
+def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
+    """A line per closed round after this one, as simulate writes it; its evaluation is in it once there is one."""
+    query = "SELECT line, bundle FROM logged WHERE round > ? ORDER BY round"
+    with _snapshot(path) as database:
+        rows = database.execute(query, (after,)).fetchall()
+    return [
+        {**json.loads(line), **({} if bundle is None else {"evaluation": json.loads(bundle)})} for line, bundle in rows
+    ]
+
+
+def traffic(path: Path) -> list[Traffic]:
+    """What the server counted at its sockets, by round."""
+    with _snapshot(path) as database:
+        return [Traffic(*row) for row in database.execute("SELECT * FROM traffic ORDER BY round")]
+
+
+def progress(path: Path) -> Progress:
+    """How far the run has got: clients, rounds, and what became of every reply. All of run.db is checked for damage."""
+    for _ in range(ATTEMPTS):
+        with checked(path) as database:
+            try:
+                return load_progress(database, path)
+            except RunError:
+                if not _has_moved(path, last_closed(database)):
+                    raise
+    raise RunError(f"{path} closes rounds faster than they can be read; expected a state to stay for one read")
+
+
+def final_state(path: Path) -> State:
+    """The method's state after the last closed round. Raises RunError if there is none yet."""
+    state = progress(path).state
+    if state is None:
+        raise RunError(f"{path} has no closed round; expected at least one")
+    return state
+
+
+def _has_moved(path: Path, round: int) -> bool:
+    """True if a later round than this has been closed."""
+    with _snapshot(path) as database:
+        return last_closed(database) > round
+
+
+@contextmanager
+def _snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(open_for_reading(path)) as database:
+        try:
+            database.execute("BEGIN")
+            yield database
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise damaged(path, error) from None

@@ -1,0 +1,66 @@
+"""How far a run has got: what a restarted coordinator must know, and nothing that it can work out again.
+
+The store makes one from what is durable; a new run starts with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from edgefl.server.events import Judged, Outcome
+
+from edgefl.methods.algorithm import State
+from edgefl.methods.throughput import Pace
+
+
+class Ruling(NamedTuple):
+    """What became of a client's reply, and why."""
+
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is durable of a run.
+
+    capacities  of the enrolled clients
+    round       the last closed round, 0 before the first
+    state       after that round; None before the first
+    done        no round follows
+    scored      the last round whose evaluation is complete, 0 if there is none
+    opened      the clients of the round after `round`, if that has begun
+    deadline_s  of the last round that has begun, if it has one
+    candidates  by round, whom its clients were chosen among, where that was not everybody
+    answers     the replies of that round so far
+    secrets     by client, that its device proves in a run without keys
+    lives       by client, the last life of its device's directory that was heard of
+    losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
+                after this one, 0 for nothing
+    declared    training samples of the enrolled clients, of those that say it
+    paces       by (client, round): how fast its device is, as plans follow it from that round on
+    makers      (client, maker) of every device so far
+    rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
+                ask for; None where no reply has come
+    trained     by client, the rounds after which it kept what it had trained: bit r for round r
+    """
+
+    capacities: Mapping[int, float] = field(default_factory=dict)
+    round: int = 0
+    state: State | None = None
+    done: bool = False
+    scored: int = 0
+    opened: tuple[int, ...] | None = None
+    deadline_s: float | None = None
+    candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    answers: tuple[Judged, ...] = ()
+    rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
+    trained: Mapping[int, int] = field(default_factory=dict)
+    secrets: Mapping[int, bytes] = field(default_factory=dict)
+    lives: Mapping[int, bytes] = field(default_factory=dict)
+    losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    makers: tuple[tuple[int, str], ...] = ()
+    declared: Mapping[int, int] = field(default_factory=dict)
+    paces: Mapping[tuple[int, int], Pace] = field(default_factory=dict)

@@ -1,0 +1,114 @@
+"""The handshake from the server's side: what a device says of itself, held against the run. No connection, no time.
+
+Whatever carries the messages: connections of our own (peer.py) or letters (relay.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgefl.server.events import Claim, Joined
+
+from edgefl.errors import AuthError
+from edgefl.protocol.wire import handshake
+from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Welcome
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What every device of a run is offered, and who may take part.
+
+    keys     the key of every client, or None where none are asked for
+    welcome  what a client is told once it is enrolled
+    model    the packed initial model
+    training_samples
+             how many those are of the samples that a device declares (Enrol.examples)
+    """
+
+    run: str
+    clients: int
+    keys: Mapping[int, bytes] | None
+    welcome: Callable[[int], Welcome]
+    model: bytes
+    nonce: Callable[[], bytes]
+    training_samples: Callable[[Sequence[int]], int]
+
+
+class Meeting:
+    """One device that says who it is. `secret_of`: what an enrolled client's device has to prove, or None.
+
+    Raises  AuthError, from every method, if the device may not take part.
+    """
+
+    def __init__(self, offer: Offer, secret_of: Callable[[int], bytes | None]) -> None:
+        self._offer, self._secret_of = offer, secret_of
+        self._nonce = offer.nonce()
+        self._hello: Hello | None = None
+
+    @property
+    def call(self) -> Challenge:
+        """To a device that has not said anything yet, and to which nothing can be proven therefore."""
+        return Challenge(self._offer.run, self._nonce, b"")
+
+    def challenge(self, hello: Hello) -> Challenge:
+        """The answer to a device's first words."""
+        self.hear(hello)
+        return Challenge(self._offer.run, self._nonce, self._proof("server"))
+
+    def hear(self, hello: Hello) -> None:
+        """Takes in a device's first words."""
+        offer = self._offer
+        if hello.protocol != PROTOCOL:
+            raise AuthError(f"protocol version {hello.protocol}; expected {PROTOCOL}")
+        if hello.run not in ("", offer.run):
+            raise AuthError(f"run {hello.run}; this server serves run {offer.run}")
+        if hello.client is not None and hello.client >= offer.clients:
+            raise AuthError(f"client {hello.client}; expected an id below {offer.clients}")
+        self._hello = hello
+
+    def joined(self, request: Enrol, link: int) -> Joined:
+        """The device has proven who it is, as far as it can; what the coordinator hears of it."""
+        hello = self._hello
+        assert hello is not None  # Enrol comes after Hello only
+        handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
+        if self._key(hello) is None and len(request.secret) != handshake.KEY_BYTES:
+            raise AuthError(
+                f"secret of {len(request.secret)} bytes; expected {handshake.KEY_BYTES} in a run without keys"
+            )
+        return Joined(
+            link,
+            hello.client,
+            request.capacity,
+            request.pending,
+            secret=request.secret,
+            maker=hello.software,
+            claim=Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run),
+            examples=self._offer.training_samples(request.examples),
+        )
+
+    def _proof(self, role: handshake.Role) -> bytes:
+        """The proof that this side expects of `role`: with the device's key or secret; empty while it has neither."""
+        hello = self._hello
+        assert hello is not None
+        key = self._key(hello)
+        client = -1 if hello.client is None else hello.client
+        return handshake.proof(key, role, self._offer.run, client, hello.nonce, self._nonce)
+
+    def _key(self, hello: Hello) -> bytes | None:
+        """What this device has to prove; None for one that enrols in a run without keys."""
+        keys = self._offer.keys
+        if keys is not None:
+            if hello.client is None or hello.client not in keys:
+                raise AuthError(f"client {hello.client}; expected the id of a client that has a key")
+            return keys[hello.client]
+        if hello.client is None or not hello.run:
+            return None
+        secret = self._secret_of(hello.client)
+        if secret is None:
+            raise AuthError(
+                f"client {hello.client} says that it has enrolled in this run, whose log does not know of it: the run's"
+                " directory is an older copy, or had keys before; restore the newer one, or the keys, or begin with"
+                " an empty directory of the device"
+            )
+        return secret

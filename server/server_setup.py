@@ -1,0 +1,115 @@
+"""Puts the server of an experiment together: method, model, store, coordinator, and what devices are told.
+
+Not its event loop (event_loop.py) nor the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.event_loop import Server
+from edgefl.server.events import Record
+from edgefl.server.peer import Patience, Service
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_handshake import Offer
+from edgefl.server.store import RECENT, Store
+
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
+from edgefl.learning import Evaluation, GraphLearner, Samples
+from edgefl.learning.losses import Loss
+from edgefl.methods import Algorithm
+from edgefl.methods.algorithm import Task
+from edgefl.methods.method_label import Variant
+from edgefl.models.graph import Graph, Model, Params
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.protocol.wire.messages import Welcome
+from edgefl.protocol.wire.model_message import digest, pack
+
+
+def host(
+    experiment: Experiment,
+    federation: Federation,
+    store: Store,
+    rules: Rules,
+    keys: Mapping[int, bytes] | None,
+    say: Callable[[str], None],
+    watch: Callable[[Record], None],
+    patience: Patience | None = None,
+    accepting: Collection[int] = (),
+) -> Server:
+    """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
+    coordinator, offer = staff(experiment, federation, store, rules, keys, accepting)
+    service = Service(**vars(offer), patience=patience or Patience())
+    return Server(coordinator, store, service, say, watch)
+
+
+def staff(
+    experiment: Experiment,
+    federation: Federation,
+    store: Store,
+    rules: Rules,
+    keys: Mapping[int, bytes] | None,
+    accepting: Collection[int] = (),
+) -> tuple[Coordinator, Offer]:
+    """Who decides in that run, and what its devices are offered, whatever carries the messages."""
+    ((label, algorithm),) = experiment.algorithms().items()
+    method = Variant.of(label).method  # what a device knows; the label's options are among those it is told
+    spec = ModelSpec.of(federation.graph)
+    task = Task(
+        spec,
+        experiment.clients,
+        experiment.seed,
+        examples=federation.examples,
+        rounds=experiment.rounds,
+        loss=federation.data.loss,
+        outputs=federation.graph.output_shape[0],
+        graph=federation.graph,
+    )
+    initial = federation.initial()
+    common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
+    coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
+    packed = pack(Model(federation.graph, initial))
+    offer = Offer(
+        store.run_id,
+        experiment.clients,
+        keys,
+        lambda client: welcome(client, experiment, method, algorithm, packed, task.loss),
+        packed,
+        lambda: secrets.token_bytes(32),
+        experiment.training_samples,
+    )
+    return coordinator, offer
+
+
+def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:
+    """What an enrolled client is told of the run."""
+    options: dict[str, Any] = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+    return Welcome(
+        client,
+        experiment.clients,
+        experiment.seed,
+        name,
+        {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()},
+        experiment.values,  # type: ignore[arg-type]
+        (experiment.train_share, experiment.validation_share),
+        len(packed),
+        digest(packed),
+        str(loss),
+    )
+
+
+class CommonTest:
+    """Evaluates a model on the test set that no client owns."""
+
+    def __init__(self, graph: Graph, initial: Params, data: Samples) -> None:
+        self._learner = GraphLearner(Model(graph, {name: value.copy() for name, value in initial.items()}))
+        self._data = data
+
+    def __call__(self, params: Params) -> Evaluation:
+        self._learner.write(params)
+        return self._learner.evaluate(self._data)

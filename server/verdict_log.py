@@ -1,0 +1,71 @@
+"""Who was planned in which round and what became of it, as far as a device may still ask: not the whole log.
+
+A device has at most one reply that it has not seen dealt with, and answers a later round only after it has. So what
+lies before a client's last ruling is never asked for again, but whether it kept what it had trained then: a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from edgefl.server.run_progress import Ruling
+
+from edgefl.methods.rounds.participation import TRAINED
+
+KEPT = 4  # last rulings of a client
+
+
+class Rulings:
+    """By client and round: the ruling, or None where no reply has come."""
+
+    def __init__(self, logged: Mapping[tuple[int, int], Ruling | None], trained: Mapping[int, int]) -> None:
+        """`logged`: by (round, client), in the order of rounds; `trained`: see Progress."""
+        self._rounds: dict[int, dict[int, Ruling | None]] = {}
+        self._trained = dict(trained)
+        for (round, client), ruling in logged.items():
+            self._rounds.setdefault(client, {})[round] = None
+            if ruling is not None:
+                self.rule(round, client, ruling)
+
+    def plan(self, round: int, clients: Iterable[int]) -> None:
+        """The round has begun with these clients."""
+        for client in clients:
+            self._rounds.setdefault(client, {})[round] = None
+
+    def is_planned(self, round: int, client: int) -> bool:
+        return round in self._rounds.get(client, {}) or self.has_trained(round, client)
+
+    def of(self, round: int, client: int) -> Ruling | None:
+        """Of a client that was planned there. What it kept long ago is accepted again, as if it had not been late."""
+        known = self._rounds.get(client, {})
+        return known[round] if round in known else Ruling("accepted", "")
+
+    def outcome(self, round: int, client: int) -> str | None:
+        """Of a client's reply, if one has come and is remembered."""
+        ruling = self.of(round, client) if self.is_planned(round, client) else None
+        return None if ruling is None else ruling.outcome
+
+    @property
+    def clients(self) -> AbstractSet[int]:
+        """Those that have kept something that they trained."""
+        return self._trained.keys()
+
+    def has_trained(self, round: int, client: int) -> bool:
+        """Whether the client kept what it had trained in this round, however long ago."""
+        return bool(self._trained.get(client, 0) >> round & 1)
+
+    def last_trained(self, client: int) -> int:
+        """The last such round, 0 if there is none."""
+        return max(self._trained.get(client, 0).bit_length() - 1, 0)
+
+    def rule(self, round: int, client: int, ruling: Ruling) -> None:
+        """The reply has been dealt with."""
+        rounds = self._rounds.setdefault(client, {})
+        rounds[round] = ruling
+        if ruling.outcome in TRAINED:
+            self._trained[client] = self._trained.get(client, 0) | 1 << round
+        ruled = sorted(r for r, each in rounds.items() if each is not None)
+        first = ruled[-KEPT] if len(ruled) > KEPT else ruled[0]
+        for r in [r for r in rounds if r < first or (r < ruled[-1] and rounds[r] is None)]:
+            del rounds[r]

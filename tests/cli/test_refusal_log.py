@@ -1,0 +1,51 @@
+"""What a run says of replies that are not folded as they came: a line each, and no flood of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgefl.cli.refusal_log import MOST, Refusals
+
+
+def line(*statuses: str, round: int = 3) -> dict[str, Any]:
+    clients = [
+        {"client": k, "status": status, **({"reason": f"why {k}"} if status in ("refused", "excluded") else {})}
+        for k, status in enumerate(statuses)
+    ]
+    return {"round": round, "clients": clients}
+
+
+def test_honest_rounds_say_nothing() -> None:
+    said: list[str] = []
+    Refusals(said.append).closed(line("on", "stopped", "absent", "late"))
+    assert said == []
+
+
+def test_a_refusal_is_said_when_it_is_judged_and_not_again() -> None:
+    said: list[str] = []
+    refusals = Refusals(said.append)
+    refusals.judged(3, "accepted", "")
+    refusals.judged(3, "refused", "why 0")
+    assert said == ["round 3: refused: why 0"]
+    refusals.closed(line("refused", "excluded"))
+    assert said[1:] == ["round 3: excluded: why 1"]
+
+
+def test_a_simulation_says_all_of_it_when_the_round_closes() -> None:
+    said: list[str] = []
+    clipped = line("refused", "on")
+    clipped["clients"][1]["clipped"] = "too long"
+    Refusals(said.append).closed(clipped)
+    assert said == ["round 3: refused: why 0", "round 3: clipped: too long"]
+
+
+def test_a_round_says_few_lines_and_how_many_more_there_were() -> None:
+    said: list[str] = []
+    refusals = Refusals(said.append)
+    for k in range(MOST + 2):
+        refusals.judged(3, "refused", f"why {k}")
+    assert len(said) == MOST
+    refusals.closed(line(*["refused"] * (MOST + 2), "excluded"))
+    assert said[MOST:] == ["round 3: and 3 more like these"]
+    refusals.closed(line("excluded", round=4))
+    assert said[-1] == "round 4: excluded: why 0"

@@ -1,0 +1,65 @@
+"""The federation of the tests of devices, and devices that can be opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgefl.deployment.device.device_model import Data
+from edgefl.deployment.device.device_protocol import Device, Profile
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.federation import Federation
+from edgefl.learning.learner import MakeLearner
+from tests.deployment.device.device_cases import (
+    ANYBODY,
+    EXPERIMENT,
+    METHODS,
+    scripted,
+    world,
+)
+from tests.deployment.device.device_server import ScriptedServer
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    return assemble(EXPERIMENT)
+
+
+@pytest.fixture(scope="module")
+def dealt(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("dealt")
+    for client in range(3):
+        write_share(share_file(directory, client), federation, client)
+    return directory
+
+
+@pytest.fixture
+def make(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., Device]:
+    """Opens a device's directory by number; one that is opened again stands for a device whose process died."""
+    opened: dict[int, DeviceState] = {}
+
+    def opening(
+        place: int = 0,
+        data: int = 0,
+        profile: Profile = ANYBODY,
+        learner: MakeLearner | None = None,
+        **rest: Any,
+    ) -> Device:
+        if place in opened:
+            opened[place].close()
+        opened[place] = DeviceState(tmp_path / f"device{place}")
+        samples = Data(*read_share(share_file(dealt, data)))
+        return Device(opened[place], profile, samples, world(**rest), learner)
+
+    return opening
+
+
+@pytest.fixture
+def server(federation: Federation) -> ScriptedServer:
+    """Two rounds of FedSPU at keep 0.25 for client 0, and the evaluation of the initial global model."""
+    return scripted(federation, METHODS["fedspu-es"], [1, 2])

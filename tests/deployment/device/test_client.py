@@ -1,0 +1,320 @@
+"""`edgefl client` over real sockets on loopback: to the end of a run, over broken connections, and refused."""
+
+from __future__ import annotations
+
+import math
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.flips import bad_line
+from edgefl import methods
+from edgefl.cli.cli import main
+from edgefl.deployment.device.device_protocol import Device, World
+from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
+from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, TLS_FAULTS, delay_s
+from edgefl.errors import RequestError, RunError
+from edgefl.experiment.client_dataset import share_file
+from edgefl.protocol.trust import tls
+from edgefl.protocol.trust.keys import key_file, make_keys, read_key
+from edgefl.protocol.wire.messages import Refused
+from edgefl.protocol.wire.printable import printable
+from tests.deployment.device.device_cases import files
+from tests.deployment.device.device_listener import Listener
+from tests.deployment.device.device_server import ScriptedServer, converse
+
+
+@pytest.fixture
+def arguments(dealt: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """A command line for the device of client 0."""
+
+    def of(listener: Listener, *more: object) -> list[str]:
+        state, data = str(tmp_path / "state"), str(share_file(dealt, 0))
+        return ["client", "--server", listener.address, "--state", state, "--data", data, *map(str, more)]
+
+    return of
+
+
+def test_a_device_takes_part_until_the_run_is_over(server: ScriptedServer, arguments: Any, capsys: Any) -> None:
+    with Listener(server) as listener:
+        assert main(arguments(listener)) == 0
+    assert list(server.replies) == [1, 2]
+    assert capsys.readouterr().err.splitlines() == [
+        f"{listener.address}: connected as client 0",
+        "the run is over: all rounds are done",
+    ]
+
+
+class Pauses:
+    """Counts the waits between connections instead of waiting: `now` is later by a second each time."""
+
+    def __init__(self, most: int = 100) -> None:
+        self.failures: list[int] = []
+        self.now = 0.0
+        self._most = most
+
+    def __call__(self, failures: int) -> None:
+        self.failures.append(failures)
+        self.now += 1
+        if len(self.failures) >= self._most:
+            raise TimeoutError("the device goes on trying")
+
+
+def client(
+    listener: Listener,
+    device: Device,
+    said: list[str],
+    pause: Pauses,
+    context: ssl.SSLContext | None = None,
+    give_up_s: float = math.inf,
+) -> DeviceSocket:
+    world = World(said.append, pause, lambda: pause.now, chance=bytes)
+    return DeviceSocket(ServerAddress.parse(listener.address), device, context, bytes, world, give_up_s)
+
+
+@pytest.mark.parametrize("length", [1, 20, 100, 300, 5_000, 60_000, 100_000])
+def test_a_connection_that_breaks_is_made_again(length: int, server: ScriptedServer, make: Any) -> None:
+    """Cut after that many bytes, in the handshake, in the model or in a round; and again after a fifth."""
+    undisturbed, device, said, pause = make(1), make(), [], Pauses()
+    converse(undisturbed, server)
+    server.replies.clear()
+    with Listener(server, cuts=(length, length // 5)) as listener:
+        assert client(listener, device, said, pause).run() == "all rounds are done"
+    assert files(device) == files(undisturbed)
+    assert len(pause.failures) == 2
+    assert any("the server closed the connection" in line or "reset" in line for line in said)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_bits_flipped_on_the_way_change_nothing(seed: int, server: ScriptedServer, make: Any) -> None:
+    """One in each connection, in either direction, until there were 20; then the line is good."""
+    undisturbed, device, said, pause = make(1), make(), [], Pauses()
+    converse(undisturbed, server)
+    server.replies.clear()
+    with Listener(server) as listener, bad_line(listener.address, 20, seed, (300, 20_000)) as line:
+        address = ServerAddress.parse(line.address)
+        world = World(said.append, pause, lambda: pause.now, bytes)
+        assert DeviceSocket(address, device, None, bytes, world).run() == "all rounds are done"
+    assert files(device) == files(undisturbed)
+    assert len({flip.direction for flip in line.flips}) == 2
+    assert len(pause.failures) == len(line.flips) >= 5
+
+
+@pytest.mark.parametrize("text", ["\x1b[2Jgone", "two\nlines", "\x9b31m"])
+def test_what_a_server_says_cannot_steer_the_terminal(
+    text: str, server: ScriptedServer, arguments: Any, capsys: Any
+) -> None:
+    server.answers = lambda message: iter([Refused(text)])  # type: ignore[method-assign]
+    with Listener(server) as listener:
+        assert main(arguments(listener)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"edgefl client: the server refuses: {printable(text)}"
+    assert line.isprintable()
+
+
+def test_insecure_says_what_it_means(server: ScriptedServer, arguments: Any, capsys: Any) -> None:
+    with Listener(server) as listener:
+        assert main(arguments(listener, "--insecure")) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"--insecure: whoever is between here and {listener.address} can read the model and every update, and change"
+        " them, or be the server"
+    )
+
+
+def test_only_failures_in_a_row_lengthen_the_pause(server: ScriptedServer, make: Any) -> None:
+    pause = Pauses()
+    with Listener(server, cuts=(1, 1, 60_000, 1)) as listener:
+        client(listener, make(), [], pause).run()
+    assert pause.failures == [0, 1, 0, 1]
+
+
+def test_a_server_that_is_not_there_is_tried_until_it_is(server: ScriptedServer, make: Any) -> None:
+    said: list[str] = []
+    with Listener(server) as gone:
+        pass
+    with pytest.raises(TimeoutError, match="goes on trying"):
+        client(gone, make(), said, Pauses(most=3)).run()
+    assert len(said) == 1  # the same failure is told once
+    assert said[0].startswith(f"{gone.address}: ")
+    assert said[0].endswith("Connection refused; trying again")
+
+
+@pytest.mark.parametrize("context", [None, tls.device_context()], ids=["plain", "TLS"])
+def test_a_server_that_says_nothing_is_tried_again(
+    context: ssl.SSLContext | None, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgefl.deployment.device.device_socket.CONNECT_S", 0.05)
+    monkeypatch.setattr("edgefl.deployment.device.device_socket.HANDSHAKE_S", 0.05)
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match="goes on trying"):
+        address, pause = ServerAddress(*silent.getsockname()), Pauses(most=2)
+        DeviceSocket(address, make(), context, bytes, World(said.append, pause, lambda: pause.now)).run()
+    assert "timed out" in said[0]
+    assert said[0].endswith("; trying again")
+
+
+def test_a_device_gives_up_after_so_long_without_a_server(server: ScriptedServer, make: Any) -> None:
+    pause = Pauses()
+    with Listener(server) as gone:
+        pass
+    with pytest.raises(RunError, match=r"Connection refused; no connection in 5 s, expected one by then"):
+        client(gone, make(), [], pause, give_up_s=5).run()
+    assert pause.failures == [0, 1, 2, 3, 4]
+
+
+def test_a_connection_begins_the_time_without_a_server_anew(server: ScriptedServer, make: Any) -> None:
+    pause = Pauses()
+    with Listener(server, cuts=(1, 1, 60_000, 1, 1)) as listener:
+        assert client(listener, make(), [], pause, give_up_s=3).run() == "all rounds are done"
+    assert pause.failures == [0, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("failures", "longest"), [(0, 0.2), (1, 0.4), (5, 6.4), (8, LONGEST_DELAY_S), (10_000, LONGEST_DELAY_S)]
+)
+def test_pauses_are_drawn_below_a_bound_that_doubles(failures: int, longest: float) -> None:
+    assert delay_s(failures, 0.0) == 0
+    assert delay_s(failures, 0.5) == longest / 2
+    assert delay_s(failures, 1.0) == longest
+
+
+# Trust.
+
+
+@pytest.fixture(scope="module")
+def trust(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keys, and certificates for 127.0.0.1."""
+    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
+    directory = tmp_path_factory.mktemp("trust")
+    assert main(["keys", str(directory), "--clients", "2", "--host", "127.0.0.1"]) == 0
+    return directory
+
+
+def context(trust: Path, clients: bool = False) -> ssl.SSLContext:
+    return tls.server_context(trust / "server.pem", trust / "server-tls.key", trust / "ca.pem" if clients else None)
+
+
+def test_a_device_with_key_and_certificate_is_let_in(trust: Path, server: ScriptedServer, arguments: Any) -> None:
+    server.key = read_key(key_file(trust, 0))
+    own = ["--tls-cert", trust / "device-0000.pem", "--tls-key", trust / "device-0000-tls.key"]
+    with Listener(server, context(trust, clients=True)) as listener:
+        assert (
+            main(arguments(listener, "--id", 0, "--key", key_file(trust, 0), "--tls-ca", trust / "ca.pem", *own)) == 0
+        )
+    assert list(server.replies) == [1, 2]
+
+
+def test_a_wrong_key_is_refused(server: ScriptedServer, arguments: Any, tmp_path: Path, capsys: Any) -> None:
+    make_keys(tmp_path / "keys", 1)
+    server.key = bytes(range(32))
+    with Listener(server) as listener:
+        assert main(arguments(listener, "--id", 0, "--key", key_file(tmp_path / "keys", 0))) == 1
+    assert "edgefl client: the server: proof" in capsys.readouterr().err
+    assert [type(message).__name__ for message in server.received] == ["Hello", "Refused"]
+
+
+def test_a_device_without_the_certificate_that_the_server_wants_is_refused(
+    trust: Path, server: ScriptedServer, arguments: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three refusals, without the waits between; a refusal that is cut off is heard as a broken connection."""
+    monkeypatch.setattr("edgefl.cli.client.delay_s", lambda failures, chance: 0.01)
+    with Listener(server, context(trust, clients=True)) as listener:
+        assert main(arguments(listener, "--tls", "--tls-ca", trust / "ca.pem")) == 1
+    assert "the server refuses this device's certificate (certificate required)" in capsys.readouterr().err
+
+
+def test_an_expired_certificate_is_refused(server: ScriptedServer, arguments: Any, tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
+    from edgefl.protocol.trust.certificates import make_certificates
+
+    make_certificates(tmp_path, ["127.0.0.1"], 0, datetime.now(timezone.utc) - timedelta(days=2), days=1)
+    with Listener(server, context(tmp_path)) as listener:
+        assert main(arguments(listener, "--tls-ca", tmp_path / "ca.pem")) == 1
+    assert "the server's certificate is not accepted (certificate has expired)" in capsys.readouterr().err
+    assert "expired" in listener.refusals[0]  # the server hears why, too
+
+
+def test_tls_to_a_server_without_it_is_refused(server: ScriptedServer, make: Any) -> None:
+    with Listener(server) as listener, pytest.raises(RunError, match="does not speak TLS"):
+        client(listener, make(), [], Pauses(most=TLS_FAULTS), tls.device_context()).run()
+
+
+def test_plain_bytes_to_a_server_with_tls_are_explained(trust: Path, server: ScriptedServer, make: Any) -> None:
+    said: list[str] = []
+    with Listener(server, context(trust)) as listener, pytest.raises(TimeoutError, match="goes on trying"):
+        client(listener, make(), said, Pauses(most=1)).run()
+    assert said == [
+        f"{listener.address}: the server closed the connection without a word; with TLS it expects --tls; trying again"
+    ]
+    assert "WRONG_VERSION_NUMBER" in listener.refusals[0] or "HTTP_REQUEST" in listener.refusals[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--server", "example.org:1"], "is another machine; expected --tls and --key FILE, or --insecure"),
+        (["--server", "example.org:1", "--tls"], "is another machine"),
+        (["--server", "127.0.0.1"], "server '127.0.0.1'; expected HOST:PORT"),
+        (["--capacity", "0"], "--capacity 0.0; expected 0 < capacity <= 1"),
+        (["--give-up", "nan"], "--give-up nan; expected a number of seconds, or inf"),
+        (["--max-seconds", "0"], "--max-seconds 0.0; expected 0 < seconds <= 1e+08"),
+        (["--max-seconds", "nan"], "--max-seconds nan; expected 0 < seconds <= 1e+08"),
+        (["--key", "nowhere"], "--key without --id"),
+        (["--key", "nowhere", "--id", "0"], "key file nowhere: No such file"),
+        (["--id", "-1"], "--id -1; expected 0 <= id"),
+        (["--data", "nowhere.npz"], "nowhere.npz"),
+        (["--tls-cert", "nowhere"], "expected both or neither"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_anything_is_written(
+    options: list[str], message: str, arguments: Any, server: ScriptedServer, tmp_path: Path, capsys: Any
+) -> None:
+    listener = Listener(server)
+    assert main([*arguments(listener), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "loopback"),
+    [
+        ("localhost:80", "localhost", 80, True),
+        ("127.9.9.9:65535", "127.9.9.9", 65535, True),
+        ("[::1]:1", "::1", 1, True),
+        ("10.0.0.1:1", "10.0.0.1", 1, False),
+        ("localhost.example:1", "localhost.example", 1, False),
+    ],
+)
+def test_addresses(text: str, host: str, port: int, loopback: bool) -> None:
+    address = ServerAddress.parse(text)
+    assert (address.host, address.port, address.is_loopback, str(address)) == (host, port, loopback, text)
+
+
+@pytest.mark.parametrize("text", ["", "host", ":1", "host:", "host:0", "host:65536", "host:-1", "host:1x"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="expected HOST:PORT"):
+        ServerAddress.parse(text)
+
+
+def test_a_device_loads_nothing_that_it_does_not_use() -> None:
+    script = "import sys, edgefl.cli.cli, edgefl.cli.client; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    unused = {
+        "rich",
+        "asyncio",
+        "sqlite3",
+        "matplotlib",
+        "torch",
+        "numba",
+        "logging",
+        "edgefl.models.graph.architectures",
+    }
+    unused |= {f"edgefl.methods.{file}" for file in methods.FILES.values()}
+    assert not unused & set(loaded)

@@ -1,0 +1,90 @@
+"""The initial model's way to a device: cut anywhere, spoilt, forged, too large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgefl.deployment.device.device_protocol import Device, Profile, SpoiltError
+from edgefl.deployment.device.device_state import DeviceState
+from edgefl.errors import RemoteProtocolError, RunError
+from edgefl.experiment.federation import Federation
+from tests.deployment.device.device_cases import (
+    METHODS,
+    cut,
+    enrol,
+    files,
+    scripted,
+)
+from tests.deployment.device.device_server import ScriptedServer, converse
+
+
+def test_a_download_cut_anywhere_is_resumed_there(federation: Federation, make: Callable[..., Device]) -> None:
+    server = scripted(federation, METHODS["fedspu"], [1])
+    size = len(server.model)
+    offsets = [*range(0, size, 1 << 15)]
+    for offset in offsets:
+        seen = iter(range(len(offsets)))
+
+        def step(what: str, seen: Any = seen) -> None:
+            if what == "handle ModelChunk" and next(seen) == 1:
+                raise ConnectionError("cut")
+
+        device = make()
+        if offset < offsets[-1]:
+            with pytest.raises(ConnectionError):
+                converse(device, server, step)
+        else:
+            converse(device, server)
+        request = server.received[2]
+        assert (type(request).__name__, request.offset) == ("ModelRequest", offset)  # type: ignore[attr-defined]
+    assert device._state.model() == server.model
+    assert device.finished is not None
+
+
+def test_a_device_killed_between_the_last_byte_and_the_check_has_its_model(server: ScriptedServer, make: Any) -> None:
+    device = make()
+    cut(device, server, "handle ModelChunk")
+    device._state.add(0, server.model)
+    again = make()
+    converse(again, server)
+    assert enrol(server).model == server.welcome.model_digest
+    assert again.finished is not None
+
+
+def test_a_part_of_the_model_replaces_what_lay_behind_its_beginning(tmp_path: Path) -> None:
+    """As where a write fails on a full disk after some of its bytes, and a shorter part is sent next."""
+    state = DeviceState(tmp_path)
+    for offset, data, received in ((0, b"abcdef", 6), (2, b"xy", 4), (4, b"z", 5), (0, b"a", 1)):
+        state.add(offset, data)
+        assert state.received() == received
+    state.close()
+
+
+def test_a_resumed_download_with_the_wrong_digest_is_made_again(server: ScriptedServer, make: Any) -> None:
+    device = make()
+    cut(device, server, "handle ModelChunk")
+    device._state.add(0, bytes(1000))  # as a loss of power may leave it
+    device = make()
+    with pytest.raises(SpoiltError, match=r"another digest than .*; downloading it again"):
+        converse(device, server)
+    converse(device, server)
+    assert device._state.model() == server.model
+
+
+def test_a_server_whose_model_has_the_wrong_digest_is_not_believed(server: ScriptedServer, make: Any) -> None:
+    server.model = server.model[:-1] + bytes([server.model[-1] ^ 1])
+    device = make()
+    with pytest.raises(RemoteProtocolError, match="has another digest"):
+        converse(device, server)
+    assert "model.bin" not in files(device)
+
+
+def test_a_model_above_the_limit_is_refused_before_it_is_asked_for(server: ScriptedServer, make: Any) -> None:
+    device = make(profile=Profile(None, None, 1.0, 1000))
+    with pytest.raises(RunError, match=f"model of {len(server.model)} bytes; the limit is --max-model 1000"):
+        converse(device, server)
+    assert "device.json" not in files(device)

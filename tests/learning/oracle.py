@@ -1,0 +1,308 @@
+"""torch in float64 as the oracle: runs a Graph with torch's operations, differentiates with autograd. Tests only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from edgefl.kernels.reference.dropout import words
+from edgefl.learning import SGD, AdamW, Samples
+from edgefl.learning.batches import Keyed
+from edgefl.learning.learner import Pull
+from edgefl.learning.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss
+from edgefl.learning.optimizers import Optimizer
+from edgefl.models.graph import INPUT, Graph, Node, Params
+from edgefl.models.graph.operations import (
+    Add,
+    AddParameter,
+    AnyDropout,
+    BatchNorm,
+    Concat,
+    Conv1d,
+    Conv2d,
+    ConvTranspose2d,
+    Dropout,
+    Embedding,
+    FlattenPlaces,
+    GlobalAvgPool,
+    GroupNorm,
+    Hardsigmoid,
+    LayerNorm,
+    Linear,
+    Mul,
+    Permute,
+    PReLU,
+    Recurrent,
+    Reshape,
+    SelfAttention,
+    Slice,
+    Upsample,
+    WithParameter,
+)
+
+torch.set_num_threads(1)  # the models are tiny
+
+Tensors = dict[str, torch.Tensor]
+Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None]]
+
+
+def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float64) -> Tensors:
+    """Parameters as tensors; the learnable ones ask for gradients."""
+    tensors = {name: torch.tensor(np.asarray(value), dtype=dtype) for name, value in params.items()}
+    for name, value in tensors.items():
+        value.requires_grad_("running_" not in name)
+    return tensors
+
+
+def logits(
+    graph: Graph,
+    params: Tensors,
+    x: torch.Tensor,
+    training: bool,
+    at_neurons: Callable | None = None,
+    dropout: Keyed | None = None,
+) -> torch.Tensor:
+    """The graph's output; `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys
+    and values of attention, and the states of a recurrent layer after each step. Dropout is by the step that `dropout`
+    names, or none.
+    """
+    values = {INPUT: x}
+    for number, node in enumerate(graph.nodes):
+        if isinstance(node.op, Recurrent | SelfAttention):
+            run = _recur if isinstance(node.op, Recurrent) else _attend
+            values[node.name] = run(node, params, values[node.inputs[0]], at_neurons)
+            continue
+        y = _run(node, params, [values[name] for name in node.inputs], training)
+        if dropout and isinstance(node.op, AnyDropout):
+            y = y * torch.tensor(kept(node.op, number, tuple(y.shape), dropout), dtype=y.dtype)
+        if at_neurons and isinstance(node.op, Conv1d | Conv2d | ConvTranspose2d | Linear):
+            y = at_neurons(node, y)
+        values[node.name] = y
+    return values[graph.nodes[-1].name].flatten(1)
+
+
+def kept(op: AnyDropout, number: int, shape: tuple[int, ...], place: Keyed) -> np.ndarray:
+    """What the values of node `number` are multiplied by in a step: 0 or 1 / (1 - p), for each or for whole planes."""
+    inner = shape[2:] if isinstance(op, Dropout) else tuple(1 for _ in shape[2:])
+    state = (place.key, place.step, 0)
+    found = words(np.array(state, object), number, shape[0], shape[1] * math.prod(inner))
+    return np.where(found >= round(op.p * 2**32), 1 / (1 - op.p), 0.0).reshape(shape[0], shape[1], *inner)
+
+
+def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool) -> torch.Tensor:
+    op, x = node.op, inputs[0]
+    weight, bias = params.get(f"{node.name}.weight"), params.get(f"{node.name}.bias")
+    if isinstance(op, Conv2d):
+        return F.conv2d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
+    if isinstance(op, Linear):
+        return F.linear(x.movedim(1, -1), weight, bias).movedim(-1, 1)
+    if isinstance(op, Conv1d):
+        return F.conv1d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
+    if isinstance(op, ConvTranspose2d):
+        settings = (op.stride, op.padding, op.output_padding, op.groups, op.dilation)
+        return F.conv_transpose2d(x, weight, bias, *settings)
+    if isinstance(op, LayerNorm) and len(op.normalized_shape) == 1:
+        return F.layer_norm(x.movedim(1, -1), op.normalized_shape, weight, bias, op.eps).movedim(-1, 1)
+    if isinstance(op, Embedding):
+        return F.embedding(x.long(), weight, op.padding_idx).movedim(-1, 1)
+    if isinstance(op, WithParameter):
+        value = params[node.name] if len(op.shape) > 1 else params[node.name].view(-1, *[1] * (x.dim() - 2))
+        value = value.movedim(-1, 0) if op.channels_last else value
+        return x + value if isinstance(op, AddParameter) else x * value
+    if isinstance(op, Reshape):
+        return x.reshape(len(x), -1, *op.places)
+    if isinstance(op, Permute):
+        if x.requires_grad:  # torch's batch norm has wrong gradients of its bias for signals that are permuted views
+            x.register_hook(torch.Tensor.contiguous)
+        return x.permute(0, *(axis + 1 for axis in op.axes))
+    if isinstance(op, FlattenPlaces):
+        return x.movedim(1, -1).flatten(1)
+    if isinstance(op, Slice):
+        return x[:, :, op.start : op.start + op.length]
+    if isinstance(op, LayerNorm):
+        return F.layer_norm(x, op.normalized_shape, weight, bias, op.eps)
+    if isinstance(op, PReLU):
+        return F.prelu(x, weight)
+    if isinstance(op, Mul):
+        return x * inputs[1]
+    if isinstance(op, Concat):
+        return torch.cat(inputs, 1)
+    if isinstance(op, Hardsigmoid):
+        return (x / 6 + 0.5).clamp(0, 1)  # torch's own multiplies by 1/6 in float32, going back
+    if isinstance(op, Upsample):
+        return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
+    if isinstance(op, BatchNorm):
+        stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
+        return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
+    if isinstance(op, GroupNorm):
+        return F.group_norm(x, op.num_groups, weight, bias, op.eps)
+    if isinstance(op, GlobalAvgPool):
+        return x.mean(tuple(range(2, x.ndim)), keepdim=True)
+    if isinstance(op, Add):
+        return x + inputs[1]
+    if isinstance(op, AnyDropout):
+        return x  # see `kept`
+    return getattr(torch.nn, op.title)(**asdict(op))(
+        x
+    )  # what an operation means is what torch's class of its name does
+
+
+def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
+    """torch's own layer; step by step where something happens at its neurons."""
+    op, lstm = node.op, node.op.title == "LSTM"
+    weights = [params[f"{node.name}.{name}"] for name in op.parameters()]
+    state = x.new_zeros(1, len(x), op.hidden_size)
+    carried, run = ((state, state), torch.lstm) if lstm else (state, torch.gru)
+    settings, x = (op.bias, 1, 0.0, True, False, True), x.transpose(1, 2)
+    if not at_neurons:
+        return run(x, carried, weights, *settings)[0].transpose(1, 2)
+    results = []
+    for step in range(x.shape[1]):
+        y, *carried = run(x[:, step : step + 1], carried, weights, *settings)
+        results.append(at_neurons(node, y.transpose(1, 2)))
+        state = results[-1].permute(2, 0, 1)
+        carried = (state, at_neurons(node, carried[1].permute(1, 2, 0)).permute(2, 0, 1)) if lstm else state
+    return torch.cat(results, 2)
+
+
+def _attend(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
+    op, bias = node.op, params.get(f"{node.name}.in_proj_bias")
+    qkv = F.linear(x.transpose(1, 2), params[f"{node.name}.in_proj_weight"], bias).transpose(1, 2)
+    qkv = at_neurons(node, qkv) if at_neurons else qkv
+    heads = (part.unflatten(1, (op.num_heads, op.head_dim)).transpose(2, 3) for part in qkv.chunk(3, 1))
+    return F.scaled_dot_product_attention(*heads, is_causal=op.causal).transpose(2, 3).flatten(1, 2)
+
+
+def gradients(
+    graph: Graph,
+    params: Params,
+    x: np.ndarray,
+    y: np.ndarray,
+    at_neurons: Callable | None = None,
+    dropout: Keyed | None = None,
+) -> Params:
+    """Dense gradient of the mean loss of one batch, in training mode."""
+    tensors = to_torch(params)
+    outputs = logits(graph, tensors, torch.tensor(np.asarray(x, np.float64)), True, at_neurons, dropout)
+    F.cross_entropy(outputs, torch.tensor(y, dtype=torch.int64)).backward()
+    return {name: value.grad.numpy() for name, value in tensors.items() if value.grad is not None}
+
+
+def block(dense: np.ndarray, rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:
+    """The rows and columns of a dense gradient."""
+    part = dense if rows is None else dense[rows]
+    return part if cols is None else part[:, cols]
+
+
+def train(
+    graph: Graph,
+    params: Mapping[str, np.ndarray],
+    samples: Samples,
+    batches: Sequence[np.ndarray],
+    sgd: Optimizer,
+    blocks: Blocks | None = None,
+    pull: Pull | None = None,
+    linear: Mapping[str, np.ndarray] | None = None,
+    at_neurons: Callable | None = None,
+    dtype: torch.dtype = torch.float64,
+    dropout: Keyed | None = None,
+) -> tuple[Params, float]:
+    """Parameters after one step of torch's optimizer per batch, and the examples times their mean loss.
+
+    With `blocks`, dense gradients are masked before the norm is clipped and frozen coordinates are put back afterwards.
+    The gradients of `pull` and `linear` are added after the clip, like weight decay.
+    """
+    tensors = to_torch(params, dtype)
+    learned = {name: value for name, value in tensors.items() if value.requires_grad}
+    chosen = blocks or dict.fromkeys(learned, (None, None))
+    masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
+    optimiser = optimizer_of(learned.values(), sgd)
+    total, divisor, seen = 0.0, 0.0, 0
+    for step, batch in enumerate(batches):
+        before = {name: value.detach().clone() for name, value in learned.items()}
+        x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift, dtype=dtype)
+        place = dropout and dropout._replace(step=dropout.step + step)
+        outputs = logits(graph, tensors, x, True, at_neurons, place)
+        loss = loss_of(samples.loss, outputs, samples.y[batch])
+        optimiser.zero_grad()
+        loss.backward()
+        for name, value in learned.items():
+            value.grad *= masks[name]
+        if sgd.clip is not None:
+            torch.nn.utils.clip_grad_norm_(learned.values(), sgd.clip)
+        _add_terms(learned, pull, linear)
+        optimiser.step()
+        with torch.no_grad():
+            for name, value in learned.items():
+                value.copy_(torch.where(masks[name], value, before[name]))
+        share = samples.loss.divisor(samples.y, batch)
+        total, divisor, seen = total + loss.item() * share, divisor + share, seen + len(batch)
+    return {name: value.detach().numpy() for name, value in tensors.items()}, total * seen / divisor
+
+
+def optimizer_of(values: Iterable[torch.Tensor], settings: Optimizer) -> torch.optim.Optimizer:
+    """torch's, with these settings."""
+    if isinstance(settings, SGD):
+        kept = {"weight_decay": settings.weight_decay, "nesterov": settings.nesterov}
+        return torch.optim.SGD(values, settings.lr, settings.momentum, **kept)
+    kind = torch.optim.AdamW if isinstance(settings, AdamW) else torch.optim.Adam
+    return kind(values, settings.lr, settings.betas, settings.eps, settings.weight_decay)
+
+
+def loss_of(loss: Loss, outputs: torch.Tensor, y: np.ndarray) -> torch.Tensor:
+    """torch's mean loss of a batch."""
+
+    def weights(given: tuple[float, ...] | None) -> torch.Tensor | None:
+        return None if given is None else torch.tensor(given, dtype=outputs.dtype)
+
+    if isinstance(loss, CrossEntropy):
+        labels = torch.tensor(y, dtype=torch.int64)
+        return F.cross_entropy(outputs, labels, weights(loss.weight), label_smoothing=loss.label_smoothing)
+    targets = torch.tensor(y, dtype=outputs.dtype)
+    if isinstance(loss, BinaryCrossEntropy):
+        return F.binary_cross_entropy_with_logits(outputs, targets, pos_weight=weights(loss.pos_weight))
+    return F.huber_loss(outputs, targets, delta=loss.delta) if isinstance(loss, Huber) else F.mse_loss(outputs, targets)
+
+
+def _add_terms(learned: Tensors, pull: Pull | None, linear: Mapping[str, np.ndarray] | None) -> None:
+    """The gradients of mu/2 |w - centre|^2 and of <linear, w>."""
+    for name, value in learned.items():
+        if pull is not None:
+            value.grad += pull[0] * (value.detach() - torch.tensor(pull[1][name], dtype=value.dtype))
+        if linear is not None:
+            value.grad += torch.tensor(linear[name], dtype=value.dtype)
+
+
+def cut(blocks: Blocks) -> Callable:
+    """For `at_neurons`: the signal stops at the outputs of layers that are not in their weight's block."""
+
+    def at_neurons(node: Node, y: torch.Tensor) -> torch.Tensor:
+        active = torch.zeros(y.shape[1], dtype=y.dtype)
+        rows, cols = blocks[node.full_name(node.op.main)]
+        if isinstance(node.op, ConvTranspose2d):
+            rows = cols if rows is None or rows.size else rows  # its outputs lie along axis 1
+        if isinstance(node.op, Recurrent) and rows is not None:
+            rows = rows[rows < y.shape[1]]  # of the first gate
+        active[slice(None) if rows is None else torch.tensor(rows, dtype=torch.int64)] = 1
+        active = active.view(1, -1, *[1] * (y.ndim - 2))
+        return y * active + (y * (1 - active)).detach()
+
+    return at_neurons
+
+
+def mask(shape: tuple[int, ...], rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:
+    """True on the rows and columns of an array of this shape."""
+    chosen = np.zeros(shape, bool)
+    inside = chosen if rows is None else chosen[rows]
+    if cols is None:
+        inside[...] = True
+    else:
+        inside[:, cols] = True
+    if rows is not None:
+        chosen[rows] = inside
+    return chosen

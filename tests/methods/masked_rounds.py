@@ -1,0 +1,77 @@
+"""Rounds of a method with masks, played through the messages of the protocol; and masks and updates as whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgefl import rng
+from edgefl.methods import mask_store
+from edgefl.methods.algorithm import MODEL, Algorithm, Plan, Reply, Tally, Task, refuse
+from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.models.graph import Graph, Params
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.update import Update
+from tests.methods.small_models import device
+
+ROUNDS, CLIENTS = 5, 4
+
+
+class Run:
+    """Rounds of a method with its clients, through the messages of the protocol."""
+
+    def __init__(self, method: Algorithm, graph: Graph, rounds: int = ROUNDS) -> None:
+        self.method, self.task = method, Task(ModelSpec.of(graph), CLIENTS, seed=1, rounds=rounds)
+        self.state = method.start(self.task, graph.init(rng.stream(1, rng.INIT)))
+        self.clients = [device(graph, client) for client in range(CLIENTS)]
+        self.graph = graph
+        self.spec, self.round = self.task.spec, 0
+
+    @property
+    def model(self) -> Params:
+        return self.state.arrays[MODEL]
+
+    def mask(self, client: int) -> Mask:
+        """As the server knows it: the last one that was folded, or the one that a client begins with."""
+        return mask_store.known(self.state, self.spec, client) or self.method.held(device(self.graph, client))[0]
+
+    def plans(self) -> list[Plan]:
+        self.round += 1
+        return self.method.plan(self.task, self.state, self.round)
+
+    def answer(self, plan: Plan) -> Reply:
+        local = self.clients[plan.client]
+        received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec, self.method.held(local))
+        message = trained_message(self.method.train(local, received), received, self.spec, "float32", 1.0)
+        found = read_answer(message, plan, self.spec)
+        assert found.reply is not None, found.refusal
+        return found.reply
+
+    def close(self, plans: Sequence[Plan], replies: Sequence[Reply]) -> None:
+        tally = Tally(self.spec)
+        for plan, reply in zip(plans, replies, strict=True):
+            assert refuse(plan, reply) is None
+            self.method.fold(tally, plan, reply)
+        self.state = self.method.finish(self.task, self.state, tally, self.round)
+
+    def play(self) -> list[tuple[Plan, Reply]]:
+        plans = self.plans()
+        replies = [self.answer(plan) for plan in plans]
+        self.close(plans, replies)
+        return list(zip(plans, replies, strict=True))
+
+
+def inside(mask: Mask, spec: ModelSpec) -> dict[str, np.ndarray]:
+    """A boolean array per parameter: True where the coordinate exists."""
+    return {name: mask.bits.get(name, np.ones(param.shape, np.bool_)) for name, param in spec.params.items()}
+
+
+def dense(update: Update) -> Params:
+    """The values of an update, 0 where it has none."""
+    found = {}
+    for name, block in update.blocks.items():
+        found[name] = np.zeros(block.shape, block.values.dtype)
+        found[name].reshape(-1)[slice(None) if block.index is None else block.index.ids] = block.values.reshape(-1)
+    return found

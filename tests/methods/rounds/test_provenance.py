@@ -1,0 +1,58 @@
+"""Who makes a run: the text of a maker, and what is said where a run had others."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgefl import __version__, kernels
+from edgefl.methods.rounds.provenance import maker, other_makers
+
+HERE = f"edgefl {__version__} reference"
+
+
+@pytest.fixture(autouse=True)
+def on_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEFL_KERNELS", "reference")
+
+
+def test_a_maker_is_version_and_backend() -> None:
+    assert maker() == HERE
+
+
+def test_the_native_backend_names_its_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = pytest.importorskip("edgefl.kernels.native", reason="the native extension was not built")
+    monkeypatch.setattr(kernels, "backend", lambda: native)
+    assert maker() == f"edgefl {__version__} native-{native.isa()}"
+
+
+def test_equal_makers_need_no_word() -> None:
+    assert other_makers([]) is None
+    assert other_makers([HERE, HERE]) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "how"),
+    [
+        (f"edgefl {__version__} native-avx2", "EDGEFL_ISA=avx2 gives the same"),
+        (f"edgefl {__version__} numba", "EDGEFL_KERNELS=numba gives the same"),
+        (f"edgefl {__version__} cuda", "EDGEFL_KERNELS=cuda gives the same"),
+        (f"edgefl {__version__} cuda-tf32-sm_87", "EDGEFL_KERNELS=cuda-tf32 with a GPU of sm_87 gives the same"),
+        ("edgefl 0.0.1 native-avx512", "EDGEFL_ISA=avx512 with edgefl 0.0.1 gives the same"),
+    ],
+)
+def test_another_maker_is_named_with_how_to_get_the_same(made: str, how: str) -> None:
+    assert other_makers([HERE, made]) == (
+        f"made by {made}; this is {HERE}, whose results differ in their last bits; {how}"
+    )
+
+
+def test_of_several_other_makers_none_can_be_followed() -> None:
+    others = [f"edgefl {__version__} native-avx2", f"edgefl {__version__} native-scalar"]
+    assert other_makers(others) == (
+        f"made by {others[0]} and by {others[1]}; this is {HERE}, whose results differ in their last bits"
+    )
+
+
+@pytest.mark.parametrize(("made", "told"), [("edgefl 0.1.0", "edgefl 0.1.0"), ("a\x1b[2Jb", r"a\x1b[2Jb")])
+def test_a_text_that_names_no_kernels_is_told_without_advice_or_control_characters(made: str, told: str) -> None:
+    assert other_makers([made]) == f"made by {told}; this is {HERE}, whose results differ in their last bits"

@@ -1,0 +1,96 @@
+"""Letters: what is written is read again; what is damaged, too large, or not for its writer to say is refused."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+
+from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
+from edgefl.protocol.wire import envelope as letters
+from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.handshake import Role
+from edgefl.protocol.wire.messages import Finished, Message, ModelRequest
+
+from .conversation import CHALLENGE, CHUNKS, ENROL, EVALUATE, EVALUATED, HELLO, RUN, TRAIN, TRAINED, VERDICT, WELCOME
+
+LIMIT = 1 << 20
+WRITTEN: list[tuple[Role, tuple[Message, ...]]] = [
+    ("server", (CHALLENGE,)),
+    ("device", (HELLO, ENROL)),
+    ("server", (WELCOME, *CHUNKS, TRAIN)),
+    ("device", (TRAINED,)),
+    ("server", (VERDICT, EVALUATE)),
+    ("device", (EVALUATED,)),
+    ("server", (Finished("all rounds are done"),)),
+    ("device", ()),
+]
+
+
+@pytest.mark.parametrize(("writer", "said"), WRITTEN)
+def test_a_letter_is_read_as_it_was_written(writer: Role, said: tuple[Message, ...]) -> None:
+    data = letters.encode(writer, Letter(RUN, said))
+    assert letters.decode(writer, data, len(data)) == Letter(RUN, said)
+
+
+def test_its_purpose_is_what_it_asks_for() -> None:
+    assert [Letter(RUN, said).purpose for _, said in WRITTEN[::2]] == ["query", "train", "evaluate", "query"]
+
+
+@pytest.mark.parametrize(("writer", "said"), WRITTEN)
+def test_the_other_side_may_not_have_written_it(writer: Role, said: tuple[Message, ...]) -> None:
+    other: Role = "device" if writer == "server" else "server"
+    data = letters.encode(writer, Letter(RUN, said))
+    with pytest.raises(RemoteProtocolError, match=f"of side {letters.WRITERS.index(writer)}"):
+        letters.decode(other, data, LIMIT)
+
+
+def test_a_letter_has_only_what_its_writer_may_say() -> None:
+    for writer, message in (("server", TRAINED), ("device", TRAIN), ("device", ModelRequest(0))):
+        with pytest.raises(LocalProtocolError, match=f"in a letter of the {writer}"):
+            letters.encode(writer, Letter(RUN, (message,)))  # type: ignore[arg-type]
+    data = bytearray(letters.encode("server", Letter(RUN, (TRAIN,))))
+    other = letters.encode("device", Letter(RUN, (TRAINED,)))
+    data[letters.HEADER.size + len(RUN) :] = other[letters.HEADER.size + len(RUN) :]
+    head = letters.HEADER.pack(b"EL", 1, 0, len(RUN), 0, 1, len(data) - letters.HEADER.size - len(RUN), 0)
+    checksum = letters.crc32(RUN.encode(), letters.crc32(head[letters.CHECKED]))
+    data[: letters.HEADER.size] = head[letters.CHECKED] + checksum.to_bytes(4, "little")
+    with pytest.raises(RemoteProtocolError, match="Trained in a letter of the server"):
+        letters.decode("server", bytes(data), LIMIT)
+
+
+def test_the_model_is_whole_and_follows_its_welcome() -> None:
+    for said in ((CHUNKS[0],), (WELCOME, *CHUNKS[1:]), (WELCOME, *CHUNKS, CHUNKS[0])):
+        with pytest.raises(LocalProtocolError, match="ModelChunk with"):
+            letters.encode("server", Letter(RUN, said))
+
+
+def test_a_letter_above_the_limit_is_not_looked_at() -> None:
+    data = letters.encode("server", Letter(RUN, (TRAIN,)))
+    with pytest.raises(RemoteProtocolError, match=f"letter of {len(data)} bytes; the limit is {len(data) - 1}"):
+        letters.decode("server", data, len(data) - 1)
+
+
+def test_every_flipped_bit_and_every_cut_is_found() -> None:
+    data = letters.encode("server", Letter(RUN, (VERDICT, EVALUATE)))
+    for bit in range(8 * len(data)):
+        spoilt = bytearray(data)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(RemoteProtocolError):
+            letters.decode("server", bytes(spoilt), LIMIT)
+    for size in range(len(data)):
+        with pytest.raises(RemoteProtocolError):
+            letters.decode("server", data[:size], LIMIT)
+
+
+def test_noise_gives_protocol_errors_and_takes_little_memory() -> None:
+    chance = random.Random(5)
+    tracemalloc.start()
+    for _ in range(300):
+        noise = bytearray(chance.randbytes(chance.randrange(200)))
+        noise[:4] = b"EL\x01\x00"
+        with pytest.raises(ProtocolError):
+            letters.decode("server", bytes(noise), LIMIT)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 17
+    tracemalloc.stop()

@@ -1,0 +1,27 @@
+"""Which id a device gets, and of which makers it is remembered to be."""
+
+from __future__ import annotations
+
+from edgefl.server.client_links import MOST_MAKERS, Clients
+
+
+def test_who_asks_for_any_id_gets_the_lowest_that_nobody_has() -> None:
+    clients = Clients(5, {0: 1.0, 3: 1.0})
+    given = []
+    while (found := clients.find(None)) is not None:
+        assert clients.find(None) == found  # to ask is not to take
+        assert clients.begin_enrolment(found, b"%d" % found)
+        given.append(found)
+        if found == 2:
+            clients.end_enrolment(2, 0.5)
+    assert given == [1, 2, 4]
+    assert clients.find(None, b"2") == 2
+    assert (clients.find(4), clients.find(5), clients.find(-1)) == (4, None, None)
+
+
+def test_makers_of_a_client_are_its_own() -> None:
+    clients = Clients(3, {}, makers=[(0, "kind 0"), (1, "kind 1")])
+    assert not clients.add_maker(0, "kind 0")
+    assert clients.add_maker(0, "kind 1")
+    assert [clients.add_maker(1, f"other {i}") for i in range(MOST_MAKERS)] == [True] * (MOST_MAKERS - 1) + [False]
+    assert clients.add_maker(2, "kind 0")

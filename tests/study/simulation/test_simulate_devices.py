@@ -1,0 +1,155 @@
+"""Simulated rounds of modelled devices on the packaged digits: the same whatever the workers and after a kill; late,
+absent and busy clients as a run with these outcomes would have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgefl.errors import StuckError
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.device_models.device_assignment import Device, Fleet
+from edgefl.experiment.device_models.device_profile import DAY_S, Profile
+from edgefl.experiment.federation import Federation
+from edgefl.methods import FedAvg, FedSPU, FedSPUCached
+from edgefl.methods.algorithm import State
+from edgefl.methods.rounds.participation import Participation
+from edgefl.study.simulation.journal import Journal, read_metrics
+from edgefl.study.simulation.replay import difference
+from edgefl.study.simulation.round_loop import simulate
+from tests.study.simulation.test_simulate import SMALL, BrokenOff, content, run
+
+FAST = Profile(1e9, 1e6, 5e5, 1e-9, 1e-6, 2e-6, latency_s=0.5, joules_per_message=3.0)
+SLOW = replace(FAST, macs_per_second=1e7)
+FLEET = Fleet((Device("slow", SLOW, clients=(0, 3)), Device("fast", FAST)))
+PLAIN = replace(SMALL, rounds=6).settings(workers=1)
+METHOD = FedSPU(keep=SMALL.keep, per_round=3, epochs=1)
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    return assemble(SMALL)
+
+
+def of(fleet: Fleet | None, deadline_s: float = 0.0, **changes: Any) -> Any:
+    return replace(PLAIN, fleet=fleet, deadline_s=deadline_s, **changes)
+
+
+def states(lines: list[Any], status: str) -> list[tuple[int, int]]:
+    return [(line["round"], each["client"]) for line in lines for each in line["clients"] if each["status"] == status]
+
+
+def test_time_and_energy_follow_from_what_the_line_counts(federation: Federation, tmp_path: Path) -> None:
+    _, lines = run(tmp_path, METHOD, federation, of(FLEET))
+    ended = 0.0
+    for line in lines:
+        seconds, joules = [], 0.0
+        for each in line["clients"]:
+            macs, down, up = each["executed_flops"] / 2, each["down"], each["up"]
+            assert each["device"] == ("slow" if each["client"] in (0, 3) else "fast")
+            seconds.append(1 + down / 1e6 + up / 5e5 + macs / (1e7 if each["device"] == "slow" else 1e9))
+            joules += 6 + down * 1e-6 + up * 2e-6 + macs * 1e-9
+            assert each["virtual_seconds"] == pytest.approx(seconds[-1])
+        assert line["virtual"]["began"] == ended
+        assert line["virtual"]["joules"] == pytest.approx(joules)
+        ended = line["virtual"]["ended"]
+        assert ended == pytest.approx(line["virtual"]["began"] + max(seconds))
+    assert len(lines) == 6 and ended > 6
+
+
+def test_slow_devices_get_what_they_train_in_time(federation: Federation, tmp_path: Path) -> None:
+    """The slow ones take 100 ns a multiply-add: what takes less than eight seconds there lies after the last cut."""
+    free = Fleet(tuple(replace(each, profile=replace(each.profile, latency_s=0.0)) for each in FLEET.devices))
+    method = FedSPUCached(keep=SMALL.keep, per_round=3, epochs=5, round_seconds=8.0)
+    _, lines = run(tmp_path, method, federation, of(free))
+    trained = {each["client"]: each for line in lines for each in line["clients"]}
+    assert {each.get("cut", "") for each in trained.values() if each["device"] == "slow"} == {"flatten"}
+    assert {each.get("cut", "") for each in trained.values() if each["device"] == "fast"} == {""}
+    for each in trained.values():
+        macs, link = each["executed_flops"] / 2, each["down"] / 1e6 + each["up"] / 5e5
+        assert each["foretold_s"] <= 8
+        assert each["foretold_s"] == pytest.approx(macs * (1e-7 if each["device"] == "slow" else 1e-9), rel=0.1)
+        assert each["virtual_seconds"] == pytest.approx(each["foretold_s"] + link, rel=0.1)
+
+
+def test_devices_that_are_always_there_change_no_bit(federation: Federation, tmp_path: Path) -> None:
+    modelled, _ = run(tmp_path / "devices", METHOD, federation, of(FLEET))
+    plain, lines = run(tmp_path / "none", METHOD, federation, of(None))
+    assert difference(modelled, plain) is None
+    assert all("virtual" not in line and "device" not in str(line) for line in lines)
+
+
+HARD = Fleet(
+    (
+        Device("slow", replace(SLOW, drop_out=0.2), clients=(0, 3)),
+        Device("fast", replace(FAST, available=((0.0, 4.0), (100.0, DAY_S)))),
+    )
+)
+
+
+def late_run(federation: Federation, path: Path, **changes: Any) -> tuple[State, list[Any]]:
+    return run(path, METHOD, federation, of(HARD, 2.5, **changes))
+
+
+def test_nothing_depends_on_workers(federation: Federation, tmp_path: Path) -> None:
+    late_run(federation, tmp_path / "one")
+    late_run(federation, tmp_path / "three", workers=3)
+    assert content(tmp_path / "one") == content(tmp_path / "three")
+
+
+def test_a_run_that_was_broken_off_goes_on_at_the_same_time(federation: Federation, tmp_path: Path) -> None:
+    _, lines = late_run(federation, tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="broken off"):
+        method = BrokenOff(keep=SMALL.keep, per_round=3, epochs=1)
+        run(tmp_path / "broken", method, federation, of(HARD, 2.5))
+    late_run(federation, tmp_path / "broken")
+    assert content(tmp_path / "broken") == content(tmp_path / "whole")
+    times = [line["virtual"] for line in lines]
+    assert states(lines, "late") and any(b["began"] > a["ended"] for a, b in pairwise(times))
+
+
+def test_exactly_the_slow_ones_are_late_and_keep_what_they_trained(federation: Federation, tmp_path: Path) -> None:
+    _, lines = run(tmp_path, METHOD, federation, of(FLEET, 2.5))
+    late, on = states(lines, "late"), states(lines, "on")
+    assert late and {client for _, client in late} <= {0, 3} and not {0, 3} & {client for _, client in on}
+    kept = Journal(tmp_path)
+    assert all(kept.tag(client) == max(t for t, c in late if c == client) for _, client in late)
+    kept.close()
+    for line in lines:
+        is_waited_for = any(each["status"] == "late" for each in line["clients"])
+        assert (line["virtual"]["ended"] - line["virtual"]["began"] == pytest.approx(2.5)) == is_waited_for
+
+
+def test_a_run_with_the_same_outcomes_has_the_same_bits(federation: Federation, tmp_path: Path) -> None:
+    """Busy clients are no candidates: those whose late replies come after the next rounds have begun."""
+    state, lines = run(tmp_path / "clock", METHOD, federation, of(FLEET, 2.5))
+    busy, among, outcomes = dict[int, float](), {}, {}
+    for line in lines:
+        began = line["virtual"]["began"]
+        among[line["round"]] = frozenset(k for k in range(SMALL.clients) if busy.get(k, 0.0) <= began)
+        for each in line["clients"]:
+            outcomes[line["round"], each["client"]] = "late" if each["status"] == "late" else "accepted"
+            busy[each["client"]] = began + each["virtual_seconds"]
+    assert any(len(there) < SMALL.clients for there in among.values())
+    journal = Journal(tmp_path / "logged")
+    again = simulate(METHOD, federation, of(None), journal, participation=Participation({}, outcomes, among))
+    journal.close()
+    assert difference(state, again) is None
+
+
+def test_a_run_in_which_every_reply_is_late_says_so(federation: Federation, tmp_path: Path) -> None:
+    with pytest.raises(StuckError, match="every reply came after the deadline"):
+        run(tmp_path, METHOD, federation, of(Fleet((Device("slow", SLOW),)), 0.5, max_empty_rounds=2))
+    assert len(list(read_metrics(tmp_path))) == 2
+
+
+def test_a_day_is_waited_for(federation: Federation, tmp_path: Path) -> None:
+    """Everybody is there for a second from 01:00: a round a day."""
+    hour = Fleet((Device("hour", replace(FAST, available=((3600.0, 3601.0),))),))
+    _, lines = run(tmp_path, FedAvg(per_round=3, epochs=1), federation, of(hour))
+    assert [line["virtual"]["began"] for line in lines] == [3600 + DAY_S * day for day in range(6)]

@@ -1,0 +1,64 @@
+"""Every method on TorchLearner ends where it ends on GraphLearner, within the tolerance of smooth.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgefl.experiment.settings import Settings
+from edgefl.learning import GraphLearner
+from edgefl.learning.learner import MakeLearner
+from edgefl.methods import METHODS, build
+from edgefl.methods.rounds import state_file
+from edgefl.study.simulation.journal import Journal
+from edgefl.study.simulation.round_loop import simulate
+from edgefl.torch import TorchLearner
+from tests.smooth import CLIENTS, assert_close, federation, one_torch_thread  # noqa: F401
+
+OPTIONS: dict[str, Any] = {"per_round": 2, "epochs": 2, "batch": 5, "lr": 0.1, "keep": (0.5, 1.0), "tau": 2}
+OWN: dict[str, dict[str, Any]] = {
+    "fedspa": {"density": 0.4},
+    "fedspa-rsm": {"density": 0.4},
+    "subfedavg": {"prune_rate": 0.3, "distance": 0.0, "accuracy": 0.0},
+    "fedumf": {"momentum": 0.5, "weight_decay": 5e-4},
+    "fedavg-ft": {"ft_epochs": 1},
+}
+WITHOUT_STATISTICS = ("pflego", "fedrecon")
+
+
+def run(path: Path, name: str, make: MakeLearner) -> dict[str, Any]:
+    path.mkdir()
+    _, _, clients = federation(path, (name,), name not in WITHOUT_STATISTICS)
+    journal = Journal(path / "run")
+    method = build(name, OPTIONS | OWN.get(name, {}))
+    state = simulate(method, clients, Settings(rounds=2, eval_every=1), journal, make=make)
+    kept = [journal.load_local(client) for client in range(CLIENTS)]
+    lines = list(journal.metrics())
+    journal.close()
+    return {"state": state_file.flat(state.arrays), "kept": [each and each.flat() for each in kept], "lines": lines}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_end_where_they_end_on_kernels(name: str, tmp_path: Path) -> None:
+    native, found = run(tmp_path / "native", name, GraphLearner), run(tmp_path / "torch", name, TorchLearner)
+    assert_close(found["state"], native["state"])
+    for mine, theirs in zip(found["kept"], native["kept"], strict=True):
+        assert (mine is None) == (theirs is None)
+        assert_close(mine or {}, theirs or {})
+    assert payloads(found) == payloads(native)
+    assert scored(found) == scored(native)
+
+
+def payloads(found: dict[str, Any]) -> list[Any]:
+    """Who was asked in each round, and the bytes each way."""
+    names = ("client", "status", "down", "up")
+    return [
+        [{n: v for n, v in c.items() if n in names or "bytes" in n} for c in line["clients"]] for line in found["lines"]
+    ]
+
+
+def scored(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The right decisions of every evaluation."""
+    return [{kind: each["correct"] for kind, each in line["evaluation"].items()} for line in found["lines"]]

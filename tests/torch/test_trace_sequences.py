@@ -1,0 +1,158 @@
+"""from_torch: recurrent layers, attention and Transformer encoders, in every way to write them that is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from edgefl.errors import GraphError
+from edgefl.learning import GraphLearner
+from edgefl.models.graph.operations import GRU, LSTM, Linear, SelfAttention
+from edgefl.torch import from_torch
+from edgefl.torch.graph_module import to_torch
+from tests.torch.traced import Forward, example
+
+STEPS, FEATURES = 7, 6
+LATER = torch.ones(9, 9, dtype=torch.bool).triu(1)
+Step = Callable[[Any, Tensor], Tensor]
+
+
+def ends(kind: str) -> dict[str, Step]:
+    """Ways to read what a recurrent layer returns."""
+    last = {"GRU": lambda m, x: m.r(x)[1], "LSTM": lambda m, x: m.r(x)[1][0]}[kind]
+    return {
+        "last place": lambda m, x: m.r(x)[0][:, -1],
+        "mean": lambda m, x: m.r(x)[0].mean(1),
+        "at each place": lambda m, x: m.h(m.r(x)[0]).mean(dim=1),
+        "last state": lambda m, x: last(m, x)[-1],
+        "last state, its axis taken out": lambda m, x: last(m, x).squeeze(0),
+    }
+
+
+def unpacked_lstm(m: Any, x: Tensor) -> Tensor:
+    out, (state, _) = m.r(x)
+    return out[:, 0] + state[0]
+
+
+def attended(mask: Tensor | None = None) -> Step:
+    def step(m: Any, x: Tensor) -> Tensor:
+        y, _ = m.a(x, x, x, attn_mask=mask)
+        return (x + y)[:, 0]
+
+    return step
+
+
+def recurrent(kind: type[nn.GRU] | type[nn.LSTM], step: Step, **settings: Any) -> nn.Module:
+    torch.manual_seed(1)
+    sizes = {"batch_first": True} | settings
+    return Forward(step, r=kind(FEATURES, 4, **sizes), h=nn.Linear(4, 4))
+
+
+def attention(step: Step, **settings: Any) -> nn.Module:
+    torch.manual_seed(1)
+    return Forward(step, a=nn.MultiheadAttention(FEATURES, **({"num_heads": 2, "batch_first": True} | settings)))
+
+
+def encoder(activation: str = "relu", norm_first: bool = False, mask: Tensor | None = None) -> nn.Module:
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(FEATURES, 3, 8, 0.0, activation, batch_first=True, norm_first=norm_first)
+    norm = nn.LayerNorm(FEATURES) if norm_first else None
+    whole = nn.TransformerEncoder(layer, 2, norm, enable_nested_tensor=False)
+    return Forward(lambda m, x: m.e(x, mask=mask).mean(1), e=whole)
+
+
+def taken() -> dict[str, nn.Module]:
+    found = {f"GRU, {name}": recurrent(nn.GRU, step) for name, step in ends("GRU").items()}
+    found |= {f"LSTM, {name}": recurrent(nn.LSTM, step, bias=False) for name, step in ends("LSTM").items()}
+    found["LSTM, unpacked"] = recurrent(nn.LSTM, unpacked_lstm)
+    found["steps first"] = recurrent(nn.GRU, lambda m, x: m.r(x.transpose(0, 1))[0][-1], batch_first=False)
+    float_mask = nn.Transformer.generate_square_subsequent_mask(STEPS)
+    for name, mask in (
+        ("none", None),
+        ("of nothing", LATER[:7, :7] & False),
+        ("later", LATER[:7, :7]),
+        ("float", float_mask),
+    ):
+        found[f"attention, mask {name}"] = attention(attended(mask))
+    found["attention without bias"] = attention(attended(), bias=False, num_heads=6)
+    for norm_first in (False, True):
+        for activation in ("relu", "gelu"):
+            found[f"encoder, {activation}, {norm_first}"] = encoder(
+                activation, norm_first, float_mask if norm_first else None
+            )
+    return found
+
+
+def test_what_is_taken_computes_the_same_and_goes_back_to_torch() -> None:
+    x = example(3, STEPS, FEATURES)
+    for name, module in taken().items():
+        attributes = set(vars(module))
+        model = from_torch(module, x)
+        assert set(vars(module)) == attributes, name  # constants of the trace are gone
+        read = {key for node in model.graph.nodes for key in map(f"{node.name}.{{}}".format, node.op.parameters())}
+        assert read == set(model.params) <= set(module.state_dict()), name
+        expected = module.eval()(x).detach().numpy()
+        found = GraphLearner(model, "reference", np.float64).predict(x.numpy().astype(np.float64))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6, err_msg=name)
+        assert from_torch(to_torch(model), x).graph == model.graph, name
+
+
+def test_settings_are_kept() -> None:
+    def first(module: nn.Module, kind: type) -> Any:
+        return next(n.op for n in from_torch(module, example(3, STEPS, FEATURES)).graph.nodes if isinstance(n.op, kind))
+
+    assert first(recurrent(nn.GRU, ends("GRU")["mean"]), GRU) == GRU(FEATURES, 4)
+    assert first(recurrent(nn.LSTM, ends("LSTM")["mean"], bias=False), LSTM) == LSTM(FEATURES, 4, bias=False)
+    assert first(attention(attended()), SelfAttention) == SelfAttention(FEATURES, 2, 3)
+    assert first(attention(attended(LATER[:7, :7])), SelfAttention) == SelfAttention(FEATURES, 2, 3, causal=True)
+    assert first(attention(attended(), bias=False), SelfAttention) == SelfAttention(FEATURES, 2, 3, bias=False)
+    assert first(attention(attended(), bias=False), Linear) == Linear(FEATURES, FEATURES, bias=False)
+
+
+REFUSALS: dict[str, tuple[nn.Module, str]] = {
+    "two layers": (recurrent(nn.GRU, ends("GRU")["mean"], num_layers=2), "num_layers=2; expected 1"),
+    "two directions": (
+        Forward(lambda m, x: m.r(x)[0].mean(1), r=nn.GRU(FEATURES, 4, batch_first=True, bidirectional=True)),
+        "bidirectional=True; expected False",
+    ),
+    "projection": (recurrent(nn.LSTM, ends("LSTM")["mean"], proj_size=2), "proj_size=2; expected 0"),
+    "initial state": (recurrent(nn.GRU, lambda m, x: m.r(x, x.relu())[0][:, 0]), "an initial state; expected none"),
+    "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "result 1; expected one of the first 1"),
+    "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "called twice"),
+    "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
+    "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
+    "its weights": (attention(lambda m, x: m.a(x, x, x)[1].flatten(1)), "result 1; expected one of the first 1"),
+    "dropout": (attention(attended(), dropout=0.2), "dropout=0.2 of attention's shares; expected 0"),
+    "a band": (attention(attended(LATER[:7, :7] | LATER[:7, :7].T)), "attn_mask of shape (7, 7); expected none"),
+    "weights of scores": (attention(attended(torch.ones(7, 7))), "attn_mask of shape (7, 7); expected none"),
+    "a mask of the data": (
+        attention(lambda m, x: m.a(x, x, x, attn_mask=x.mT)[0]),
+        "attn_mask is computed from the input; expected a constant",
+    ),
+    "padding": (
+        attention(lambda m, x: m.a(x, x, x, key_padding_mask=LATER[:3, :7])[0]),
+        "key_padding_mask is given; expected None",
+    ),
+    "zero attention": (attention(attended(), add_zero_attn=True), "add_zero_attn=True; expected False"),
+    "bias of keys": (attention(attended(), add_bias_kv=True), "add_bias_kv=True; expected False"),
+    "padding of an encoder": (
+        Forward(
+            lambda m, x: m.e(x, src_key_padding_mask=LATER[:3, :7]),
+            e=nn.TransformerEncoderLayer(FEATURES, 2, 4, 0.0, batch_first=True),
+        ),
+        "src_key_padding_mask is given; expected None",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*")
+def test_what_has_no_representation_is_refused_and_named() -> None:
+    for name, (module, message) in REFUSALS.items():
+        with pytest.raises(GraphError) as error:
+            from_torch(module, example(3, STEPS, FEATURES))
+        assert message in str(error.value), name
