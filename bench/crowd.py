@@ -19,7 +19,7 @@ from bench.figures import Figure
 from bench.fleet import Fleet, fleet
 from bench.processes import Process, python, wait_until
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.experiment.client_dataset import read_share, share_file
@@ -78,8 +78,8 @@ def _client(address: ServerAddress, path: Path, client: int) -> DeviceSocket:
         time.sleep(0.1 * (1 + failures))
 
     data = Data(*read_share(share_file(path / "shares", client)))
-    world = World(print, pause, time.perf_counter)
-    device = Device(DeviceState(path / f"d{client}"), Profile(client, None, 1.0, 1 << 20), data, world)
+    world = DeviceEnvironment(print, pause, time.perf_counter)
+    device = Device(DeviceState(path / f"d{client}"), DeviceProfile(client, None, 1.0, 1 << 20), data, world)
     return DeviceSocket(address, device, None, secrets.token_bytes, world)
 
 

@@ -20,7 +20,7 @@ from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Minibatches
 from edgefl.methods import FedSPUCached
 from edgefl.methods.budget import Effort as Passes
-from edgefl.methods.budget import Offer, Shares, choose, cost
+from edgefl.methods.budget import Shares, SubmodelOption, choose, cost
 from edgefl.models.graph import Graph, Model
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -37,7 +37,7 @@ def measure(cases: Sequence[Case], effort: Effort) -> Iterator[Figure]:
     for case in cases:
         graph = case.graph
         offer = choose(graph, (KEEP,), PASSES, Shares(FedSPUCached.budget[0]))
-        offers = {"dense": Offer(1.0), "FedSPU": Offer(KEEP), "cut": offer}
+        offers = {"dense": SubmodelOption(1.0), "FedSPU": SubmodelOption(KEEP), "cut": offer}
         timings = interleave({name: _rounds(case, graph, each) for name, each in offers.items()}, effort, clock_for(1))
         counted = {name: cost(graph, each, PASSES).macs for name, each in offers.items()}
         for other, bar in (("FedSPU", OF_FEDSPU), ("dense", OF_DENSE)):
@@ -47,7 +47,7 @@ def measure(cases: Sequence[Case], effort: Effort) -> Iterator[Figure]:
             yield Figure(f"{case.model}, cut after {offer.cut!r}: of {of}", spent[0] / spent[1], "times", bar, note)
 
 
-def _rounds(case: Case, graph: Graph, offer: Offer) -> Contender:
+def _rounds(case: Case, graph: Graph, offer: SubmodelOption) -> Contender:
     values = np.random.RandomState(SEED)
     x = values.randint(0, 256, (EXAMPLES, *case.input_shape)).astype(np.uint8)
     y = values.randint(0, case.classes, EXAMPLES).astype(np.int32)

@@ -20,8 +20,8 @@ from bench.native_steps import steps
 from bench.runner import Contender
 from edgefl.cli.energy_messages import NONE
 from edgefl.learning import SGD, GraphLearner, Samples
-from edgefl.learning.energy import Meter, choose, idle_watts, survey
-from edgefl.learning.energy.energy_counters import Source
+from edgefl.learning.energy import EnergyMeter, choose, idle_watts, survey
+from edgefl.learning.energy.energy_counters import EnergySource
 from edgefl.learning.lowering.mac_counts import step_macs
 from edgefl.models.graph import Graph, Model
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def measure(
     case: step.Case,
-    source: Source | None,
+    source: EnergySource | None,
     idle: float | None,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
@@ -95,7 +95,7 @@ def measure(
             neurons = None if keep == 1 else NeuronSet.draw(ModelSpec.of(graph), keep, stream(SEED, NEURONS))
             run, done = _steps(case, graph, batch, neurons), 0
             run(AT_ONCE)  # warm
-            with Meter(source, idle, clock) as spent:
+            with EnergyMeter(source, idle, clock) as spent:
                 began = clock()
                 while not done or clock() - began < seconds:
                     run(AT_ONCE)
@@ -116,7 +116,7 @@ def _nothing(absent: dict[str, str]) -> str:
     return "\n".join([NONE, *(f"  {kind}: {why}" for kind, why in absent.items())])
 
 
-def _head(source: Source, idle: float | None, idle_s: float, model: float | None) -> str:
+def _head(source: EnergySource, idle: float | None, idle_s: float, model: float | None) -> str:
     rest = "idle not measured" if idle is None else f"idle {idle:.4g} W over {idle_s:g} s"
     beside = "" if model is None else f"; a profile's model: {1e12 * model:.4g} pJ a multiply-add, net"
     columns = ("model, batch", "p", "steps", "ms/step", "mJ/step", "net", "pJ/MAC", "net")

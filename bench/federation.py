@@ -28,7 +28,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import FedSPU, FedSPUCached
-from edgefl.methods.algorithm import MODEL, Local, minibatches
+from edgefl.methods.algorithm import MODEL, ClientState, minibatches
 from edgefl.models.graph import Model, Params, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream
@@ -99,7 +99,7 @@ def peer_round(
     for client, split in enumerate(federation.clients):
         module.load_state_dict(common)
         optimiser = torch.optim.SGD(module.parameters(), lr=algorithm.lr)
-        local = Local(client, SEED, spec, learner, data, split.train, split.validation, split.test)
+        local = ClientState(client, SEED, spec, learner, data, split.train, split.validation, split.test)
         for batch in minibatches(local, 1, algorithm.epochs, algorithm.batch):
             rows = torch.from_numpy(batch).long()
             optimiser.zero_grad(set_to_none=True)

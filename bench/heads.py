@@ -18,7 +18,7 @@ from bench.figures import Figure
 from edgefl.experiment.presets import WHOLE
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import PFLEGO, FedPer
-from edgefl.methods.algorithm import Algorithm, Local, Plan, Task
+from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Task
 from edgefl.models.graph import Model, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream
@@ -60,7 +60,7 @@ class _Round:
         images = values.randint(0, 256, (EXAMPLES, 1, 28, 28), np.uint8)
         data = Samples(images, values.randint(0, classes, EXAMPLES, np.int32), 1 / 255)
         learner = GraphLearner(Model(graph, initial))
-        self._method, self._local = method, Local(0, 1, spec, learner, data, order, order[:0], order[:0])
+        self._method, self._local = method, ClientState(0, 1, spec, learner, data, order, order[:0], order[:0])
         self._plan: Plan = method.plan(task, method.start(task, initial), 1)[0]
 
     def run(self) -> float:

@@ -17,7 +17,7 @@ from edgefl.server import open_round as rounds
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
-from edgefl.server.events import Closed, Opened, Record
+from edgefl.server.events import Record, RoundClosed, RoundOpened
 from edgefl.server.listener import ListenAddress
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
@@ -52,7 +52,7 @@ def main() -> int:
         watch.time(*timed)
 
     def durable(record: Record) -> None:
-        if isinstance(record, Opened | Closed):
+        if isinstance(record, RoundOpened | RoundClosed):
             watch.spans.append(Span(f"{type(record).__name__} {record.round}", time.perf_counter(), 0.0, 0.0))
 
     rules = Rules(experiment.rounds, experiment.eval_every, wait_for=experiment.clients)
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def times(spans: list[Span]) -> dict[str, dict[int, float]]:
-    """When rounds were Opened and Closed, durably: by that word and by round."""
+    """When rounds were RoundOpened and RoundClosed, durably: by that word and by round."""
     found: dict[str, dict[int, float]] = {"Opened": {}, "Closed": {}}
     for span in spans:
         word, _, number = span.label.partition(" ")

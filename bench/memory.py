@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.study.memory_meter import METERS, measure
 
@@ -24,7 +24,7 @@ def rows() -> Iterator[Row]:
     """
     for model, batch in CASES:
         for keep in KEEPS:
-            training = Training(model, build(model, *EXAMPLES[model]), batch, keep=keep)
+            training = TrainingConfiguration(model, build(model, *EXAMPLES[model]), batch, keep=keep)
             exact, found = estimate("exact", training), {each.account: each for each in measure(training, METERS)}
             sizes = {name: footprint.total for name, footprint in found.items()}
             sizes |= {"bound": estimate("bound", training).total, "exact": exact.total, "saved": exact.saved or 0}

@@ -22,7 +22,7 @@ from bench.runner import Contender, Effort, clock_for, interleave
 from edgefl.kernels import native
 from edgefl.kernels.memory import aligned_bytes
 from edgefl.learning import SGD, GraphLearner, Samples
-from edgefl.learning.lowering.schedule import Call, Param, Schedule, Tensor
+from edgefl.learning.lowering.schedule import KernelCall, Param, Schedule, Tensor
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph import operations as ops
 from edgefl.models.graph.operations import Operation, Shape
@@ -131,11 +131,11 @@ def _bound(schedule: Schedule, params: Any) -> list[Callable[[], object] | None]
     return [_call(call, schedule, memory, params) if _is_timed(call) else None for call in schedule.calls]
 
 
-def _is_timed(call: Call) -> bool:
+def _is_timed(call: KernelCall) -> bool:
     return call.node == "op" and hasattr(native, call.op) and "sgd" not in call.op
 
 
-def _call(call: Call, schedule: Schedule, memory: dict[int, Any], params: Any) -> Callable[[], object]:
+def _call(call: KernelCall, schedule: Schedule, memory: dict[int, Any], params: Any) -> Callable[[], object]:
     seen: set[int] = set()
 
     def resolved(arg: Any) -> Any:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
-from edgefl.server.events import Closed, Record
+from edgefl.server.events import Record, RoundClosed
 from edgefl.server.listener import ListenAddress
 from edgefl.server.round_rules import Rules
 from edgefl.server.schema import open_for_reading
@@ -98,7 +98,7 @@ def main() -> int:
     )
 
     def watch(record: Record) -> None:
-        if isinstance(record, Closed) and (record.round % request.every == 0 or record.round == 1):
+        if isinstance(record, RoundClosed) and (record.round % request.every == 0 or record.round == 1):
             weights.append(weigh(path, record.round))
             (path / WEIGHTS).write_text(json.dumps([asdict(each) for each in weights]))
 

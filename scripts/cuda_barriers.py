@@ -178,12 +178,12 @@ def launches(library: Path) -> Iterator[tuple[str, set[str]]]:
     import numpy as np
 
     from edgefl.kernels.cuda import backend
-    from edgefl.kernels.cuda.launch import At
+    from edgefl.kernels.cuda.launch import KernelArray
     from tests.kernels.cases import adversarial
 
     for op, operation in backend.KNOWN.items():
         calls = (case.args().values() for case in adversarial(op))
-        given = ([At(value) if isinstance(value, np.ndarray) else value for value in call] for call in calls)
+        given = ([KernelArray(value) if isinstance(value, np.ndarray) else value for value in call] for call in calls)
         yield op, {planned.kernel for call in given for planned in operation.body(*call)}
 
 

@@ -9,7 +9,7 @@ MOST_MAKERS = 16  # of a client that are kept
 
 
 @dataclass
-class Link:
+class ClientConnection:
     """The connection of a client. `pending`: the round of a reply that it has still to send, 0 if there is none.
 
     declares  its device says how fast it is before it trains; has_declared: it has done so
@@ -54,8 +54,8 @@ class Clients:
         self.count = count
         self._lowest = 0  # that may be free
         self._enrolling: set[int] = set()
-        self._by_number: dict[int, Link] = {}
-        self._by_client: dict[int, Link] = {}
+        self._by_number: dict[int, ClientConnection] = {}
+        self._by_client: dict[int, ClientConnection] = {}
 
     def find(self, wanted: int | None, secret: bytes = b"") -> int | None:
         """The id for a device that asks for this one, for its own by secret, or for any free one; None if none is."""
@@ -96,7 +96,7 @@ class Clients:
         known.add(maker)
         return True
 
-    def connect(self, link: Link) -> Link | None:
+    def connect(self, link: ClientConnection) -> ClientConnection | None:
         """Takes a new connection; the older one of the same client, which it replaces, if there is one."""
         older = self._by_client.get(link.client)
         if older is not None:
@@ -110,12 +110,12 @@ class Clients:
         if link is not None:
             del self._by_client[link.client]
 
-    def link(self, number: int) -> Link | None:
+    def link(self, number: int) -> ClientConnection | None:
         return self._by_number.get(number)
 
-    def link_of(self, client: int) -> Link | None:
+    def link_of(self, client: int) -> ClientConnection | None:
         return self._by_client.get(client)
 
-    def admitted(self) -> list[Link]:
+    def admitted(self) -> list[ClientConnection]:
         """The connections that messages may be sent to, in client order."""
         return [self._by_client[client] for client in sorted(self._by_client) if self._by_client[client].admitted]

@@ -19,47 +19,47 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from edgefl.server import waiting_text
-from edgefl.server.client_links import Clients, Link
-from edgefl.server.device_holdings import Holdings
+from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.device_holdings import DeviceStateTracker
 from edgefl.server.enrolment import Arrivals
 from edgefl.server.events import (
     Action,
     Admit,
-    Begun,
     Close,
-    Closed,
-    Done,
+    DeviceJoined,
+    DeviceLeft,
+    DeviceReplaced,
     Enrolment,
     Event,
-    Joined,
-    Judged,
-    Left,
-    Opened,
-    Received,
+    MessageReceived,
     Record,
+    RecordSaved,
+    ReplyJudged,
+    RoundClosed,
+    RoundEvaluated,
+    RoundOpened,
+    RunCompleted,
     Save,
-    Saved,
-    Scored,
     Send,
-    Timed,
+    ThroughputRecorded,
     WakeAt,
 )
 from edgefl.server.open_round import OpenRound
-from edgefl.server.round_deadline import Pace
+from edgefl.server.round_deadline import RoundDeadline
 from edgefl.server.round_evaluation import OpenEvaluation
 from edgefl.server.round_planner import Planner
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress, Ruling
-from edgefl.server.throughput_declarations import Declarations
+from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
 
 from edgefl.errors import RunError
 from edgefl.methods.algorithm import Algorithm, Task
-from edgefl.methods.rounds.exchange import NOT_DECLARED, Declared
+from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim
 from edgefl.methods.rounds.participation import TRAINED
 from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
 from edgefl.models.graph import Params
-from edgefl.protocol.wire.messages import Evaluated, Finished, Message, Paced, Trained, Verdict
+from edgefl.protocol.wire.messages import Evaluated, Finished, Message, ThroughputReport, Trained, Verdict
 
 Phase = Literal["waiting", "training", "storing", "scoring", "over"]
 LATE = "the round was closed"
@@ -94,14 +94,14 @@ class Coordinator:
         self._rulings = Rulings(progress.rulings, progress.trained)
         last = {client: self._rulings.last_trained(client) for client in progress.capacities}
         keeps, losses, lives = algorithm.keeps_state, progress.losses, progress.lives
-        self._holdings = Holdings(self._has_trained, last, losses, lives, accepting, keeps)
+        self._holdings = DeviceStateTracker(self._has_trained, last, losses, lives, accepting, keeps)
         limits, lost = self._clients.capacities, self._holdings.behind
         self.task = replace(task, limits=limits, lost=lost)  # as they are at any time
         self._stored = progress
-        self._declarations = Declarations(algorithm.wants_pace, progress.paces)
+        self._declarations = ThroughputDeclarations(algorithm.wants_pace, progress.paces)
         self._planner = Planner(self.task, algorithm, rules.seen_s, self._declarations.paces.at)
-        self._pace = Pace(rules.deadline_s, progress.deadline_s)
-        self._evaluation_pace = Pace(rules.evaluation_deadline_s)
+        self._pace = RoundDeadline(rules.deadline_s, progress.deadline_s)
+        self._evaluation_pace = RoundDeadline(rules.evaluation_deadline_s)
         self._open: OpenRound | None = None
         self._evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
@@ -121,13 +121,13 @@ class Coordinator:
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """What to do about an event, in order. `now`: seconds of a monotonic clock."""
-        if isinstance(event, Joined):
+        if isinstance(event, DeviceJoined):
             self._arrivals.join(event, now)
-        elif isinstance(event, Left):
+        elif isinstance(event, DeviceLeft):
             self._leave(event.link, now)
-        elif isinstance(event, Received):
+        elif isinstance(event, MessageReceived):
             self._receive(event.link, event.message, now)
-        elif isinstance(event, Saved):
+        elif isinstance(event, RecordSaved):
             self._saved(event.record, now)
         elif self._deadline is not None:
             self._tick(now)
@@ -199,7 +199,7 @@ class Coordinator:
         stored, self._stored = self._stored, Progress()
         if not begun:
             among = None if task.candidates is None else frozenset(task.candidates)
-            self._save(Opened(number, self._open.clients, deadline_s, among))
+            self._save(RoundOpened(number, self._open.clients, deadline_s, among))
             self._rulings.plan(number, self._open.clients)
         elif stored.opened != self._open.clients:
             raise RunError(f"round {number} was begun with clients {stored.opened}, not {self._open.clients}")
@@ -222,7 +222,7 @@ class Coordinator:
         self.done = not (follows and self._planner.prepare(self.state, self.round + 1, self._connected(), now))
         self.phase = "storing"
         self._line = line
-        self._save(Closed(self.round, state, line, self.done))
+        self._save(RoundClosed(self.round, state, line, self.done))
 
     def _evaluate(self, now: float) -> None:
         self._evaluation = OpenEvaluation(self.task, self.algorithm, self.state, self.round)
@@ -242,13 +242,13 @@ class Coordinator:
         self._wake_after(None, now)
         bundle, self._evaluation = self._evaluation.bundle(self._common), None
         self.phase, self._scored = "storing", self.round
-        self._save(Scored(self.round, bundle))
+        self._save(RoundEvaluated(self.round, bundle))
 
     def _finish(self) -> None:
         self.phase = "over"
         for link in self._clients.admitted():
             self._tell_end(link)
-        self._actions.append(Done())
+        self._actions.append(RunCompleted())
 
     def _tick(self, now: float) -> None:
         assert self._deadline is not None
@@ -288,7 +288,7 @@ class Coordinator:
     def _connected(self) -> set[int]:
         return {link.client for link in self._clients.admitted()}
 
-    def _admit(self, link: Link, now: float) -> None:
+    def _admit(self, link: ClientConnection, now: float) -> None:
         link.admitted = True
         self._planner.hear(link.client, now)
         self._actions.append(Admit(link.number, link.client))
@@ -297,7 +297,7 @@ class Coordinator:
         else:
             self._ask(link, now)
 
-    def _ask(self, link: Link, now: float) -> None:
+    def _ask(self, link: ClientConnection, now: float) -> None:
         """Sends what this client has to do now, if anything."""
         if self._open is not None and link.client in self._open.clients:
             is_due = link.client not in self._open.answers and link.pending != self._open.number
@@ -312,25 +312,25 @@ class Coordinator:
         elif self.phase == "over":
             self._tell_end(link)
 
-    def _tell_end(self, link: Link) -> None:
+    def _tell_end(self, link: ClientConnection) -> None:
         """A device that still owes a reply is told after the verdict on it."""
         if not link.pending:
             self._send(link, Finished(f"the run ended after round {self.round}"))
 
     # Messages.
 
-    def _receive(self, number: int, message: Trained | Evaluated | Paced, now: float) -> None:
+    def _receive(self, number: int, message: Trained | Evaluated | ThroughputReport, now: float) -> None:
         link = self._clients.link(number)
         if link is None or not link.admitted:
             return  # what a superseded connection still sends is sent again on the new one
         if isinstance(message, Trained):
             self._take_reply(link, message, now)
-        elif isinstance(message, Paced):
+        elif isinstance(message, ThroughputReport):
             self._take_pace(link, message, now)
         elif self._evaluation is not None and message.round == self._evaluation.round:
             self._take_scores(link, self._evaluation, message, now)
 
-    def _take_reply(self, link: Link, message: Trained, now: float) -> None:
+    def _take_reply(self, link: ClientConnection, message: Trained, now: float) -> None:
         key = message.round, link.client
         if not self._rulings.is_planned(*key):
             reason = f"reply of client {link.client} for round {message.round}; it was not planned there"
@@ -342,7 +342,7 @@ class Coordinator:
             self._pace.heard(message.round, link.client, now)
             self._judge(link.client, message, now)
 
-    def _take_pace(self, link: Link, message: Paced, now: float) -> None:
+    def _take_pace(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
         """Not before it is durable is the client asked by it."""
         is_free = self._open is not None and self._is_free(self._open, link)
         since = self.round + (1 if self._open is None or is_free else 2)
@@ -355,19 +355,19 @@ class Coordinator:
         if is_free:
             self._plan_again(link.client)
 
-    def _is_free(self, open_round: OpenRound, link: Link) -> bool:
+    def _is_free(self, open_round: OpenRound, link: ClientConnection) -> bool:
         """Whether the client is in the open round, and nothing of it has been asked or is on its way."""
         number = open_round.number
         is_asked = link.asked == number or link.pending == number or link.client in open_round.answers
         return link.client in open_round.clients and not is_asked
 
-    def _ask_if_held(self, link: Link, now: float) -> None:
+    def _ask_if_held(self, link: ClientConnection, now: float) -> None:
         if self._open is not None and self._is_free(self._open, link):
             self._ask(link, now)
 
     def _judge(self, client: int, message: Trained, now: float) -> None:
         is_open = self._open is not None and self._open.number == message.round
-        late = Judged(message.round, client, "late", LATE, message)
+        late = ReplyJudged(message.round, client, "late", LATE, message)
         judged = late
         if self._open is not None and is_open:
             judged = self._open.judge(client, message, self._declared(client))
@@ -377,12 +377,12 @@ class Coordinator:
         if self._open is not None and is_open and self._open.is_complete(self.rules.quorum):
             self._close_round(now)
 
-    def _declared(self, client: int) -> Declared:
+    def _declared(self, client: int) -> ReplyClaim:
         """What the client's replies must claim."""
         examples = self._clients.declared.get(client)
         return NOT_DECLARED if examples is None else self.rules.folding.declared(self.algorithm, examples)
 
-    def _take_scores(self, link: Link, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
+    def _take_scores(self, link: ClientConnection, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
         if link.client in evaluation.answers:
             return
         self._evaluation_pace.heard(message.round, link.client, now)
@@ -392,7 +392,7 @@ class Coordinator:
             self._clients.disconnect(link.number)
         self._end_evaluation_if_complete(now)
 
-    def _rule(self, link: Link, round: int, ruling: Ruling) -> None:
+    def _rule(self, link: ClientConnection, round: int, ruling: Ruling) -> None:
         self._send(link, Verdict(round, *ruling))
         if link.pending:
             link.pending = 0
@@ -404,21 +404,21 @@ class Coordinator:
     def _saved(self, record: Record, now: float) -> None:
         if isinstance(record, Enrolment):
             self._enrolled(record, now)
-        elif isinstance(record, Begun):
+        elif isinstance(record, DeviceReplaced):
             self._arrivals.begun(record, now)
-        elif isinstance(record, Timed):
+        elif isinstance(record, ThroughputRecorded):
             self._declarations.saved(record)
             link = self._clients.link_of(record.client)
             if link is not None and link.admitted:
                 self._ask_if_held(link, now)
-        elif isinstance(record, Judged):
+        elif isinstance(record, ReplyJudged):
             ruling = Ruling(record.outcome, record.reason)
             self._rulings.rule(record.round, record.client, ruling)
             self._judging.pop((record.round, record.client), None)
             link = self._clients.link_of(record.client)
             if link is not None and link.admitted:
                 self._rule(link, record.round, ruling)
-        elif isinstance(record, Closed | Scored):
+        elif isinstance(record, RoundClosed | RoundEvaluated):
             self._go_on(now)
 
     def _save(self, record: Record) -> None:
@@ -427,7 +427,7 @@ class Coordinator:
     def _do(self, action: Action) -> None:
         self._actions.append(action)
 
-    def _send(self, link: Link, message: Message) -> None:
+    def _send(self, link: ClientConnection, message: Message) -> None:
         self._actions.append(Send(link.number, message))
 
     def _wake_after(self, seconds: float | None, now: float) -> None:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Iterable, Mapping
 
-from edgefl.server.events import Claim, Lost
+from edgefl.server.events import Claim, ClientStateLost
 
 from edgefl.methods.rounds.participation import TRAINED
 
 HasTrained = Callable[[int, int], bool]
 
 
-class Holdings:
+class DeviceStateTracker:
     """What the clients' devices hold, by the log.
 
     lives      by client, the last life that was heard of
@@ -76,12 +76,12 @@ class Holdings:
         """Whether it holds something else than it should."""
         return self.found(client, claim) != self.due(client)
 
-    def lost(self, client: int, claim: Claim) -> Lost | None:
+    def lost(self, client: int, claim: Claim) -> ClientStateLost | None:
         """Accepts the device as it is; the loss to record, if there is one. The log knows of it from now on."""
         self.accepting.discard(client)
         if not self._keeps or not self.has_changed(client, claim):
             return None
-        loss = Lost(client, self._last.get(client, 0), self.found(client, claim))
+        loss = ClientStateLost(client, self._last.get(client, 0), self.found(client, claim))
         self._losses[client, loss.after] = loss.kept
         self.behind.add(client)
         return loss

@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgefl.server.client_links import Clients, Link
-from edgefl.server.device_holdings import Holdings, check_secret
-from edgefl.server.events import Action, Begun, Claim, Close, Enrolment, Joined, Lost, Made, Save, Say
+from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.device_holdings import DeviceStateTracker, check_secret
+from edgefl.server.events import (
+    Action,
+    Claim,
+    ClientStateLost,
+    Close,
+    DeviceJoined,
+    DeviceReplaced,
+    Enrolment,
+    ProvenanceRecorded,
+    Save,
+    Say,
+)
 
 
 class Arrivals:
@@ -25,17 +36,17 @@ class Arrivals:
     def __init__(
         self,
         clients: Clients,
-        holdings: Holdings,
+        holdings: DeviceStateTracker,
         method: str,
         do: Callable[[Action], None],
-        admit: Callable[[Link, float], None],
+        admit: Callable[[ClientConnection, float], None],
         plan_again: Callable[[int], None],
     ) -> None:
         self._clients, self._holdings, self._method = clients, holdings, method
         self._do, self._admit, self._plan_again = do, admit, plan_again
         self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
 
-    def join(self, event: Joined, now: float) -> None:
+    def join(self, event: DeviceJoined, now: float) -> None:
         """A device asks to take part: it is turned away in words, or it is admitted, now or once that is durable."""
         client = self._clients.find(event.client, event.secret)
         problem = self._nobody(event) if client is None else self._wrong(client, event)
@@ -49,7 +60,7 @@ class Arrivals:
             self._holdings.lives[client] = link.life
             self._do(Save(Enrolment(client, event.capacity, event.secret, link.life, event.examples)))
         if event.maker and self._clients.add_maker(client, event.maker):
-            self._do(Save(Made(client, event.maker)))
+            self._do(Save(ProvenanceRecorded(client, event.maker)))
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """An enrolment is durable, and the clients have been told."""
@@ -59,7 +70,7 @@ class Arrivals:
         elif link is not None:
             self._begin(link)
 
-    def begun(self, record: Begun, now: float) -> None:
+    def begun(self, record: DeviceReplaced, now: float) -> None:
         """It is durable that another process of a client's device has begun."""
         if self._beginning.get(record.client) != record.life:
             return  # yet another one has begun
@@ -68,13 +79,13 @@ class Arrivals:
         if link is not None and not link.admitted and link.life == record.life:
             self._admit(link, now)
 
-    def _nobody(self, event: Joined) -> str:
+    def _nobody(self, event: DeviceJoined) -> str:
         """Why there is no client for this device."""
         if event.client is None:
             return f"no id is free; all {self._clients.count} clients of this run have enrolled"
         return f"client {event.client}; expected an id below {self._clients.count}"
 
-    def _wrong(self, client: int, event: Joined) -> str | None:
+    def _wrong(self, client: int, event: DeviceJoined) -> str | None:
         """Why a device may not take part as this client, in one sentence."""
         if event.claim is None:
             return None
@@ -82,9 +93,9 @@ class Arrivals:
         problem = check_secret(client, known, event.secret, self._holdings.accepting)
         return problem or self._holdings.problem(client, event.claim)
 
-    def _connect(self, event: Joined, client: int) -> Link:
+    def _connect(self, event: DeviceJoined, client: int) -> ClientConnection:
         """The client's connection from now on; an older one is closed."""
-        link = Link(
+        link = ClientConnection(
             event.link, client, event.pending, event.claim.life if event.claim else b"", declares=event.declares
         )
         older = self._clients.connect(link)
@@ -93,7 +104,7 @@ class Arrivals:
             self._do(Close(older.number, f"client {client} has connected again{copy}"))
         return link
 
-    def _return(self, link: Link, event: Joined, now: float) -> None:
+    def _return(self, link: ClientConnection, event: DeviceJoined, now: float) -> None:
         """A client that has enrolled is there again: it is admitted once what is new about it is durable."""
         loss = None if event.claim is None else self._accept(link.client, event.claim)
         is_new = loss is not None or link.life != self._holdings.lives.get(link.client, b"")
@@ -102,13 +113,13 @@ class Arrivals:
         elif link.client not in self._beginning:
             self._admit(link, now)
 
-    def _begin(self, link: Link, secret: bytes = b"") -> None:
+    def _begin(self, link: ClientConnection, secret: bytes = b"") -> None:
         """Another process of the client's device is there: it is admitted once that is durable."""
         self._holdings.lives[link.client] = self._beginning[link.client] = link.life
         self._clients.bind(link.client, secret)
-        self._do(Save(Begun(link.client, link.life, secret)))
+        self._do(Save(DeviceReplaced(link.client, link.life, secret)))
 
-    def _accept(self, client: int, claim: Claim) -> Lost | None:
+    def _accept(self, client: int, claim: Claim) -> ClientStateLost | None:
         """Lets in a device as it is."""
         has_changed, due = self._holdings.has_changed(client, claim), self._holdings.due(client)
         loss = self._holdings.lost(client, claim)

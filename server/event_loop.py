@@ -21,30 +21,30 @@ from edgefl.server.events import (
     Action,
     Admit,
     Close,
-    Closed,
-    Done,
+    DeviceJoined,
+    DeviceLeft,
     Event,
-    Joined,
-    Left,
-    Received,
+    MessageReceived,
     Record,
+    RecordSaved,
+    RoundClosed,
+    RoundEvaluated,
+    RunCompleted,
     Save,
-    Saved,
     Say,
-    Scored,
     Send,
     Tick,
     Traffic,
     WakeAt,
 )
 from edgefl.server.listener import Entrance, ListenAddress
-from edgefl.server.peer import Peer, Service
+from edgefl.server.peer import ConnectionTerms, Peer
 from edgefl.server.reminder import Reminder
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
 
 from edgefl.errors import RunError
-from edgefl.protocol.wire.messages import Evaluated, Message, Paced, Trained
+from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
@@ -77,7 +77,7 @@ class Server:
         self,
         coordinator: Coordinator,
         store: Store,
-        service: Service,
+        service: ConnectionTerms,
         say: Callable[[str], None],
         watch: Callable[[Record], None],
     ) -> None:
@@ -158,7 +158,7 @@ class Server:
     def handshake_s(self) -> float:
         return self.service.patience.handshake_s
 
-    def enrol(self, peer: Peer, joined: Joined) -> None:
+    def enrol(self, peer: Peer, joined: DeviceJoined) -> None:
         self._handle(joined)
 
     def secret_of(self, client: int) -> bytes | None:
@@ -166,7 +166,7 @@ class Server:
 
     def received(self, peer: Peer, message: Message) -> None:
         self._handle(
-            Received(peer.link, cast(Trained | Evaluated | Paced, message))
+            MessageReceived(peer.link, cast(Trained | Evaluated | ThroughputReport, message))
         )  # the state table lets in no others
 
     def arrived(self, name: str) -> Peer:
@@ -181,7 +181,7 @@ class Server:
         self._past = _added(self._past, peer)
         if peer.client is not None and peer.connection.state == "finished" and not peer.is_broken:
             self._heard.add(peer.client)
-        self._handle(Left(peer.link))
+        self._handle(DeviceLeft(peer.link))
         self._end_if_all_have_heard()
 
     # The coordinator.
@@ -200,7 +200,7 @@ class Server:
                 self._wake_at(action.time)
             elif isinstance(action, Say):
                 self.say(action.line)
-            elif isinstance(action, Done):
+            elif isinstance(action, RunCompleted):
                 self._over.set_result(None)
             elif (peer := self._peers.get(action.link)) is not None:
                 self._tell(peer, action)
@@ -235,10 +235,10 @@ class Server:
                 await self._save(thread, batch)
                 for record in batch:
                     self._watch(record)
-                    if isinstance(record, Closed | Scored):  # before the next round adds to it
+                    if isinstance(record, RoundClosed | RoundEvaluated):  # before the next round adds to it
                         self._records.put_nowait(self._traffic(record.round))
                     if not isinstance(record, Traffic):
-                        self._handle(Saved(record))
+                        self._handle(RecordSaved(record))
 
     async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:
         """Saves the batch, however long the disk refuses."""

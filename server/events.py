@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgefl.methods.algorithm import State
-from edgefl.methods.throughput import Pace
-from edgefl.protocol.wire.messages import Evaluated, Message, Paced, Trained
+from edgefl.methods.throughput import Throughput
+from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
 
 Outcome = Literal["accepted", "late", "refused"]
 
-# Records: what the store saves. Each comes back to the coordinator in a Saved event once it is durable.
+# Records: what the store saves. Each comes back to the coordinator in a RecordSaved event once it is durable.
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Enrolment:
 
 
 @dataclass(frozen=True)
-class Begun:
+class DeviceReplaced:
     """Another process uses the directory of the client's device. `secret`: a new one, where that was accepted."""
 
     client: int
@@ -43,7 +43,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Lost:
+class ClientStateLost:
     """The client's device has lost what it kept after round `after`; it goes on from what it kept after `kept`, 0 for
     nothing. Somebody has accepted that.
     """
@@ -54,7 +54,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Made:
+class ProvenanceRecorded:
     """A client's device trains with this version and these kernels (rounds/provenance.py)."""
 
     client: int
@@ -62,16 +62,16 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Timed:
+class ThroughputRecorded:
     """How fast a client's device has measured that it is; plans follow it from the round `since` on."""
 
     client: int
     since: int
-    pace: Pace
+    pace: Throughput
 
 
 @dataclass(frozen=True)
-class Opened:
+class RoundOpened:
     """A round has begun with these clients.
 
     deadline_s  after which it will be closed; None: it has no deadline
@@ -85,7 +85,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ReplyJudged:
     """A reply and what became of it. `message` is kept until the round is closed; not at all if it is late."""
 
     round: int
@@ -96,7 +96,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Closed:
+class RoundClosed:
     """A round is over: the method's state after it and its line of metrics (as simulate writes it, no evaluation)."""
 
     round: int
@@ -106,7 +106,7 @@ class Closed:
 
 
 @dataclass(frozen=True)
-class Scored:
+class RoundEvaluated:
     """The evaluation after a round, as in simulate's metrics."""
 
     round: int
@@ -128,7 +128,18 @@ class Traffic:
     received_headers: int = 0
 
 
-Record = Enrolment | Begun | Lost | Made | Timed | Opened | Judged | Closed | Scored | Traffic
+Record = (
+    Enrolment
+    | DeviceReplaced
+    | ClientStateLost
+    | ProvenanceRecorded
+    | ThroughputRecorded
+    | RoundOpened
+    | ReplyJudged
+    | RoundClosed
+    | RoundEvaluated
+    | Traffic
+)
 
 # Events: what happens to the coordinator.
 
@@ -151,7 +162,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Joined:
+class DeviceJoined:
     """A device has proven who it is, as far as it can. `client` None asks for a free id.
 
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none
@@ -174,22 +185,22 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Left:
+class DeviceLeft:
     """The connection is gone."""
 
     link: int
 
 
 @dataclass(frozen=True)
-class Received:
+class MessageReceived:
     """A message of an admitted device."""
 
     link: int
-    message: Trained | Evaluated | Paced
+    message: Trained | Evaluated | ThroughputReport
 
 
 @dataclass(frozen=True)
-class Saved:
+class RecordSaved:
     """The record is durable."""
 
     record: Record
@@ -200,7 +211,7 @@ class Tick:
     """Time has passed; only the `now` of the call matters."""
 
 
-Event = Joined | Left | Received | Saved | Tick
+Event = DeviceJoined | DeviceLeft | MessageReceived | RecordSaved | Tick
 
 # Actions: what the coordinator asks for, carried out in order.
 
@@ -236,7 +247,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Save:
-    """Make the record durable, then report Saved."""
+    """Make the record durable, then report RecordSaved."""
 
     record: Record
 
@@ -249,8 +260,8 @@ class WakeAt:
 
 
 @dataclass(frozen=True)
-class Done:
+class RunCompleted:
     """The run is over and every device that is connected has been told."""
 
 
-Action = Admit | Send | Close | Say | Save | WakeAt | Done
+Action = Admit | Send | Close | Say | Save | WakeAt | RunCompleted

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from edgefl.server.admission import Admission, Caps
 from edgefl.server.peer import Peer
-from edgefl.server.tls_transport import Secured
+from edgefl.server.tls_transport import TlsTransport
 
 AT_ONCE = 16  # connections that are let in before others are attended to
 PAUSE_S = 1.0  # after accept has failed
@@ -151,7 +151,7 @@ class Entrance:
         def failed(why: str) -> None:
             self._owner.say(f"refused {name}: no TLS ({why})", "no TLS")
 
-        return Secured(self._context, peer, self._owner.handshake_s, failed)
+        return TlsTransport(self._context, peer, self._owner.handshake_s, failed)
 
     def _turn_out(self, link: int) -> None:
         """Ends a stranger's connection; its Peer hears of it as if the stranger had left."""

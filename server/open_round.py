@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from edgefl.server.events import Judged
+from edgefl.server.events import ReplyJudged
 
 from edgefl.methods.algorithm import Algorithm, Plan, State, Task
-from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, Declared, read_answer, sizes, train_message
-from edgefl.methods.rounds.round_closing import Folding, close
+from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, read_answer, sizes, train_message
+from edgefl.methods.rounds.round_closing import AggregationSettings, close
 from edgefl.methods.rounds.round_metrics import ClientRound, round_line
 from edgefl.protocol.wire.messages import LONGEST_TEXT, Train, Trained
 
@@ -53,12 +53,12 @@ class OpenRound:
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 
-    def judge(self, client: int, message: Trained, declared: Declared = NOT_DECLARED) -> Judged:
+    def judge(self, client: int, message: Trained, declared: ReplyClaim = NOT_DECLARED) -> ReplyJudged:
         """Reads a planned client's reply, which then is accepted or refused. One reply of a client is judged."""
         answer = read_answer(message, self._plans[client], self._task.spec, declared)
         self.answers[client] = message, answer
         outcome, reason = ("accepted", "") if answer.refusal is None else ("refused", answer.refusal)
-        return Judged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
+        return ReplyJudged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
 
     def is_complete(self, quorum: int | None) -> bool:
         """True if every planned client has been judged, or `quorum` of the authorised ones accepted."""
@@ -66,7 +66,7 @@ class OpenRound:
         accepted = sum(self._plans[client].authorised for client in replied)
         return len(self.answers) == len(self.clients) or (quorum is not None and accepted >= quorum)
 
-    def close(self, seconds: float, folding: Folding) -> tuple[State, dict[str, Any]]:
+    def close(self, seconds: float, folding: AggregationSettings) -> tuple[State, dict[str, Any]]:
         """The state after the round and its metrics."""
         replies = {client: answer.reply for client, (_, answer) in self.answers.items()}
         accepted = [(self._plans[client], reply) for client, reply in replies.items() if reply is not None]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
-from edgefl.server.events import Joined
-from edgefl.server.server_handshake import Meeting, Offer
+from edgefl.server.events import DeviceJoined
+from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 
 from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
 from edgefl.protocol.wire.connection import Connection
@@ -36,7 +36,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Service(Offer):
+class ConnectionTerms(EnrolmentTerms):
     """What every connection of a run is offered, and how long it may take."""
 
     patience: Patience
@@ -45,7 +45,7 @@ class Service(Offer):
 class Hub(Protocol):
     """What a connection tells the server; server/event_loop.py."""
 
-    def enrol(self, peer: Peer, joined: Joined) -> None: ...
+    def enrol(self, peer: Peer, joined: DeviceJoined) -> None: ...
 
     def secret_of(self, client: int) -> bytes | None: ...
 
@@ -63,13 +63,13 @@ class Peer(asyncio.Protocol):
     A device loads the model before anything else: messages of the run wait until it has all of it.
     """
 
-    def __init__(self, link: int, service: Service, hub: Hub, name: str) -> None:
+    def __init__(self, link: int, service: ConnectionTerms, hub: Hub, name: str) -> None:
         self.link, self.name = link, name
         self.client: int | None = None
         self.is_broken = False
         self.connection = Connection("server")
         self._service, self._hub = service, hub
-        self._meeting: Meeting | None = None
+        self._meeting: ServerHandshake | None = None
         self._chunks: Iterator[ModelChunk] = iter(())
         self._waiting: list[Message] = []
         self._paused = False
@@ -172,7 +172,7 @@ class Peer(asyncio.Protocol):
             self._hub.received(self, message)
 
     def _challenge(self, hello: Hello) -> None:
-        self._meeting = Meeting(self._service, self._hub.secret_of)
+        self._meeting = ServerHandshake(self._service, self._hub.secret_of)
         challenge = self._meeting.challenge(hello)
         if hello.client is not None:
             self.name += f" as client {hello.client}"

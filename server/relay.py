@@ -20,36 +20,36 @@ from edgefl.server.events import (
     Action,
     Admit,
     Close,
-    Closed,
-    Done,
+    DeviceLeft,
     Event,
-    Left,
-    Received,
+    MessageReceived,
     Record,
+    RecordSaved,
+    RoundClosed,
+    RoundEvaluated,
+    RunCompleted,
     Save,
-    Saved,
     Say,
-    Scored,
     Send,
     Tick,
     Traffic,
     WakeAt,
 )
-from edgefl.server.relay_nodes import Node
-from edgefl.server.server_handshake import Meeting, Offer
+from edgefl.server.relay_nodes import RelayNode
+from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
 
 from edgefl.errors import AuthError, RemoteProtocolError, RunError
 from edgefl.protocol.wire import envelope as letters
-from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import LONGEST_TEXT, Enrol, Evaluated, Finished, Hello, Message, Refused, Trained
 from edgefl.protocol.wire.model_message import chunks, digest, frame_cap
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 
 
-class Post(NamedTuple):
+class OutgoingEnvelope(NamedTuple):
     """A letter for a node."""
 
     node: int
@@ -57,7 +57,7 @@ class Post(NamedTuple):
     data: bytes
 
 
-class Correspondence:
+class RelayServer:
     """One run by letters. Call `start`, then the other methods as things happen, until `is_over`.
 
     say      takes lines for people
@@ -70,7 +70,7 @@ class Correspondence:
         self,
         coordinator: Coordinator,
         store: Store,
-        offer: Offer,
+        offer: EnrolmentTerms,
         say: Callable[[str], None],
         watch: Callable[[Record], None],
         clock: Callable[[], float] = time.monotonic,
@@ -78,8 +78,8 @@ class Correspondence:
     ) -> None:
         self._coordinator, self._store, self._offer = coordinator, store, offer
         self._log, self._watch, self._clock, self._pause = Log(say), watch, clock, pause
-        self._nodes: dict[int, Node] = {}
-        self._links: dict[int, Node] = {}
+        self._nodes: dict[int, RelayNode] = {}
+        self._links: dict[int, RelayNode] = {}
         self._last_link = 0
         self._records: list[Record] = []
         self._is_storing = self._has_looked = False
@@ -97,11 +97,11 @@ class Correspondence:
         """These nodes are there now; letters to others are lost."""
         self._has_looked = True
         for name in nodes:
-            self._nodes.setdefault(name, Node(name))
+            self._nodes.setdefault(name, RelayNode(name))
         for name in self._nodes.keys() - set(nodes):
             self._leave(self._nodes.pop(name))
 
-    def due(self) -> list[Post]:
+    def due(self) -> list[OutgoingEnvelope]:
         """What to send, at most one letter to a node that has not answered the last one."""
         now = self._clock()
         if self._wake is not None and now >= self._wake:
@@ -165,20 +165,20 @@ class Correspondence:
 
     # Letters.
 
-    def _post(self, node: Node, now: float) -> Post | None:
+    def _post(self, node: RelayNode, now: float) -> OutgoingEnvelope | None:
         if node.is_to_be_called(now):
-            node.meeting, node.stage = Meeting(self._offer, self._coordinator.secret_of), "called"
+            node.meeting, node.stage = ServerHandshake(self._offer, self._coordinator.secret_of), "called"
             return self._send(node, [node.meeting.call])
         said = node.due()
         return None if said is None else self._send(node, said)
 
-    def _send(self, node: Node, said: list[Message]) -> Post:
-        letter = Letter(self._offer.run, tuple(said))
+    def _send(self, node: RelayNode, said: list[Message]) -> OutgoingEnvelope:
+        letter = Envelope(self._offer.run, tuple(said))
         data = letters.encode("server", letter)
         node.sent, self._traffic = letter, _added(self._traffic, letter, sent=len(data))
-        return Post(node.name, letter.purpose, data)
+        return OutgoingEnvelope(node.name, letter.purpose, data)
 
-    def _read(self, node: Node, letter: Letter) -> None:
+    def _read(self, node: RelayNode, letter: Envelope) -> None:
         hello: Hello | None = None
         for message in letter.messages:
             if isinstance(message, Refused) and node.stage != "refused":
@@ -190,9 +190,9 @@ class Correspondence:
             elif isinstance(message, Enrol) and hello is not None and node.stage == "called":
                 self._enrol(node, hello, message)
             elif isinstance(message, Trained | Evaluated) and node.stage == "open":
-                self._handle(Received(node.link, message))
+                self._handle(MessageReceived(node.link, message))
 
-    def _enrol(self, node: Node, hello: Hello, request: Enrol) -> None:
+    def _enrol(self, node: RelayNode, hello: Hello, request: Enrol) -> None:
         assert node.meeting is not None  # by which it was called
         self._last_link += 1
         node.stage, node.link, self._links[self._last_link] = "open", self._last_link, node
@@ -205,20 +205,20 @@ class Correspondence:
             return
         self._handle(joined)
 
-    def _welcome(self, node: Node, client: int) -> None:
+    def _welcome(self, node: RelayNode, client: int) -> None:
         model = () if node.has_model else chunks(self._offer.model, 0)
         node.welcome(client, [self._offer.welcome(client), *model])
 
-    def _refuse(self, node: Node, reason: str) -> None:
+    def _refuse(self, node: RelayNode, reason: str) -> None:
         self.say(f"refused {node.who}: {reason}", "refused")
         self._leave(node)
         node.stage, node.box = "refused", [Refused(reason[:LONGEST_TEXT])]
 
-    def _leave(self, node: Node) -> None:
+    def _leave(self, node: RelayNode) -> None:
         """What it was told is lost, and so is what it had to say."""
         link = node.leave()
         if self._links.pop(link, None) is not None:
-            self._handle(Left(link))
+            self._handle(DeviceLeft(link))
 
     # The coordinator.
 
@@ -233,14 +233,14 @@ class Correspondence:
                 self._wake = action.time
             elif isinstance(action, Say):
                 self.say(action.line)
-            elif isinstance(action, Done):
+            elif isinstance(action, RunCompleted):
                 self.is_done = True
             elif (node := self._links.get(action.link)) is not None:
                 self._turn(node, action)
         if not self._is_storing:
             self._store_all()
 
-    def _turn(self, node: Node, action: Admit | Send | Close) -> None:
+    def _turn(self, node: RelayNode, action: Admit | Send | Close) -> None:
         if isinstance(action, Admit):
             self._welcome(node, action.client)
         elif isinstance(action, Send):
@@ -256,9 +256,9 @@ class Correspondence:
             self._save(batch)
             for record in batch:
                 self._watch(record)
-                if isinstance(record, Closed | Scored):
+                if isinstance(record, RoundClosed | RoundEvaluated):
                     self._save([replace(self._traffic, round=record.round)])
-                self._handle(Saved(record))
+                self._handle(RecordSaved(record))
         self._is_storing = False
 
     def _save(self, batch: list[Record]) -> None:
@@ -275,7 +275,7 @@ class Correspondence:
                 self._pause(RETRY_S)
 
 
-def _added(total: Traffic, letter: Letter, sent: int = 0, received: int = 0) -> Traffic:
+def _added(total: Traffic, letter: Envelope, sent: int = 0, received: int = 0) -> Traffic:
     headers = sent + received - letter.payload_bytes
     return Traffic(
         total.round,

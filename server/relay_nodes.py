@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgefl.server.server_handshake import Meeting
+from edgefl.server.server_handshake import ServerHandshake
 
-from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import Evaluate, Finished, Message, Refused, Train
 
 AGAIN_S, LONGEST_S = 1.0, 30.0  # before a node is called again: twice as long after each failure, up to that
@@ -24,7 +24,7 @@ Stage = Literal["away", "called", "open", "refused"]
 
 
 @dataclass
-class Node:
+class RelayNode:
     """name: the framework's; link: its connection, to the coordinator; sent: the letter that it has not answered; box:
     what waits to be told it; owes: a reply of before, which it sends in answer to its welcome and before it hears more.
     """
@@ -35,11 +35,11 @@ class Node:
     failures: int = 0
     link: int = 0
     client: int | None = None
-    meeting: Meeting | None = None
+    meeting: ServerHandshake | None = None
     has_model: bool = False
     owes: bool = False
     box: list[Message] = field(default_factory=list)
-    sent: Letter | None = None
+    sent: Envelope | None = None
     has_heard: bool = False  # that the run is over
 
     @property

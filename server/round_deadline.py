@@ -14,7 +14,7 @@ ROUNDS = 64  # whose late replies are still counted
 
 
 @dataclass(frozen=True)
-class Auto:
+class AdaptiveDeadline:
     """`multiple` times the `quantile` of the last `window` replies' times.
 
     first_s  before any reply was seen; also the most, unless twice the quantile is more
@@ -36,34 +36,34 @@ class Auto:
         return max(self.floor_s, min(self.multiple * high, max(self.first_s, 2 * high)))
 
 
-Deadline = float | Auto | None  # seconds; following the times seen; never
+Deadline = float | AdaptiveDeadline | None  # seconds; following the times seen; never
 
 
 @dataclass
-class _Begun:
+class _StartedRound:
     at: float
     limit_s: float | None
     asked: set[int] = field(default_factory=set)
 
 
-class Pace:
+class RoundDeadline:
     """The deadline of the next round, from those before it. `last_s`: of the last round before a restart."""
 
     def __init__(self, rule: Deadline, last_s: float | None = None) -> None:
         self._rule, self._last_s = rule, last_s
-        self._times: deque[float] = deque(maxlen=rule.window if isinstance(rule, Auto) else 1)
-        self._begun: dict[int, _Begun] = {}
+        self._times: deque[float] = deque(maxlen=rule.window if isinstance(rule, AdaptiveDeadline) else 1)
+        self._begun: dict[int, _StartedRound] = {}
 
     @property
     def limit_s(self) -> float | None:
         """Seconds after which a round that begins now is closed; None: never."""
-        if not isinstance(self._rule, Auto):
+        if not isinstance(self._rule, AdaptiveDeadline):
             return self._rule
         return self._last_s if self._last_s is not None and not self._times else self._rule.limit_s(self._times)
 
     def begin(self, round: int, now: float) -> float | None:
         """The round has begun; its deadline in seconds."""
-        self._begun[round] = _Begun(now, self.limit_s)
+        self._begun[round] = _StartedRound(now, self.limit_s)
         self._begun.pop(round - ROUNDS, None)
         return self._begun[round].limit_s
 

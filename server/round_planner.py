@@ -10,7 +10,7 @@ from edgefl.server.presence import Presence
 
 from edgefl.errors import RunError
 from edgefl.methods.algorithm import Algorithm, Plan, State, Task
-from edgefl.methods.throughput import Pace
+from edgefl.methods.throughput import Throughput
 
 
 class Planner:
@@ -24,7 +24,7 @@ class Planner:
         task: Task,
         algorithm: Algorithm,
         seen_s: float | None,
-        paces: Callable[[int], Mapping[int, Pace]] = lambda round: {},
+        paces: Callable[[int], Mapping[int, Throughput]] = lambda round: {},
     ) -> None:
         """`paces`: how fast clients are, as it holds in a round."""
         self.task = self._everybody = task

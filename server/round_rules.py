@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from edgefl.server.round_deadline import Auto, Deadline
+from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
-from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, Folding
+from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Rules:
     """What a coordinator goes by.
 
     quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
-    deadline_s             after which a round closes whoever has replied; Auto: by the times seen; None: never
+    deadline_s             after which a round closes whoever has replied; AdaptiveDeadline: by the times seen; None: never
     evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
@@ -31,7 +31,7 @@ class Rules:
     wait_for: int = 1
     values: str = "float32"
     seen_s: float | None = None
-    folding: Folding = field(default_factory=Folding)
+    folding: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
 
     def __post_init__(self) -> None:
@@ -41,5 +41,5 @@ class Rules:
                 raise ValueError(f"{name}={value}; expected {name} >= 1")
         for name in ("deadline_s", "evaluation_deadline_s", "seen_s"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, Auto) and not 0 < value < float("inf"):
+            if value is not None and not isinstance(value, AdaptiveDeadline) and not 0 < value < float("inf"):
                 raise ValueError(f"{name}={value}; expected a finite time > 0")

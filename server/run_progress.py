@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from edgefl.server.events import Judged, Outcome
+from edgefl.server.events import Outcome, ReplyJudged
 
 from edgefl.methods.algorithm import State
-from edgefl.methods.throughput import Pace
+from edgefl.methods.throughput import Throughput
 
 
 class Ruling(NamedTuple):
@@ -55,7 +55,7 @@ class Progress:
     opened: tuple[int, ...] | None = None
     deadline_s: float | None = None
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    answers: tuple[Judged, ...] = ()
+    answers: tuple[ReplyJudged, ...] = ()
     rulings: Mapping[tuple[int, int], Ruling | None] = field(default_factory=dict)
     trained: Mapping[int, int] = field(default_factory=dict)
     secrets: Mapping[int, bytes] = field(default_factory=dict)
@@ -63,4 +63,4 @@ class Progress:
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
     makers: tuple[tuple[int, str], ...] = ()
     declared: Mapping[int, int] = field(default_factory=dict)
-    paces: Mapping[tuple[int, int], Pace] = field(default_factory=dict)
+    paces: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)

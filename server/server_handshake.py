@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgefl.server.events import Claim, Joined
+from edgefl.server.events import Claim, DeviceJoined
 
 from edgefl.errors import AuthError
 from edgefl.protocol.wire import handshake
@@ -16,7 +16,7 @@ from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Wel
 
 
 @dataclass(frozen=True)
-class Offer:
+class EnrolmentTerms:
     """What every device of a run is offered, and who may take part.
 
     keys     the key of every client, or None where none are asked for
@@ -35,13 +35,13 @@ class Offer:
     training_samples: Callable[[Sequence[int]], int]
 
 
-class Meeting:
+class ServerHandshake:
     """One device that says who it is. `secret_of`: what an enrolled client's device has to prove, or None.
 
     Raises  AuthError, from every method, if the device may not take part.
     """
 
-    def __init__(self, offer: Offer, secret_of: Callable[[int], bytes | None]) -> None:
+    def __init__(self, offer: EnrolmentTerms, secret_of: Callable[[int], bytes | None]) -> None:
         self._offer, self._secret_of = offer, secret_of
         self._nonce = offer.nonce()
         self._hello: Hello | None = None
@@ -67,7 +67,7 @@ class Meeting:
             raise AuthError(f"client {hello.client}; expected an id below {offer.clients}")
         self._hello = hello
 
-    def joined(self, request: Enrol, link: int) -> Joined:
+    def joined(self, request: Enrol, link: int) -> DeviceJoined:
         """The device has proven who it is, as far as it can; what the coordinator hears of it."""
         hello = self._hello
         assert hello is not None  # Enrol comes after Hello only
@@ -76,7 +76,7 @@ class Meeting:
             raise AuthError(
                 f"secret of {len(request.secret)} bytes; expected {handshake.KEY_BYTES} in a run without keys"
             )
-        return Joined(
+        return DeviceJoined(
             link,
             hello.client,
             request.capacity,

@@ -13,9 +13,9 @@ from typing import Any
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.event_loop import Server
 from edgefl.server.events import Record
-from edgefl.server.peer import Patience, Service
+from edgefl.server.peer import ConnectionTerms, Patience
 from edgefl.server.round_rules import Rules
-from edgefl.server.server_handshake import Offer
+from edgefl.server.server_handshake import EnrolmentTerms
 from edgefl.server.store import RECENT, Store
 
 from edgefl.experiment.federation import Federation
@@ -44,7 +44,7 @@ def host(
 ) -> Server:
     """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
     coordinator, offer = staff(experiment, federation, store, rules, keys, accepting)
-    service = Service(**vars(offer), patience=patience or Patience())
+    service = ConnectionTerms(**vars(offer), patience=patience or Patience())
     return Server(coordinator, store, service, say, watch)
 
 
@@ -55,7 +55,7 @@ def staff(
     rules: Rules,
     keys: Mapping[int, bytes] | None,
     accepting: Collection[int] = (),
-) -> tuple[Coordinator, Offer]:
+) -> tuple[Coordinator, EnrolmentTerms]:
     """Who decides in that run, and what its devices are offered, whatever carries the messages."""
     ((label, algorithm),) = experiment.algorithms().items()
     method = Variant.of(label).method  # what a device knows; the label's options are among those it is told
@@ -74,7 +74,7 @@ def staff(
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))
-    offer = Offer(
+    offer = EnrolmentTerms(
         store.run_id,
         experiment.clients,
         keys,

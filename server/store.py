@@ -27,7 +27,19 @@ from zlib import crc32
 
 from edgefl.server import client_bitmap, directory_check, log_pruning
 from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
-from edgefl.server.events import Begun, Closed, Enrolment, Judged, Lost, Made, Opened, Record, Scored, Timed, Traffic
+from edgefl.server.events import (
+    ClientStateLost,
+    DeviceReplaced,
+    Enrolment,
+    ProvenanceRecorded,
+    Record,
+    ReplyJudged,
+    RoundClosed,
+    RoundEvaluated,
+    RoundOpened,
+    ThroughputRecorded,
+    Traffic,
+)
 from edgefl.server.last_commit import LastCommit
 from edgefl.server.row_digest import Account, last_commit
 from edgefl.server.run_progress import Progress, Ruling
@@ -36,7 +48,7 @@ from edgefl.server.schema import create, open_for_writing
 from edgefl.errors import RunError
 from edgefl.experiment.run_json import settings_digest
 from edgefl.methods.rounds import state_file
-from edgefl.methods.throughput import Pace
+from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained
 from edgefl.system.durable_files import lock, sha256, sync, write_atomically
@@ -104,7 +116,7 @@ class Store:
 
         Raises  RunError if the disk refuses; the same records can be saved again later.
         """
-        closed = {record.round: state_file.pack(record.state) for record in records if isinstance(record, Closed)}
+        closed = {record.round: state_file.pack(record.state) for record in records if isinstance(record, RoundClosed)}
         try:
             for round, arrays in closed.items():
                 write_atomically(arrays_file(self.path, round), arrays)
@@ -121,7 +133,7 @@ class Store:
             self._account.begin()
             for record in records:
                 _write(self._database, record, digests)
-                if isinstance(record, Closed):
+                if isinstance(record, RoundClosed):
                     log_pruning.prune(self._database, record.round - self._keep_rounds)
             commit = self._account.end()
             self._database.execute("COMMIT")
@@ -145,37 +157,37 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     if isinstance(record, Enrolment):
         enrolled = record.client, record.capacity, record.secret, record.life, record.examples
         execute("INSERT OR IGNORE INTO clients VALUES (?, ?, ?, ?, ?)", enrolled)
-    elif isinstance(record, Begun):
+    elif isinstance(record, DeviceReplaced):
         execute("UPDATE clients SET life = ? WHERE client = ?", (record.life, record.client))
         if record.secret:
             execute("UPDATE clients SET secret = ? WHERE client = ?", (record.secret, record.client))
-    elif isinstance(record, Lost):
+    elif isinstance(record, ClientStateLost):
         execute("INSERT OR REPLACE INTO losses VALUES (?, ?, ?)", (record.client, record.after, record.kept))
-    elif isinstance(record, Made):
+    elif isinstance(record, ProvenanceRecorded):
         execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
-    elif isinstance(record, Timed):
+    elif isinstance(record, ThroughputRecorded):
         execute(
             "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (record.client, record.since, *record.pace)
         )
-    elif isinstance(record, Opened):
+    elif isinstance(record, RoundOpened):
         among = None if record.candidates is None else client_bitmap.pack(record.candidates)
         begun = record.round, record.deadline_s, among
         execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", begun)
         planned = [(record.round, client) for client in record.clients]
         database.executemany("INSERT OR IGNORE INTO participation (round, client) VALUES (?, ?)", planned)
-    elif isinstance(record, Judged):
+    elif isinstance(record, ReplyJudged):
         ruling = record.outcome, record.reason, record.round, record.client
         execute("UPDATE participation SET outcome = ?, reason = ? WHERE round = ? AND client = ?", ruling)
         if record.outcome != "late":
             message = messages.encode(record.message)
             execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (record.client, crc32(message), message))
-    elif isinstance(record, Closed):
+    elif isinstance(record, RoundClosed):
         execute("UPDATE rounds SET state = NULL, sha256 = NULL WHERE round = ?", (record.round - KEPT,))
         values = json.dumps(record.state.values)
         row = int(record.done), values, digests[record.round], _line(record.line), record.round
         execute("UPDATE rounds SET done = ?, state = ?, sha256 = ?, line = ? WHERE round = ?", row)
         execute("DELETE FROM replies")
-    elif isinstance(record, Scored):
+    elif isinstance(record, RoundEvaluated):
         execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_line(record.bundle), record.round))
     elif isinstance(record, Traffic):
         execute("INSERT OR REPLACE INTO traffic VALUES (?, ?, ?, ?, ?)", astuple(record))
@@ -225,12 +237,12 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
     )
 
 
-def _paces(database: sqlite3.Connection) -> dict[tuple[int, int], Pace]:
+def _paces(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:
     """None in a run of an earlier version, which had none and no table for them."""
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paces'").fetchone():
         return {}
     rows = database.execute("SELECT * FROM paces ORDER BY client, since")
-    return {(client, since): Pace(*pace) for client, since, *pace in rows}
+    return {(client, since): Throughput(*pace) for client, since, *pace in rows}
 
 
 def _last_deadline(database: sqlite3.Connection) -> float | None:
@@ -253,7 +265,9 @@ def _trained(database: sqlite3.Connection) -> dict[int, int]:
     return found
 
 
-def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]) -> list[Judged]:
+def _answers(
+    database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]
+) -> list[ReplyJudged]:
     """The judged replies of the open round."""
     found = []
     for client, data, expected in database.execute("SELECT client, message, crc32 FROM replies ORDER BY client"):
@@ -262,5 +276,5 @@ def _answers(database: sqlite3.Connection, round: int, rulings: dict[tuple[int, 
         message, ruling = messages.decode(REPLY, data), rulings[round, client]
         assert isinstance(message, Trained)
         assert ruling is not None
-        found.append(Judged(round, client, ruling.outcome, ruling.reason, message))
+        found.append(ReplyJudged(round, client, ruling.outcome, ruling.reason, message))
     return found

@@ -9,28 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgefl.server.client_links import Link
-from edgefl.server.events import Timed
+from edgefl.server.client_links import ClientConnection
+from edgefl.server.events import ThroughputRecorded
 
-from edgefl.methods.rounds.throughput_log import Paces
-from edgefl.methods.throughput import Pace
-from edgefl.protocol.wire.messages import Paced
+from edgefl.methods.rounds.throughput_log import ThroughputHistory
+from edgefl.methods.throughput import Throughput
+from edgefl.protocol.wire.messages import ThroughputReport
 
 
-class Declarations:
+class ThroughputDeclarations:
     """Of one run. `are_wanted`: whether its method plans by them; otherwise nothing is recorded and nobody waits."""
 
-    def __init__(self, are_wanted: bool, known: Mapping[tuple[int, int], Pace]) -> None:
-        self._are_wanted, self.paces = are_wanted, Paces(known)
-        self._saving: dict[int, Timed] = {}
+    def __init__(self, are_wanted: bool, known: Mapping[tuple[int, int], Throughput]) -> None:
+        self._are_wanted, self.paces = are_wanted, ThroughputHistory(known)
+        self._saving: dict[int, ThroughputRecorded] = {}
 
-    def holds(self, link: Link) -> bool:
+    def holds(self, link: ClientConnection) -> bool:
         """Whether the client must not be asked to train yet."""
         if not self._are_wanted or not link.declares:
             return False
         return link.client in self._saving or (not link.has_declared and self.paces.last(link.client) is None)
 
-    def hear(self, link: Link, message: Paced, since: int, examples: int) -> Timed | None:
+    def hear(
+        self, link: ClientConnection, message: ThroughputReport, since: int, examples: int
+    ) -> ThroughputRecorded | None:
         """What has to be made durable of what a device says, if anything. `since`: the first round that it can hold in;
         examples: that the client declared for training.
         """
@@ -38,15 +40,15 @@ class Declarations:
         if not self._are_wanted or message.pace is None:
             return None
         said, last = message.pace, self.paces.last(link.client)
-        pace = Pace(said.still_s, said.mac_s, said.step_s, said.round_s, said.memory, examples)
+        pace = Throughput(said.still_s, said.mac_s, said.step_s, said.round_s, said.memory, examples)
         if last is not None and (last[1] == pace or last[0] >= since):
             return None
-        record = Timed(link.client, since, pace)
+        record = ThroughputRecorded(link.client, since, pace)
         self.paces.add(link.client, since, pace)
         self._saving[link.client] = record
         return record
 
-    def saved(self, record: Timed) -> None:
+    def saved(self, record: ThroughputRecorded) -> None:
         """It is durable."""
         if self._saving.get(record.client) == record:
             del self._saving[record.client]

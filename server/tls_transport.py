@@ -16,7 +16,7 @@ from typing import Any, cast
 STEP = 4096  # bytes; the most that a BIO ever holds is this and a record's frame
 
 
-class Secured(asyncio.Protocol):
+class TlsTransport(asyncio.Protocol):
     """The server's side of one TLS connection: a protocol to the socket's transport, a transport to `inner`.
 
     inner   gets connection_made with this object once the handshake is done; connection_lost in any case

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgefl.learning import Evaluation, FitResult, GraphLearner
-from edgefl.learning.learner import Array, Gradient, Work
+from edgefl.learning.learner import Array, ExecutedFlops, Gradient
 from edgefl.models.graph import Model
 from edgefl.models.neurons.block_index import read_only
 from edgefl.models.neurons.gather import take
@@ -136,7 +136,7 @@ class FarLearner:
     def memory(self) -> dict[str, int]:
         return self._near.memory()
 
-    def work(self) -> Work:
+    def work(self) -> ExecutedFlops:
         near = self._near.work()
         apart = [each.work() for each in self._subs]
-        return Work(near.training + sum(w.training for w in apart), near.search + sum(w.search for w in apart))
+        return ExecutedFlops(near.training + sum(w.training for w in apart), near.search + sum(w.search for w in apart))

@@ -17,8 +17,8 @@ import numpy as np
 from edgefl import rng
 from edgefl.learning import Evaluation
 from edgefl.learning.learner import FitResult
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients
-from edgefl.methods.expected_reply import Expected
+from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Plan, Reply, State, Task, evaluate, sample_clients
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fedavg import FedAvg
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take, take_flat
@@ -30,7 +30,7 @@ from edgefl.models.neurons.submodel import lifted
 MASK = "mask"
 
 
-def answer(local: Local, plan: Plan, fit: FitResult, **rest: object) -> Reply:
+def answer(local: ClientState, plan: Plan, fit: FitResult, **rest: object) -> Reply:
     metrics = {"loss": fit.loss_sum / fit.examples}
     return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics, **rest)  # type: ignore[arg-type]
 
@@ -70,24 +70,24 @@ class Sparse(FedAvg):
         held = mask_named(task.spec, state.arrays, f"{MASK}.{client}")
         mask = held or random_mask(task.spec, task.seed, client, 0.5)
         payload = {MODEL: take(state.arrays[MODEL], task.spec, mask)}
-        expects = {MODEL: Expected("masked", None, mask), MASK: Expected("mask", weights(task.spec))}
+        expects = {MODEL: ExpectedPayload("masked", None, mask), MASK: ExpectedPayload("mask", weights(task.spec))}
         settings = {"share": 0.5 - 0.25 * round / task.rounds}
         masks = {} if held else {MASK: mask}
         return Plan("train", round, client, None, payload, settings, masks=masks, expects=expects, held=held)
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         super().fold(tally, plan, reply)
         tally.masks[reply.client] = reply.masks[MASK]
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         new = {f"{MASK}.{client}": dict(mask.bits) for client, mask in tally.masks.items()}
         return State({**state.arrays, **super().finish(task, state, tally, round).arrays, **new})
 
-    def held(self, local: Local) -> list[Mask]:
+    def held(self, local: ClientState) -> list[Mask]:
         mask = mask_named(local.spec, local.arrays, MASK)
         return [] if mask is None else [mask]
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         mask = plan.masks.get(MASK) or self.held(local)[0]
         local.learner.write(zeros_elsewhere(local, mask))
         local.learner.write(plan.payload[MODEL])
@@ -96,7 +96,7 @@ class Sparse(FedAvg):
         local.arrays = {**local.arrays, MASK: dict(new.bits)}
         return answer(local, plan, fit, payload={MODEL: local.learner.take(mask)}, masks={MASK: new})
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    def evaluate(self, local: ClientState, shared: Params | None) -> Evaluation:
         assert shared is not None
         (mask,) = self.held(local) or [random_mask(local.spec, local.seed, local.client, 0.5)]
         local.learner.write({**shared, **zeros_elsewhere(local, mask)})
@@ -104,7 +104,7 @@ class Sparse(FedAvg):
         return evaluate(local)
 
 
-def zeros_elsewhere(local: Local, mask: Mask) -> Params:
+def zeros_elsewhere(local: ClientState, mask: Mask) -> Params:
     return {name: np.zeros(bits.shape, np.float32) for name, bits in mask.bits.items()}
 
 
@@ -115,18 +115,18 @@ class Largest(FedAvg):
     name: ClassVar[str] = "largest"
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        expects = {"moves": Expected("chosen", weights(task.spec))}
+        expects = {"moves": ExpectedPayload("chosen", weights(task.spec))}
         return [Plan(**{**vars(plan), "expects": expects}) for plan in super().plan(task, state, round)]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         tally.of("moves").add(reply.client, reply.payload["moves"], 1)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         moves, model = tally.of("moves"), state.arrays[MODEL]
         count = max(len(moves.clients), 1)
         return State({MODEL: {name: (w + moves.total[name] / count).astype(w.dtype) for name, w in model.items()}})
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         before = {name: value.copy() for name, value in local.learner.read(weights(local.spec)).items()}
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
@@ -148,13 +148,13 @@ class Silent(FedAvg):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return [Plan(**{**vars(plan), "expects": {}}) for plan in super().plan(task, state, round)]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         tally.reported.append(reply.client)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return State(state.arrays, {"heard": state.values.get("heard", 0) + len(tally.reported)})
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         return answer(
             local,
@@ -178,7 +178,7 @@ class Smaller(FedAvg):
             plans.append(Plan("train", round, plan.client, neurons, payload))
         return plans
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         assert plan.selection is not None
         local.learner.write(plan.payload[MODEL])
         smaller = local.learner.sub(plan.selection)

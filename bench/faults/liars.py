@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply
+from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Reply
 from edgefl.methods.weighted_mean import values_at
 from edgefl.models.neurons.block_index import Axes, Flat
 from edgefl.models.neurons.update import Array, Block, Update
@@ -57,7 +57,7 @@ def lying(method: Algorithm, attack: Attack, client: int | None = None) -> Algor
     kind: Any = type(method)
 
     class Liar(kind):  # type: ignore[misc]
-        def train(self, local: Local, plan: Plan) -> Reply:
+        def train(self, local: ClientState, plan: Plan) -> Reply:
             reply: Reply = super().train(local, plan)
             return attack(self, plan, reply) if client in (None, plan.client) and reply.payload else reply
 

@@ -14,7 +14,7 @@ from edgefl.deployment.device.state_reader import folder_of
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.algorithm import State
-from edgefl.methods.rounds.state_file import Kept, sets
+from edgefl.methods.rounds.state_file import StoredClientState, sets
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate
@@ -72,7 +72,7 @@ class Truth:
         return difference(_as_state(found), _as_state(expected))
 
 
-def _as_state(kept: Kept) -> State:
+def _as_state(kept: StoredClientState) -> State:
     return State(sets(kept.flat()), kept.private)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.papers.comparison import REFRESH
-from edgefl.study.comparison import Comparison, Figure, Row, compare, reached
+from edgefl.study.comparison import Comparison, ComparisonRow, Figure, compare, reached
 from edgefl.study.summary import Summary
 
 Known = dict[str, tuple[float, dict[int, Summary]]]  # by label: the rate, and by seed what came of it
@@ -119,7 +119,7 @@ def at(budget: Figure, made: Mapping[int, Summary], key: str) -> Figure:
     return Figure(tuple(None if point is None else point["accuracy"] for point in points))
 
 
-def _cells(label: str, row: Row, at_bytes: Figure | None) -> list[str]:
+def _cells(label: str, row: ComparisonRow, at_bytes: Figure | None) -> list[str]:
     memory = [tier["memory_bytes"] for tier in row.tiers]
     lowest, highest = (f"{value / MB:.2f}" for value in (min(memory), max(memory)))
     return [

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.papers.comparison import METHODS, PLACES, Method, Study, model
 from edgefl.methods.algorithm import Task
-from edgefl.methods.budget import Cost, Effort, Offer, cost
+from edgefl.methods.budget import Cost, Effort, SubmodelOption, cost
 from edgefl.methods.fedspu_cached import FedSPUCached
 from edgefl.models.graph.operations import Shape
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -47,7 +47,7 @@ class Offered(NamedTuple):
     """What the cached method asks of a tier, and what a round costs there: so, by FedSPU, and with everything."""
 
     keep: float
-    offer: Offer
+    offer: SubmodelOption
     cost: Cost
     fedspu: Cost
     dense: Cost
@@ -61,5 +61,9 @@ def offered(place: str) -> list[Offered]:
     found = []
     for client, keep in enumerate(method.keep):
         offer = replace(method, **effort._asdict()).offer(task, client)
-        found.append(Offered(keep, offer, *(cost(graph, each, effort) for each in (offer, Offer(keep), Offer(1.0)))))
+        found.append(
+            Offered(
+                keep, offer, *(cost(graph, each, effort) for each in (offer, SubmodelOption(keep), SubmodelOption(1.0)))
+            )
+        )
     return found

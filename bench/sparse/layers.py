@@ -139,8 +139,8 @@ class Sparse:
             forward = weight_structure.plan(rows, columns, count, shape.batch)
             return forward.words, weight_structure.plan(columns, rows, count, shape.batch).words
         geometry = (op.kernel_size, op.stride, op.padding, op.dilation)
-        layer = sparse_layout.Layer(op.in_channels, op.out_channels, shape.size, *geometry)
-        first, second = (sparse_layout.Layout(layer, count, turned) for turned in (False, True))
+        layer = sparse_layout.ConvolutionShape(op.in_channels, op.out_channels, shape.size, *geometry)
+        first, second = (sparse_layout.SparseConvolutionLayout(layer, count, turned) for turned in (False, True))
         return first.words, second.words
 
     def build(self) -> None:

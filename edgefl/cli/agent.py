@@ -14,14 +14,14 @@ from edgefl.cli.agent_status import show
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.agent.activity_file import Activity, read_activity, write_activity
-from edgefl.deployment.agent.agent_settings import Settings, read_settings
-from edgefl.deployment.agent.machine_watch import Watch
-from edgefl.deployment.agent.service import Service
-from edgefl.deployment.device.device_protocol import World
+from edgefl.deployment.agent.agent_settings import AgentSettings, read_settings
+from edgefl.deployment.agent.machine_watch import ConditionMonitor
+from edgefl.deployment.agent.service import AgentService
+from edgefl.deployment.device.device_protocol import DeviceEnvironment
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import RequestError
-from edgefl.learning.energy.meter import Meter
+from edgefl.learning.energy.meter import EnergyMeter
 from edgefl.protocol.wire.printable import printable
 
 INTERRUPTED = "stopped; it goes on where it was when it is started again"
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(settings: Settings, options: argparse.Namespace) -> None:
+def _serve(settings: AgentSettings, options: argparse.Namespace) -> None:
     limits = settings.posts[0].profile
     if limits.max_memory is not None:
         give_back()
@@ -67,13 +67,13 @@ def _serve(settings: Settings, options: argparse.Namespace) -> None:
             _say(f"{post.server}: insecure: whoever is in between can read every update, or be the server")
     watch = _watch(settings, options.root, "self")
     meter = told_meter(None, _say, None if options.root == Path("/") else options.root)
-    Service(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()
+    AgentService(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()
     tell("ended")
 
 
-def _watch(settings: Settings, root: Path, process: int | str) -> Watch:
+def _watch(settings: AgentSettings, root: Path, process: int | str) -> ConditionMonitor:
     pace = settings.pace
-    return Watch(
+    return ConditionMonitor(
         settings.conditions, root, time.monotonic, lambda: datetime.now().time(), pace.check_s, pace.settle_s, process
     )
 
@@ -91,8 +91,8 @@ def _telling(directory: Path) -> Callable[[str], None]:
     return tell
 
 
-def _world(max_seconds: float | None, meter: Callable[[], Meter]) -> World:
-    world = World(_say, lambda failures: time.sleep(1.0), time.monotonic, meter=meter)
+def _world(max_seconds: float | None, meter: Callable[[], EnergyMeter]) -> DeviceEnvironment:
+    world = DeviceEnvironment(_say, lambda failures: time.sleep(1.0), time.monotonic, meter=meter)
     if max_seconds is None:
         return world
     from edgefl.deployment.device.time_limit import Alarm

@@ -12,15 +12,15 @@ from rich.table import Table
 
 from edgefl.cli.memory_table import size
 from edgefl.deployment.agent.activity_file import Activity
-from edgefl.deployment.agent.agent_settings import Settings
-from edgefl.deployment.agent.machine_watch import Watch
+from edgefl.deployment.agent.agent_settings import AgentSettings
+from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.device.run_folders import is_in_use
 from edgefl.deployment.device.state_reader import RunRecord, runs_of
 
 BETWEEN_S = 0.5  # two looks at what the processors do
 
 
-def show(settings: Settings, activity: Activity | None, watch: Callable[[int | str], Watch]) -> int:
+def show(settings: AgentSettings, activity: Activity | None, watch: Callable[[int | str], ConditionMonitor]) -> int:
     """Prints it; 0 if all conditions hold, else 1."""
     console = Console() if sys.stdout.isatty() else Console(width=140)
     is_running = is_in_use(settings.state)

@@ -13,13 +13,13 @@ from edgefl.cli.backend_option import add_backend
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.reconnection import delay_s
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
-from edgefl.deployment.device.run_query import Visit
+from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.errors import DataError, EdgeflError, RequestError
 from edgefl.experiment.client_dataset import client_of, read_share
 from edgefl.learning.learner import MakeLearner
@@ -148,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
         return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
 
     try:
-        run = talk(Visit(profile.client, profile.key))
+        run = talk(RunInquiry(profile.client, profile.key))
         state = directory.open(run, profile.key)
         reason = talk(Device(state, profile, data, world, make))
     except EdgeflError as error:
@@ -179,8 +179,8 @@ def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, 
         _say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
 
 
-def _world(max_seconds: float | None) -> World:
-    world = World(_say, _pause, time.perf_counter)
+def _world(max_seconds: float | None) -> DeviceEnvironment:
+    world = DeviceEnvironment(_say, _pause, time.perf_counter)
     if max_seconds is None:
         return world
     from edgefl.deployment.device.time_limit import Alarm
@@ -211,7 +211,7 @@ def _uses_tls(options: argparse.Namespace) -> bool:
     return options.tls or any(file is not None for file in (options.tls_ca, options.tls_cert, options.tls_key))
 
 
-def _profile(options: argparse.Namespace) -> Profile:
+def _profile(options: argparse.Namespace) -> DeviceProfile:
     if not 0 < options.capacity <= 1:
         raise RequestError(f"--capacity {options.capacity}; expected 0 < capacity <= 1")
     if options.max_seconds is not None and not 0 < options.max_seconds <= LONGEST_S:
@@ -226,7 +226,9 @@ def _profile(options: argparse.Namespace) -> Profile:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
-    return Profile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_pace)
+    return DeviceProfile(
+        options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_pace
+    )
 
 
 def _allowed(names: list[str]) -> tuple[str, ...]:

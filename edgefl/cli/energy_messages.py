@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edgefl.learning.energy.meter import Meter
+from edgefl.learning.energy.meter import EnergyMeter
 from edgefl.learning.energy.source_detection import choose, rails, survey
 
 NONE = "not measured: no source"
 
 
-def told_meter(asked: str | None, say: Callable[[str], None], root: Path | None = None) -> Callable[[], Meter]:
+def told_meter(asked: str | None, say: Callable[[str], None], root: Path | None = None) -> Callable[[], EnergyMeter]:
     """Makes a meter for each round, by a source that is chosen now and said once.
 
     asked   --measure-energy: None where it was not given, empty without rails, or labels with commas between
@@ -25,7 +25,7 @@ def told_meter(asked: str | None, say: Callable[[str], None], root: Path | None 
         say(f"energy of rounds is measured, of this whole machine: {source.name}")
     elif asked is not None:
         say(f"--measure-energy: {NONE} ({'; '.join(each.why for each in survey(root))})")
-    return lambda: Meter(source)
+    return lambda: EnergyMeter(source)
 
 
 def found() -> dict[str, Any]:

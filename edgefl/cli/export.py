@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgefl.errors import RequestError
 from edgefl.study.export.formats import FORMATS, check_format, write
-from edgefl.study.export.trained_models import Source, find
+from edgefl.study.export.trained_models import ModelSource, find
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,9 @@ def run(options: argparse.Namespace) -> int:
         check_format(options.file)
     except ValueError as error:
         raise RequestError(str(error)) from error
-    found = find(Source(options.source, options.client, options.method, options.data_dir, options.seed, options.run))
+    found = find(
+        ModelSource(options.source, options.client, options.method, options.data_dir, options.seed, options.run)
+    )
     write(options.file, found.model, found.classes)
     outputs = "" if found.classes is None else f"; its outputs are the classes {', '.join(map(str, found.classes))}"
     print(f"{options.file}: {found.what}{outputs}", file=sys.stderr)

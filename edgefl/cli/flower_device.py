@@ -7,13 +7,13 @@ import ssl
 import time
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Profile, World
-from edgefl.deployment.device.relayed_device import Correspondent
+from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.supernode import node_key
-from edgefl.deployment.supernode.fleet_api import Fleet, Url
+from edgefl.deployment.supernode.fleet_api import SuperLinkClient, Url
 from edgefl.deployment.supernode.message_store import Mailbox
-from edgefl.deployment.supernode.supernode import Node
+from edgefl.deployment.supernode.supernode import FlowerNode
 from edgefl.errors import EdgeflError, RequestError
 from edgefl.protocol.trust.tls import device_context
 from edgefl.protocol.wire.printable import printable
@@ -21,19 +21,19 @@ from edgefl.protocol.wire.printable import printable
 FOLDER = "flower"  # of --state
 
 
-def take_part(options: argparse.Namespace, profile: Profile, data: Data, world: World) -> int:
+def take_part(options: argparse.Namespace, profile: DeviceProfile, data: Data, world: DeviceEnvironment) -> int:
     """Answers the server of its run by letters until that says that the run is over."""
     url = _url(options)
     context = _context(options, url)
     given = None if options.node_key is None else node_key.read_node_key(options.node_key)
     if not url.is_https and not url.address.is_loopback:
         world.say(f"--insecure: whoever is between here and {url} can read the model and every update, and change them")
-    letters = Correspondent(options.state, profile, data, world)
+    letters = RelayClient(options.state, profile, data, world)
     try:
         mailbox = Mailbox(options.state / FOLDER, world.say)
         key = given or node_key.NodeKey(mailbox.made_key(node_key.generate))
-        calls, beats = Fleet(url, key, context), Fleet(url, key, context)
-        node = Node(calls, beats, mailbox, letters, world, time.time, time.sleep, given is None, options.give_up)
+        calls, beats = SuperLinkClient(url, key, context), SuperLinkClient(url, key, context)
+        node = FlowerNode(calls, beats, mailbox, letters, world, time.time, time.sleep, given is None, options.give_up)
         world.say(f"the run is over: {node.run()}")
     except EdgeflError as error:
         error.args = (printable(str(error)),)  # the server's words may be in it
@@ -44,7 +44,7 @@ def take_part(options: argparse.Namespace, profile: Profile, data: Data, world: 
     return 0
 
 
-def _prune(options: argparse.Namespace, world: World) -> None:
+def _prune(options: argparse.Namespace, world: DeviceEnvironment) -> None:
     for removed in [] if options.keep_runs is None else StateDirectory(options.state).prune(options.keep_runs):
         world.say(
             f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {options.keep_runs})"

@@ -18,7 +18,7 @@ from edgefl.cli.step_time import StepTime, time_step
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment import model_file
 from edgefl.learning.losses import Loss
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.neurons.model_spec import ModelSpec, groups_of, result_axes
 from edgefl.study import tables
@@ -40,7 +40,10 @@ def run(options: argparse.Namespace) -> int:
     model = model_file.read(options.model)
     try:
         loss = Loss.parse(options.loss)
-        steps = [_step(model, Training("", model.graph, options.batch, keep=keep, loss=loss)) for keep in options.keep]
+        steps = [
+            _step(model, TrainingConfiguration("", model.graph, options.batch, keep=keep, loss=loss))
+            for keep in options.keep
+        ]
     except (ValueError, DataError) as error:
         raise RequestError(str(error)) from error
     if options.json:
@@ -77,7 +80,7 @@ def _operation(graph: Graph, node: Node) -> dict[str, Any]:
     }
 
 
-def _step(model: Model, training: Training) -> dict[str, Any]:
+def _step(model: Model, training: TrainingConfiguration) -> dict[str, Any]:
     """Memory by the account exact, and the measured time, of a step with a share of the neurons."""
     timed: StepTime = time_step(model, training)
     step = {"keep": training.keep, "batch": training.batch}

@@ -17,14 +17,23 @@ from edgefl import kernels
 from edgefl.cli.backend_option import add_backend
 from edgefl.cli.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
 from edgefl.cli.memory_picture import draw
-from edgefl.cli.memory_table import NOTES, OUTSIDE, Row, print_board, print_fit, print_rows, print_tensors
+from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
 from edgefl.cli.size_arguments import extents, size
 from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
 from edgefl.learning import SGD, Adam
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import ACCOUNTS, METHODS, Choice, Footprint, Training, best, estimate, fit
-from edgefl.learning.memory.board_specs import BOARDS, Chosen, choose
+from edgefl.learning.memory import (
+    ACCOUNTS,
+    METHODS,
+    BatchSizeFit,
+    Footprint,
+    TrainingConfiguration,
+    best,
+    estimate,
+    fit,
+)
+from edgefl.learning.memory.board_specs import BOARDS, BoardVariant, choose
 from edgefl.learning.memory.training_setup import PARTIAL, Method
 from edgefl.models.graph import Graph, model_files
 from edgefl.models.graph.architectures import EXAMPLES, build
@@ -90,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def as_on(board: Chosen) -> Iterator[None]:
+def as_on(board: BoardVariant) -> Iterator[None]:
     """The kernels' packing memory is counted for the board's number of cores, and on another kind of machine than the
     board for words of four floats, as its own have.
     """
@@ -128,7 +137,7 @@ def _answer(options: argparse.Namespace) -> int:
     return 0
 
 
-def _training(options: argparse.Namespace) -> Training:
+def _training(options: argparse.Namespace) -> TrainingConfiguration:
     graph, name = _graph(options)
     method: Method = options.method or ("sparse" if options.density else "fedspu")
     if options.density and method != "sparse":
@@ -149,7 +158,7 @@ def _training(options: argparse.Namespace) -> Training:
         options.account = ("exact",)
         after(graph, options.cut)
     known = {"examples": options.examples, "terms": terms, "loss": loss, "cut": options.cut}
-    return Training(name, graph, options.batch, method, **known)
+    return TrainingConfiguration(name, graph, options.batch, method, **known)
 
 
 def _terms(options: argparse.Namespace) -> Terms:
@@ -176,7 +185,7 @@ def _graph(options: argparse.Namespace) -> tuple[Graph, str]:
         raise ValueError(str(error)) from error
 
 
-def _rows(training: Training, keeps: Sequence[float], options: argparse.Namespace) -> list[Row]:
+def _rows(training: TrainingConfiguration, keeps: Sequence[float], options: argparse.Namespace) -> list[FootprintRow]:
     """Full training first, against which the others save; then the method at each share."""
     accounts = list(options.account)
     if options.measure and "bound" not in accounts:
@@ -186,20 +195,20 @@ def _rows(training: Training, keeps: Sequence[float], options: argparse.Namespac
     return [_row(way, accounts, options.measure) for way in ways]
 
 
-def _row(training: Training, accounts: Sequence[str], measured: bool) -> Row:
+def _row(training: TrainingConfiguration, accounts: Sequence[str], measured: bool) -> FootprintRow:
     found = [estimate(account, training) for account in accounts]
     if measured:
         found += measure(training, _meters(training))
-    return Row(training.method, training.keep, {each.account: each for each in found})
+    return FootprintRow(training.method, training.keep, {each.account: each for each in found})
 
 
-def _meters(training: Training) -> tuple[str, ...]:
+def _meters(training: TrainingConfiguration) -> tuple[str, ...]:
     """torch only where it is installed, and for full training only: masks do not change what it saves."""
     with_torch = training.method == "full" and importlib.util.find_spec("torch") is not None
     return METERS if with_torch else NATIVE
 
 
-def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) -> None:
+def _show(training: TrainingConfiguration, rows: Sequence[FootprintRow], options: argparse.Namespace) -> None:
     if options.json:
         found = [each.to_json() for row in rows for each in row.footprints.values()]
         notes = {name: NOTES[name] for name in rows[0].footprints}
@@ -212,7 +221,7 @@ def _show(training: Training, rows: Sequence[Row], options: argparse.Namespace) 
         draw(options.plot, training, rows)  # last: what was computed is printed whatever becomes of the picture
 
 
-def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namespace) -> int:
+def _fit(training: TrainingConfiguration, choices: Sequence[BatchSizeFit], options: argparse.Namespace) -> int:
     chosen = best(choices, training.batch)
     if chosen is None:
         least = min((choice.footprint for choice in choices), key=lambda footprint: footprint.total)
@@ -231,7 +240,7 @@ def _fit(training: Training, choices: Sequence[Choice], options: argparse.Namesp
     return 0
 
 
-def _about(training: Training) -> dict[str, object]:
+def _about(training: TrainingConfiguration) -> dict[str, object]:
     graph = training.graph
     shapes = {"input_shape": list(graph.input_shape), "classes": graph.output_shape[0]}
     return {"model": training.model, "method": training.method, "batch": training.batch, **shapes}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgefl.cli.memory_table import Row
-from edgefl.learning.memory import ACCOUNTS, Training
+from edgefl.cli.memory_table import FootprintRow
+from edgefl.learning.memory import ACCOUNTS, TrainingConfiguration
 
 MEASURED = "learner"
 WIDTH = 0.8  # of the space of a group of bars
 
 
-def draw(path: Path, training: Training, rows: Sequence[Row]) -> None:
+def draw(path: Path, training: TrainingConfiguration, rows: Sequence[FootprintRow]) -> None:
     """Writes the picture in the format of the file's ending. Full training, what Figure 5 calls "Others", comes last.
 
     Raises  ModuleNotFoundError without matplotlib; ValueError for an ending that it does not know.

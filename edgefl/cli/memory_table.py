@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from edgefl import kernels
-from edgefl.learning.memory import Choice, Footprint, Training
-from edgefl.learning.memory.board_specs import Chosen
+from edgefl.learning.memory import BatchSizeFit, Footprint, TrainingConfiguration
+from edgefl.learning.memory.board_specs import BoardVariant
 
 NOTES = {  # account or meter -> what its numbers are, in the order of the columns
     "pfeiffer2023": "outputs of all modules, state dict and all tensors with a gradient, as Pfeiffer et al. 2023 count",
@@ -28,7 +28,7 @@ NOTES = {  # account or meter -> what its numbers are, in the order of the colum
 OUTSIDE = ("interpreter, numpy and edgefl (about 34 MB resident)", "the data set")
 
 
-class Row(NamedTuple):
+class FootprintRow(NamedTuple):
     """One way of training, by account."""
 
     method: str
@@ -41,7 +41,7 @@ def size(count: float) -> str:
     return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
-def print_rows(training: Training, rows: Sequence[Row]) -> None:
+def print_rows(training: TrainingConfiguration, rows: Sequence[FootprintRow]) -> None:
     """Accounts side by side; in each cell the share saved against full training by the same account."""
     columns = [name for name in NOTES if any(name in _cells(row) for row in rows)]
     notes = [f"{name}: {NOTES[name]}" for name in columns]
@@ -62,7 +62,7 @@ def print_rows(training: Training, rows: Sequence[Row]) -> None:
     _print(title, table, *notes)
 
 
-def print_tensors(rows: Sequence[Row]) -> None:
+def print_tensors(rows: Sequence[FootprintRow]) -> None:
     """The arena's tensors by the account exact, the largest first. Two that never live together may share memory."""
     for row in rows:
         exact = row.footprints["exact"]
@@ -75,18 +75,18 @@ def print_tensors(rows: Sequence[Row]) -> None:
         _print(f"{_label(row)}: the arena of {size(exact.parts['arena'])}, tensor by tensor", table)
 
 
-def _label(row: Row) -> str:
+def _label(row: FootprintRow) -> str:
     return row.method if row.method in ("full", "pflego") else f"{row.method} {row.keep:g}"
 
 
-def _cells(row: Row) -> dict[str, int]:
+def _cells(row: FootprintRow) -> dict[str, int]:
     """Bytes by column; what `exact` says is saved for the backward pass has a column of its own."""
     cells = {name: footprint.total for name, footprint in row.footprints.items()}
     exact = row.footprints.get("exact")
     return cells if exact is None or exact.saved is None else {**cells, "saved": exact.saved}
 
 
-def _flops(row: Row) -> int | None:
+def _flops(row: FootprintRow) -> int | None:
     exact = row.footprints.get("exact")
     return None if exact is None else exact.flops
 
@@ -105,7 +105,11 @@ def _cell(value: int | None, full: int | None, is_full: bool, show: Callable[[in
 
 
 def print_fit(
-    training: Training, limit_bytes: int, chosen: Choice, choices: Sequence[Choice], measured: Sequence[Footprint]
+    training: TrainingConfiguration,
+    limit_bytes: int,
+    chosen: BatchSizeFit,
+    choices: Sequence[BatchSizeFit],
+    measured: Sequence[Footprint],
 ) -> None:
     """The largest batch at each share, the choice, and what comes on top of it."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
@@ -122,7 +126,7 @@ def print_fit(
     )
 
 
-def print_board(board: Chosen, is_json: bool) -> None:
+def print_board(board: BoardVariant, is_json: bool) -> None:
     """What is known of a board, and what that leaves; on stderr beside JSON."""
     console = Console(stderr=is_json, width=None if sys.stdout.isatty() else 140)
     left = f"left for training, by our estimate of the system and the process: {size(board.left_bytes)}"
@@ -130,7 +134,7 @@ def print_board(board: Chosen, is_json: bool) -> None:
         console.print(sentence, soft_wrap=True, highlight=False)
 
 
-def _why(batch: int, chosen: Choice) -> str:
+def _why(batch: int, chosen: BatchSizeFit) -> str:
     if chosen.batch < batch:
         return f"A batch of {batch} fits at no p; p = {chosen.keep:g} with a batch of {chosen.batch} does"
     return f"p = {chosen.keep:g} is the largest at which a batch of {batch} fits, and a batch of {chosen.batch} does"

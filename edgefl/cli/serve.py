@@ -27,9 +27,9 @@ from edgefl.server import run_history
 from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
-from edgefl.server.events import Closed, Enrolment, Judged, Record, Scored
+from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated
 from edgefl.server.listener import ListenAddress
-from edgefl.server.round_deadline import Auto, Deadline
+from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     with closing(Store(request.path, request.keep_rounds)) as store:
         open_run(request.path, request.experiment.to_json())
         most = request.rules.folding.most_examples
-        watch = Watch(request.experiment, run_history.metrics(request.path), most)
+        watch = ServeProgress(request.experiment, run_history.metrics(request.path), most)
         asked = request.experiment, request.federation, store, request.rules, request.keys
         server = host(*asked, _say, watch, accepting=request.accepting)
         try:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _ServeRequest:
     """A run that can be served as asked."""
 
     experiment: Experiment
@@ -77,7 +77,7 @@ class _Request:
     accepting: list[int]
 
 
-def _request(options: dict[str, Any]) -> _Request:
+def _request(options: dict[str, Any]) -> _ServeRequest:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
     extra = ("select", "keep_rounds", "accept_loss", "max_empty_rounds", "linger")
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
@@ -111,7 +111,7 @@ def _request(options: dict[str, Any]) -> _Request:
     if how.resume is None:
         open_run(path, experiment.to_json(), model)
     asked = how.linger, how.keep_rounds, how.accept_loss
-    return _Request(experiment, federation, path, rules, address, keys, *asked)
+    return _ServeRequest(experiment, federation, path, rules, address, keys, *asked)
 
 
 def _check_select(experiment: Experiment, rules: Rules) -> None:
@@ -125,7 +125,7 @@ def words_of(deadline: Deadline) -> str:
     """When rounds are closed, and how to change that."""
     if deadline is None:
         return "rounds wait for every reply, however long (--deadline sets a limit)"
-    if isinstance(deadline, Auto):
+    if isinstance(deadline, AdaptiveDeadline):
         rule = f"{deadline.multiple:g} times what replies took, {deadline.floor_s:g} s at least, {deadline.first_s:g} s"
         return f"a round is closed after {rule} at first (--deadline S sets it, --deadline none waits for ever)"
     return f"a round is closed after {deadline:g} s (--deadline none waits for ever)"
@@ -157,7 +157,7 @@ def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] |
     return ListenAddress(how.host, how.port, tls, Caps(how.strangers, how.strangers_per_address)), keys
 
 
-def _warning(request: _Request) -> str:
+def _warning(request: _ServeRequest) -> str:
     """What --insecure means here."""
     where, tls, keys = request.address.host, request.address.tls, request.keys
     missing = []
@@ -168,7 +168,7 @@ def _warning(request: _Request) -> str:
     return f"--insecure: {'; '.join(missing) or 'not needed, as there are TLS and keys'}"
 
 
-class Watch:
+class ServeProgress:
     """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
 
     def __init__(self, experiment: Experiment, lines: list[dict[str, Any]], most_examples: int | None = None) -> None:
@@ -190,13 +190,13 @@ class Watch:
     def __call__(self, record: Record) -> None:
         if isinstance(record, Enrolment):
             self._enrolled(record)
-        elif isinstance(record, Judged):
+        elif isinstance(record, ReplyJudged):
             self._refusals.judged(record.round, record.outcome, record.reason)
-        elif isinstance(record, Closed):
+        elif isinstance(record, RoundClosed):
             self._line = record.line
             self._refusals.closed(record.line)
             self._display.line(record.line)
-        elif isinstance(record, Scored):
+        elif isinstance(record, RoundEvaluated):
             self._display.line({**self._line, "evaluation": record.bundle})
 
     def _enrolled(self, record: Enrolment) -> None:

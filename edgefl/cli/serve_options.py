@@ -10,7 +10,7 @@ from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
 from edgefl.server import log_pruning
 from edgefl.server.admission import Caps
 from edgefl.server.event_loop import LINGER_S
-from edgefl.server.round_deadline import Auto, Deadline
+from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 PORT = 7227
 SIMULATED = ("--refresh", "--train-scores")  # which `serve` refuses
@@ -61,14 +61,14 @@ def _add_rounds(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--deadline",
         type=_deadline,
-        default=Auto(),
+        default=AdaptiveDeadline(),
         metavar="auto|S|none",
         help="close a round after this many seconds, or after a time that follows those of replies; default: auto",
     )
     how.add_argument(
         "--evaluation-deadline",
         type=_deadline,
-        default=Auto(),
+        default=AdaptiveDeadline(),
         metavar="auto|S|none",
         help="the same for an evaluation; default: auto",
     )
@@ -120,7 +120,7 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
 
 def _deadline(text: str) -> Deadline:
     if text in ("auto", "none"):
-        return Auto() if text == "auto" else None
+        return AdaptiveDeadline() if text == "auto" else None
     try:
         seconds = float(text)
     except ValueError:

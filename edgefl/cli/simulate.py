@@ -130,10 +130,10 @@ def _replay(options: dict[str, Any]) -> int:
 
 
 @dataclass(frozen=True)
-class _Request:
+class _SimulationRequest:
     """A simulation that can be run as asked, and what is to be made of it."""
 
-    study: runner.Prepared
+    study: runner.PreparedExperiment
     run: Path
     plot: Path | None
     as_json: bool
@@ -142,7 +142,7 @@ class _Request:
     engines: runner.Engines
 
 
-def _prepare(options: dict[str, Any]) -> _Request:
+def _prepare(options: dict[str, Any]) -> _SimulationRequest:
     """Checks everything that was asked before anything is written. Raises RequestError."""
     try:
         return _request(options)
@@ -150,7 +150,7 @@ def _prepare(options: dict[str, Any]) -> _Request:
         raise RequestError(str(error)) from error
 
 
-def _request(options: dict[str, Any]) -> _Request:
+def _request(options: dict[str, Any]) -> _SimulationRequest:
     names = (
         "settings",
         "run_dir",
@@ -188,7 +188,7 @@ def _request(options: dict[str, Any]) -> _Request:
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
     runner.claim(study, run)
     engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
-    return _Request(
+    return _SimulationRequest(
         study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), how["target_accuracy"], engines
     )
 

@@ -12,7 +12,7 @@ from edgefl import kernels
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.losses import Loss, Targets
-from edgefl.learning.memory import Training
+from edgefl.learning.memory import TrainingConfiguration
 from edgefl.models.graph import Model
 
 BUDGET_S = 0.3  # for one way of training
@@ -28,7 +28,7 @@ class StepTime(NamedTuple):
     where: str
 
 
-def time_step(model: Model, training: Training) -> StepTime:
+def time_step(model: Model, training: TrainingConfiguration) -> StepTime:
     """The time of one step of `training` on random inputs, after one call that makes ready."""
     learner, graph, batch = GraphLearner(model), model.graph, training.batch
     draw = np.random.default_rng(1)

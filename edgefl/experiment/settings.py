@@ -23,10 +23,10 @@ from edgefl.experiment.tuned_values import Choices, Grid, choices
 from edgefl.experiment.user_methods import admit
 from edgefl.learning.losses import Loss
 from edgefl.methods import Algorithm, build
-from edgefl.methods.aggregation import Fold
+from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.method_label import Variant
-from edgefl.methods.rounds.change_bound import Bound
-from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, Folding
+from edgefl.methods.rounds.change_bound import UpdateNormBound
+from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
 from edgefl.protocol.codec import FORMATS
 
 SHARED = (
@@ -71,7 +71,7 @@ class Settings:
     values: str = "float32"  # of the payloads: one of codec.FORMATS
     workers: int = 1
     stop_after: int | None = None
-    folding: Folding = field(default_factory=Folding)
+    folding: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
     refresh: int = 0
     train_scores: bool = False
@@ -211,10 +211,10 @@ class Experiment:
             deadline_s=self.deadline_s,
         )
 
-    def folding(self, largest: int | None = None) -> Folding:
+    def folding(self, largest: int | None = None) -> AggregationSettings:
         """What is done with accepted replies. `largest`: the most examples that count where `max_examples` is None."""
         most = largest if self.max_examples is None else self.max_examples
-        return Folding(Fold.parse(self.fold), Bound.parse(self.bound), most)
+        return AggregationSettings(AggregationRule.parse(self.fold), UpdateNormBound.parse(self.bound), most)
 
     def training_samples(self, declared: Sequence[int]) -> int:
         """How many samples a client trains on that declares so many (wire: Enrol.examples)."""

@@ -21,18 +21,18 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Profile, World
-from edgefl.deployment.device.relayed_device import Correspondent
+from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble, check_begin
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.algorithm import MODEL
 from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
 from edgefl.server import run_history
-from edgefl.server.events import Closed, Record, Scored
-from edgefl.server.relay import Correspondence, Post
+from edgefl.server.events import Record, RoundClosed, RoundEvaluated
+from edgefl.server.relay import OutgoingEnvelope, RelayServer
 from edgefl.server.reminder import Reminder
-from edgefl.server.round_deadline import Auto, Deadline
+from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
@@ -40,7 +40,7 @@ from edgefl.server.store import Store
 MAX_MODEL_BYTES = 256 << 20
 NODES_EVERY_S = 2.0  # between looks at which nodes are there
 PULL_EVERY_S = 0.2
-FOLLOWING = Auto()  # the times that replies have taken
+FOLLOWING = AdaptiveDeadline()  # the times that replies have taken
 LINGER_S = 45.0  # at the end, for nodes to hear of it
 PARTITION = "partition-id"  # of a node's config: the client that it is
 
@@ -69,9 +69,9 @@ def client_app(
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        profile = Profile(_client(context), None, capacity, max_model, max_memory)
+        profile = DeviceProfile(_client(context), None, capacity, max_model, max_memory)
         with _directory(context, state) as path:
-            device = Correspondent(path, profile, data(context), World(_say, time.sleep, time.perf_counter))
+            device = RelayClient(path, profile, data(context), DeviceEnvironment(_say, time.sleep, time.perf_counter))
             with closing(device):
                 reply = device.answer(_bytes_of(message))
         return Message(_record(reply), reply_to=message)
@@ -154,17 +154,17 @@ def serve(
     open_run(run_dir, experiment.to_json())
     with closing(Store(run_dir)) as store:
         coordinator, offer = staff(experiment, federation, store, rules, None, accept_loss)
-        run = Correspondence(coordinator, store, offer, _say, _shown)
+        run = RelayServer(coordinator, store, offer, _say, _shown)
         run.start()
-        _Postman(grid, run, linger_s).work()
+        _EnvelopeCarrier(grid, run, linger_s).work()
         run.end()
     return _result(run_dir)
 
 
-class _Postman:
+class _EnvelopeCarrier:
     """Carries the letters of a run to the nodes of a grid, and their answers back."""
 
-    def __init__(self, grid: Grid, run: Correspondence, linger_s: float) -> None:
+    def __init__(self, grid: Grid, run: RelayServer, linger_s: float) -> None:
         self._grid, self._run, self._linger_s = grid, run, linger_s
         self._nodes: dict[str, int] = {}  # by message, of those that have not been answered
         self._looked_at = -NODES_EVERY_S
@@ -192,7 +192,7 @@ class _Postman:
         if self._reminder.is_due(self._run.stage, now) and (line := self._run.waits_for()) is not None:
             self._run.say(line, "waiting")
 
-    def _push(self, posts: list[Post]) -> None:
+    def _push(self, posts: list[OutgoingEnvelope]) -> None:
         if not posts:
             return
         group = str(self._run.stage[1] + 1)  # the round, by which Flower shows them
@@ -223,11 +223,11 @@ class _Postman:
 
 def _shown(record: Record) -> None:
     """A line a round, in Flower's log."""
-    if isinstance(record, Closed):
+    if isinstance(record, RoundClosed):
         clients = [each for each in record.line["clients"] if each["status"] != "absent"]
         down, up = (sum(record.line[way].values()) for way in ("down", "up"))
         log(INFO, "edgefl: round %d: %d replies, payload %d bytes down, %d up", record.round, len(clients), down, up)
-    elif isinstance(record, Scored):
+    elif isinstance(record, RoundEvaluated):
         log(INFO, "edgefl: evaluation after round %d: %s", record.round, dict(_numbers(record.bundle)))
 
 

@@ -27,10 +27,10 @@ from ray.exceptions import (
 
 from edgefl.errors import RunError
 from edgefl.methods.rounds.provenance import maker, other_makers
-from edgefl.methods.rounds.state_file import Kept
-from edgefl.study.simulation.client_player import Cast, Job, Player
-from edgefl.study.simulation.engine import MakeEngine, Shelf, kernel_threads
-from edgefl.study.simulation.job_chunks import Holdings, Queue
+from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.study.simulation.client_player import Job, Player, SimulationContext
+from edgefl.study.simulation.engine import ClientStateStore, MakeEngine, kernel_threads
+from edgefl.study.simulation.job_chunks import ClientStatePlacement, Queue
 
 DIED = (RayActorError, ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)
 MOST_DEATHS = 4  # of actors, one after another, between which none answered
@@ -68,17 +68,17 @@ class Item(NamedTuple):
 
     job: Job
     tag: int | None = None
-    kept: Kept | None = None
+    kept: StoredClientState | None = None
 
 
-class Playing:
+class PlayerActor:
     """What an actor is: one learner, and what clients keep."""
 
-    def __init__(self, cast: Cast) -> None:
+    def __init__(self, cast: SimulationContext) -> None:
         self._threads = kernel_threads(1)
         self._threads.__enter__()  # for as long as the process lives
         self._player = Player(cast, 1)
-        self._held: dict[int, tuple[int, Kept]] = {}
+        self._held: dict[int, tuple[int, StoredClientState]] = {}
 
     def maker(self) -> tuple[str, int]:
         """What computes here, and the process."""
@@ -86,7 +86,7 @@ class Playing:
 
     def do(
         self, items: Sequence[Item], round: int, dropped: Sequence[tuple[int, int]], *common: Any
-    ) -> list[tuple[Any, Kept | None]]:
+    ) -> list[tuple[Any, StoredClientState | None]]:
         """Of every item the result, and what its client keeps from now on, if that changed."""
         found = [self._one(item, round, common) for item in items]
         for client, tag in dropped:
@@ -94,12 +94,12 @@ class Playing:
                 del self._held[client]
         return found
 
-    def _one(self, item: Item, round: int, common: Sequence[Any]) -> tuple[Any, Kept | None]:
-        client, new = item.job.client, list[Kept]()
+    def _one(self, item: Item, round: int, common: Sequence[Any]) -> tuple[Any, StoredClientState | None]:
+        client, new = item.job.client, list[StoredClientState]()
         if item.tag is not None and item.kept is not None:
             self._held[client] = item.tag, item.kept
         kept = None if item.tag is None else self._held[client][1]
-        given = None if kept is None else Kept(kept.params, *copy.deepcopy((kept.private, kept.arrays)))
+        given = None if kept is None else StoredClientState(kept.params, *copy.deepcopy((kept.private, kept.arrays)))
         result = item.job.play(self._player, given, common, lambda each: new.append(copy.deepcopy(each)))
         if new:
             self._held[client] = round, new[0]
@@ -109,13 +109,13 @@ class Playing:
 class RayEngine:
     """Jobs by so many actors of the cluster that this process is connected to, a processor each."""
 
-    def __init__(self, cast: Cast, shelf: Shelf, workers: int) -> None:
+    def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         """Raises RunError if the cluster has fewer processors, or computes in another way than this process."""
         processors = int(ray.cluster_resources().get("CPU", 0))
         if processors < workers:
             raise RunError(f"{workers} workers on a Ray cluster of {processors} processors; expected one for each")
         self._cast, self._shelf, self._workers = ray.put(cast), shelf, workers
-        self._holdings = Holdings(HELD_BYTES)
+        self._holdings = ClientStatePlacement(HELD_BYTES)
         self._actors: list[Any] = []
         self._pids = [0] * workers
         try:
@@ -138,7 +138,7 @@ class RayEngine:
             ray.kill(actor)
 
     def _actor(self) -> Any:
-        return ray.remote(num_cpus=1, max_restarts=0)(Playing).remote(self._cast)
+        return ray.remote(num_cpus=1, max_restarts=0)(PlayerActor).remote(self._cast)
 
     def _await(self, worker: int) -> None:
         """Raises RunError unless the actor starts and computes as this process does."""
@@ -243,7 +243,7 @@ class _Call:
             self._give(idle)
 
 
-def _size(kept: Kept) -> int:
+def _size(kept: StoredClientState) -> int:
     return sum(array.nbytes for array in kept.flat().values())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import weight_structure as matrix_layout
-from .sparse_layout import Layer, Layout
+from .sparse_layout import ConvolutionShape, SparseConvolutionLayout
 from .table import ACTIVATIONS
 from .window import Window
 
@@ -75,9 +75,9 @@ def structures(values: Values, extents: Extents) -> None:
     window(values, extents)
     source, kernel = (extents["H"], extents["W"]), values.get("kernel", (extents.get("Y"), extents.get("X")))
     settings = (tuple(pair) for pair in (kernel, values["stride"], values["padding"], values["dilation"]))
-    layer = Layer(extents["I"], extents["O"], source, *settings)
+    layer = ConvolutionShape(extents["I"], extents["O"], source, *settings)
     for name, is_transposed in (("words", False), ("words_t", True)):
-        layout = Layout(layer, extents["N"], is_transposed)
+        layout = SparseConvolutionLayout(layer, extents["N"], is_transposed)
         if not layout.fits:
             raise wrong("dilation", values["dilation"], f"windows of 16-bit offsets over an input of {source}")
         extents[name] = layout.words

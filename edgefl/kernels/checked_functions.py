@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
-from .checks import Check
+from .checks import ArgumentCheck
 from .signature import Signature, ordered
 from .table import TABLE
 
@@ -51,7 +51,7 @@ def functions(*families: ModuleType, checks_once: bool = False) -> dict[str, Fun
 
 
 def _function(row: Signature, body: Callable[..., Any], checks_once: bool) -> Function:
-    check, is_prepared = Check(row), getattr(body, "prepares", False)
+    check, is_prepared = ArgumentCheck(row), getattr(body, "prepares", False)
 
     def checked(*args: Any, **named: Any) -> Call:
         values = ordered(row, args, named)

@@ -25,7 +25,7 @@ NUMBERS = (int, float, np.number)
 Dtypes = dict[str, "np.dtype[Any]"]  # of the call's floats, and of its words
 
 
-class Check:
+class ArgumentCheck:
     """Refuses what a row does not allow. Made once per operation, so that calls look up nothing in the row."""
 
     def __init__(self, row: Signature) -> None:

@@ -18,7 +18,7 @@ from .arrays import Array
 ALIGNMENT = 64  # bytes: a cache line, and the widest simd word
 
 
-class Memory(Protocol):
+class BackendMemory(Protocol):
     """What a backend's MEMORY can do."""
 
     def block(self, size: int) -> NDArray[np.uint8]:
@@ -68,12 +68,12 @@ class HostMemory:
 HOST = HostMemory()
 
 
-def memory_of(backend: ModuleType) -> Memory:
-    found: Memory = getattr(backend, "MEMORY", HOST)
+def memory_of(backend: ModuleType) -> BackendMemory:
+    found: BackendMemory = getattr(backend, "MEMORY", HOST)
     return found
 
 
-def zeros(memory: Memory, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+def zeros(memory: BackendMemory, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """An array of zeros in a block of its own."""
     dtype = np.dtype(dtype)
     made = memory.block(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)

@@ -12,7 +12,7 @@ from .checked_functions import Call, Function
 from .checks import require_array
 
 
-class Program:
+class PythonProgram:
     """Calls to the operations of one backend, appended once and run many times. It keeps their arrays alive."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:

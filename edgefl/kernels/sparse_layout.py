@@ -16,7 +16,7 @@ PART, PHASES, PLANES, BAND = 128, 4096, 8192, 6
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvolutionShape:
     """A convolution without groups, of images of this size."""
 
     ins: int
@@ -33,7 +33,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Axis:
+class CorrelationAxis:
     """One axis of a correlation: position q and tap k read cell q + shift(k) of the source's, or give the result's,
     phase(k)."""
 
@@ -91,18 +91,18 @@ def _shares(total: int, most: int) -> int:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SparseConvolutionLayout:
     """The structure of `count` weights of a layer, forward or transposed."""
 
-    layer: Layer
+    layer: ConvolutionShape
     count: int
     is_transposed: bool
 
     @cached_property
-    def axes(self) -> tuple[Axis, Axis]:
+    def axes(self) -> tuple[CorrelationAxis, CorrelationAxis]:
         layer = self.layer
         settings = zip(layer.size, layer.kernel, layer.stride, layer.padding, layer.dilation, strict=True)
-        down, along = (Axis(*of_axis, self.is_transposed) for of_axis in settings)
+        down, along = (CorrelationAxis(*of_axis, self.is_transposed) for of_axis in settings)
         return down, along
 
     @cached_property

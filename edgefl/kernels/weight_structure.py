@@ -20,7 +20,7 @@ STEP = 8
 FEW, SOME = 16, 32
 
 
-class Plan(NamedTuple):
+class SparseLinearLayout(NamedTuple):
     """The extents of a structure: a matrix cut into panels of rows and blocks of `width` columns."""
 
     rows: int
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         return self.entries + self.rows * self.blocks
 
 
-def plan(rows: int, columns: int, slots: int, batch: int) -> Plan:
+def plan(rows: int, columns: int, slots: int, batch: int) -> SparseLinearLayout:
     """The plan of a mask that keeps `slots` of a matrix, for batches of about `batch` examples."""
     if batch <= FEW:
         width = 384
@@ -62,7 +62,7 @@ def plan(rows: int, columns: int, slots: int, batch: int) -> Plan:
         width = 192
     else:
         width = 48 if not rows or slots // rows >= columns * 3 // 20 else 128
-    return Plan(rows, columns, slots, width)
+    return SparseLinearLayout(rows, columns, slots, width)
 
 
 def build(mask: Array, batch: int, is_transposed: bool) -> tuple[Array, Array]:
@@ -102,14 +102,14 @@ def decode(structure: Array, outs: int, ins: int, slots: int, may_be_transposed:
     header = [MAGIC, rows, columns, slots, int(is_transposed)]
     if len(structure) < HEADER or structure[[0, 1, 2, 4, 5]].tolist() != header:
         raise _refusal(structure, f"one of {slots} weights, {ins} inputs and {outs} outputs")
-    made = Plan(rows, columns, slots, int(structure[3]))
+    made = SparseLinearLayout(rows, columns, slots, int(structure[3]))
     if not 1 <= made.width <= MOST_WIDTH or made.words != len(structure):
         raise _refusal(structure, "as many words as it claims to have")
     row, column = _places(made, structure)
     return (column, row) if is_transposed else (row, column)
 
 
-def _places(made: Plan, structure: Array) -> tuple[Array, Array]:
+def _places(made: SparseLinearLayout, structure: Array) -> tuple[Array, Array]:
     starts = structure[HEADER : made.entries].reshape(-1, 2).astype(np.int64)
     sizes = np.diff(starts, axis=0)
     if starts[0].any() or (sizes < 0).any() or starts[-1, 0] > made.rows * made.blocks or starts[-1, 1] != made.slots:

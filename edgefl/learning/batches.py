@@ -23,7 +23,7 @@ class Keyed(NamedTuple):
     step: int = 0
 
 
-class Lazy(Sequence[Index]):
+class LazyBatches(Sequence[Index]):
     """Batches whose rows and sizes are known before any of them is made."""
 
     rows: Index
@@ -52,7 +52,7 @@ class Lazy(Sequence[Index]):
 
 
 @dataclass(frozen=True, eq=False)
-class Minibatches(Lazy):
+class Minibatches(LazyBatches):
     """Passes over the same rows, each in an order of its own. The last, smaller batch of a pass is kept.
 
     rows    int32 [N], what every pass goes over
@@ -93,7 +93,7 @@ class Minibatches(Lazy):
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated(Lazy):
+class RepeatedBatch(LazyBatches):
     """One batch again and again: steps over all of the data."""
 
     rows: Index
@@ -125,7 +125,7 @@ def keyed(batches: Sequence[Index]) -> Keyed | None:
 
 def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
     """Arrays that hold every row of the batches, and the lengths of the batches."""
-    if isinstance(batches, Lazy):
+    if isinstance(batches, LazyBatches):
         return [batches.rows], batches.sizes
     distinct = list({id(batch): batch for batch in batches}.values())  # one array may be there many times
     return distinct, set(map(len, distinct))
@@ -133,7 +133,7 @@ def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
 
 def pieces(batches: Sequence[Index], steps: int) -> Iterator[list[Index]]:
     """The batches in order, at most `steps` at a time."""
-    if isinstance(batches, Lazy):
+    if isinstance(batches, LazyBatches):
         yield from batches.pieces(steps)
         return
     for start in range(0, len(batches), steps):

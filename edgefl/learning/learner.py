@@ -64,7 +64,7 @@ class Evaluation:
         return self.correct / (self.examples * self.decisions) if self.decisions else None
 
 
-class Work(NamedTuple):
+class ExecutedFlops(NamedTuple):
     """Floating point operations that were executed: two for each multiply-accumulate of the layers' products, as the
     learner's kernels are called (lowering/product_flops.py). They depend on the backend and its instruction set.
 
@@ -217,7 +217,7 @@ class Learner(Protocol):
     def memory(self) -> dict[str, int]:
         """Bytes held, by purpose."""
 
-    def work(self) -> Work:
+    def work(self) -> ExecutedFlops:
         """What it and its relatives have executed since it was made. Evaluations and predictions do not count."""
 
 

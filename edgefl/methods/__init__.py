@@ -51,7 +51,7 @@ FILES = {
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
     "FjORD": "fjord",
-    "LocalOnly": "local",
+    "LocalOnly": "local_training",
     "PFLEGO": "pflego",
     "RandomDropout": "random_dropout",
     "SubFedAvg": "subfedavg",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from edgefl.methods.robust_mean import Ranked
+from edgefl.methods.robust_mean import TrimmedMean
 from edgefl.methods.weighted_mean import Mean
 
 if TYPE_CHECKING:
@@ -20,21 +20,21 @@ FOLDS = "mean, clipped, trimmed:K or median"
 
 
 @dataclass(frozen=True)
-class Fold:
+class AggregationRule:
     """trim  of `trimmed`: how many of the largest and of the smallest values of a coordinate are left out"""
 
     kind: Literal["mean", "clipped", "trimmed", "median"] = "mean"
     trim: int = 0
 
     @staticmethod
-    def parse(text: str) -> Fold:
+    def parse(text: str) -> AggregationRule:
         """The fold of that name. Raises ValueError for another."""
         kind, colon, number = text.partition(":")
         if kind == "trimmed" and number.isdecimal() and len(number) < 10 and int(number) > 0:
-            return Fold("trimmed", int(number))
+            return AggregationRule("trimmed", int(number))
         if colon or kind not in ("mean", "clipped", "median"):
             raise ValueError(f"fold={text}; expected {FOLDS} with K >= 1")
-        return Fold(kind)  # type: ignore[arg-type]
+        return AggregationRule(kind)  # type: ignore[arg-type]
 
     @property
     def fewest(self) -> int:
@@ -44,8 +44,8 @@ class Fold:
     def mean(self, spec: ModelSpec, old: Params) -> Mean:
         """Of one payload in one round. `old`: its values before, those of what carries changes being none."""
         if self.kind == "trimmed":
-            return Ranked(spec, old, self.trim)
-        return Ranked(spec, old, None) if self.kind == "median" else Mean(spec)
+            return TrimmedMean(spec, old, self.trim)
+        return TrimmedMean(spec, old, None) if self.kind == "median" else Mean(spec)
 
 
-MEAN = Fold()
+MEAN = AggregationRule()

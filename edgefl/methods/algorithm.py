@@ -21,9 +21,9 @@ from edgefl import rng
 from edgefl.learning.batches import Keyed, Minibatches
 from edgefl.learning.learner import Evaluation, Learner, Samples
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
-from edgefl.methods.aggregation import MEAN, Fold
-from edgefl.methods.expected_reply import Expected
-from edgefl.methods.throughput import Pace, Work
+from edgefl.methods.aggregation import MEAN, AggregationRule
+from edgefl.methods.expected_reply import ExpectedPayload
+from edgefl.methods.throughput import Throughput, Workload
 from edgefl.methods.weighted_mean import Mean
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.gather import take
@@ -64,7 +64,7 @@ class Task:
     loss: Loss = CROSS_ENTROPY
     outputs: int = 0
     graph: Graph | None = field(default=None, repr=False)
-    paces: Mapping[int, Pace] = field(default_factory=dict)
+    paces: Mapping[int, Throughput] = field(default_factory=dict)
 
     @property
     def decisions(self) -> int:
@@ -105,15 +105,15 @@ class Plan:
     authorised: bool = True
     deadline_s: float | None = None
     masks: Mapping[str, Mask] = field(default_factory=dict)
-    expects: Mapping[str, Expected] | None = None
+    expects: Mapping[str, ExpectedPayload] | None = None
     held: Mask | None = field(default=None, compare=False)
 
     @property
-    def due(self) -> Mapping[str, Expected]:
+    def due(self) -> Mapping[str, ExpectedPayload]:
         """What the answer carries, by name."""
         if not self.authorised:
             return {}
-        return dict.fromkeys(self.payload, Expected("planned")) if self.expects is None else self.expects
+        return dict.fromkeys(self.payload, ExpectedPayload("planned")) if self.expects is None else self.expects
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Reply:
 
 
 @dataclass
-class Local:
+class ClientState:
     """One client: its learner, its data and its private state. The same object in `simulate` and on a device.
 
     data     all samples the client can read; train, validation and test are int32 indices into them
@@ -183,13 +183,13 @@ class OwnModel(NamedTuple):
         return Evaluation(found.loss_sum + lost, found.correct, len(index))
 
 
-class Tally:
+class Accumulator:
     """What the accepted replies of one open round add up to. Thrown away when the round closes.
 
     masks  that clients sent, by client
     """
 
-    def __init__(self, spec: ModelSpec, fold: Fold = MEAN, old: Mapping[str, Params] | None = None) -> None:
+    def __init__(self, spec: ModelSpec, fold: AggregationRule = MEAN, old: Mapping[str, Params] | None = None) -> None:
         """`fold`: which mean, of which some need `old`: by payload, what its values were before the round; those of a
         payload that is not in it are changes.
         """
@@ -257,15 +257,15 @@ class Algorithm(ABC):
         return next(again for again in self.plan(task, state, plan.round) if again.client == plan.client)
 
     @abstractmethod
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         """Server: takes one accepted reply into the round. Called in ascending client order."""
 
     @abstractmethod
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         """Server: closes the round; the state for the next one. `state` is not changed."""
 
     @abstractmethod
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         """Client: merges what came, trains in place, and answers."""
 
     @property
@@ -284,7 +284,7 @@ class Algorithm(ABC):
         """
         return self, examples
 
-    def trials(self, task: Task, state: State, examples: int, round: int) -> Sequence[tuple[Plan, Work]]:
+    def trials(self, task: Task, state: State, examples: int, round: int) -> Sequence[tuple[Plan, Workload]]:
         """Client: plans for one client of so many training samples, as unlike in work as there are, with the work of
         each. A device trains them for a moment to learn how fast it is; nobody plans them in earnest.
         """
@@ -317,7 +317,7 @@ class Algorithm(ABC):
         return initial
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         """Client: its personal model, or the one that it adapts, for the length of the with block.
 
         shared  of the server's state: the body, where the personal model is a head under it, or the model that is
@@ -325,7 +325,7 @@ class Algorithm(ABC):
         """
         yield OwnModel(local.learner, local.data)
 
-    def evaluate(self, local: Local, shared: Params | None) -> Evaluation:
+    def evaluate(self, local: ClientState, shared: Params | None) -> Evaluation:
         """Client: `own` on its own test samples."""
         with self.own(local, shared) as model:
             return model.evaluate(local.test)
@@ -340,7 +340,7 @@ class Algorithm(ABC):
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Client: its model after it has taken what such a plan brings and trained on it for so many passes in the
         method's way, at the rate `lr` and in the order of round 0, the same for all methods; for the length of the with
         block. Nothing of it is kept.
@@ -353,7 +353,7 @@ class Algorithm(ABC):
         """Whether the method says how a client trains after a refresh."""
         return type(self).refreshed is not Algorithm.refreshed
 
-    def held(self, local: Local) -> Sequence[Mask]:
+    def held(self, local: ClientState) -> Sequence[Mask]:
         """Client: the masks that it keeps, the one it uses first, at one of which values may come without ids.
 
         The server knows the last one that it folded. A reply that came too late was not, though the client keeps what
@@ -434,7 +434,7 @@ def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
     return epochs * -(-examples // batch), epochs * examples
 
 
-def minibatches(local: Local, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
+def minibatches(local: ClientState, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
     """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on, and where
     the stream of dropout is then. The last, smaller batch of a pass is kept.
     """
@@ -447,12 +447,12 @@ def minibatches(local: Local, round: int, epochs: int, batch: int, first: int = 
     return Minibatches(local.train, order, epochs, batch, Keyed(dropout_key(local, round), steps))
 
 
-def dropout_key(local: Local, round: int) -> int:
+def dropout_key(local: ClientState, round: int) -> int:
     """Of what a client's training drops in a round."""
     return rng.stream(local.seed, rng.DROPOUT, client=local.client, round=round).key()
 
 
-def evaluate(local: Local) -> Evaluation:
+def evaluate(local: ClientState) -> Evaluation:
     """The model that the learner holds, on the client's own test samples."""
     return local.learner.evaluate(local.data, local.test)
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from edgefl.learning.lowering.lower import lower
 from edgefl.learning.lowering.product_flops import flops
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.learning.running.cached_prefix import chunk_of
-from edgefl.methods.throughput import Pace, Work
+from edgefl.methods.throughput import Throughput, Workload
 from edgefl.models.graph import Graph
 from edgefl.models.graph.cuts import after, cuts
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -26,7 +26,7 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 GOOD_PART = 0.5  # of a round's seconds
 
 
-class Offer(NamedTuple):
+class SubmodelOption(NamedTuple):
     """What a client may be asked to train: a share of active neurons, after a cut; "": all of the model's layers."""
 
     keep: float
@@ -76,17 +76,17 @@ class Timing(NamedTuple):
     """What a device's rounds may take: the seconds there are, and how fast it says that it is."""
 
     seconds: float
-    pace: Pace
+    pace: Throughput
 
 
 @lru_cache(maxsize=512)
-def cost(graph: Graph, offer: Offer, effort: Effort) -> Cost:
+def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
     """Of a round of FedSPU. Which neurons are drawn makes no difference but under GroupNorm; counted are the first.
 
     Raises  GraphError for a cut that is none.
     """
     spec, batch = ModelSpec.of(graph), effort.batch
-    training = Training("", graph, batch, keep=offer.keep, examples=batch, cut=offer.cut)
+    training = TrainingConfiguration("", graph, batch, keep=offer.keep, examples=batch, cut=offer.cut)
     found = estimate("exact", training)
     assert found.flops is not None  # the account knows them
     still, trained = 0.0, spec
@@ -100,26 +100,26 @@ def cost(graph: Graph, offer: Offer, effort: Effort) -> Cost:
     return Cost(still, effort.epochs * found.flops / 2 / batch, found.total, before + both_ways)
 
 
-def offers(graph: Graph, keeps: Sequence[float]) -> Iterator[Offer]:
+def offers(graph: Graph, keeps: Sequence[float]) -> Iterator[SubmodelOption]:
     """All there are at these shares, what is preferred first: a larger share, and of one share an earlier cut."""
     for keep in sorted(set(keeps), reverse=True):
-        yield from (Offer(keep, cut) for cut in ("", *cuts(graph)))
+        yield from (SubmodelOption(keep, cut) for cut in ("", *cuts(graph)))
 
 
-def choose(graph: Graph, keeps: Sequence[float], effort: Effort, shares: Shares) -> Offer:
+def choose(graph: Graph, keeps: Sequence[float], effort: Effort, shares: Shares) -> SubmodelOption:
     """The first offer at these shares that is within the budget; if none is, the one of fewest multiply-adds."""
-    dense, found = cost(graph, Offer(1.0), effort), list(offers(graph, keeps))
+    dense, found = cost(graph, SubmodelOption(1.0), effort), list(offers(graph, keeps))
     within = (offer for offer in found if shares.allows(cost(graph, offer, effort), dense))
     return next(within, None) or min(found, key=lambda offer: cost(graph, offer, effort).macs)
 
 
-def work(graph: Graph, offer: Offer, effort: Effort, examples: int) -> Work:
+def work(graph: Graph, offer: SubmodelOption, effort: Effort, examples: int) -> Workload:
     """Of a round with so many training samples."""
     found = cost(graph, offer, effort)
-    return Work(found.still * examples, found.steps * examples, effort.epochs * -(-examples // effort.batch))
+    return Workload(found.still * examples, found.steps * examples, effort.epochs * -(-examples // effort.batch))
 
 
-def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing) -> tuple[Offer, float]:
+def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing) -> tuple[SubmodelOption, float]:
     """Of the offers at these shares that a device of this pace trains within the seconds the first that takes a good
     part of them, and what it is foretold to take; if none does, the one that takes the most. So devices of unlike speed
     take about as long. Where none is within, it is the one that takes the fewest.

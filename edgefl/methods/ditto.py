@@ -11,7 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, Reply, check, evaluate, minibatches, passes, tested
+from edgefl.methods.algorithm import (
+    MODEL,
+    ClientState,
+    OwnModel,
+    Plan,
+    Reply,
+    check,
+    evaluate,
+    minibatches,
+    passes,
+    tested,
+)
 from edgefl.methods.fedavg import FedAvg
 from edgefl.models.neurons.update import values
 
@@ -42,7 +53,7 @@ class Ditto(FedAvg):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs + self.personal_epochs, self.batch)
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         personal = {name: value.copy() for name, value in local.learner.read().items()}
         reply = super().train(local, plan)
         local.learner.write(personal)
@@ -54,7 +65,7 @@ class Ditto(FedAvg):
         return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """The personal model, drawn towards the newest global one."""
         pull = self.mu, values(plan.payload[MODEL])
         yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, pull=pull)

@@ -12,7 +12,7 @@ Kind = Literal["planned", "chosen", "masked", "mask"]
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedPayload:
     """Of a reply, what goes by one name.
 
     kind   'planned'  values at the coordinates of the plan: those that it sent by that name, or its selection gives

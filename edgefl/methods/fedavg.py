@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.learner import Pull
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, evaluate, sample_clients, tested
+from edgefl.methods.algorithm import (
+    MODEL,
+    Accumulator,
+    ClientState,
+    Plan,
+    Reply,
+    State,
+    Task,
+    evaluate,
+    sample_clients,
+    tested,
+)
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
@@ -39,15 +50,15 @@ class FedAvg(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             weight = reply.examples if self.weight == "samples" else 1
             tally.mean.add(reply.client, reply.payload[MODEL], weight)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return State({MODEL: tally.mean.over(state.arrays[MODEL])})
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         batches, optimizer = self.batches(local, plan.round), self.local_optimizer(plan.round)
         fit = local.learner.fit(local.data, batches, optimizer, pull=self.pull(plan.payload[MODEL]))

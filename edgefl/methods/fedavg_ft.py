@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, check
+from edgefl.methods.algorithm import MODEL, ClientState, OwnModel, Plan, check
 from edgefl.methods.fedavg import FedAvg
 from edgefl.models.graph import Params
 
@@ -34,15 +34,15 @@ class FedAvgFT(FedAvg):
         check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         local.learner.write(shared)
         yield self._adapted(local, self.ft_epochs)
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         local.learner.write(plan.payload[MODEL])
         yield self._adapted(local, epochs)
 
-    def _adapted(self, local: Local, epochs: int) -> OwnModel:
+    def _adapted(self, local: ClientState, epochs: int) -> OwnModel:
         return self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, self.ft_lr)

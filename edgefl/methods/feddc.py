@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.learner import Array, FitResult
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
+from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Plan, Reply, State, Task, check, sample_clients
 from edgefl.methods.local_steps import LocalTraining, learnable, zeros
 from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind
@@ -67,12 +67,12 @@ class FedDC(LocalTraining):
         gradient = take(state.arrays[GRADIENT], task.spec, None, kinds=LEARN)
         return {MODEL: take(state.arrays[MODEL], task.spec, None), GRADIENT: gradient}
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             tally.mean.add(reply.client, reply.payload[MODEL], 1)
             tally.of(GRADIENT).add(reply.client, reply.payload[GRADIENT], 1)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         """The server needs no h_i: it adds up d_i = x_i - w. A round without replies changes nothing."""
         count, old, total = len(tally.mean.clients), state.arrays[MODEL], tally.mean.total
         if not count:
@@ -89,11 +89,11 @@ class FedDC(LocalTraining):
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         return self.commit(local, plan, self.fit(local, plan))
 
-    def fit(self, local: Local, plan: Plan) -> FitResult:
+    def fit(self, local: ClientState, plan: Plan) -> FitResult:
         """Minimises F_i(x) + alpha / 2 |x - (w - h_i)|^2 + <x, s_g - s_i> from the model that the learner holds."""
         w, shared = values(plan.payload[MODEL]), values(plan.payload[GRADIENT])
         drift, gradient = own(local, shared)
@@ -105,7 +105,7 @@ class FedDC(LocalTraining):
             linear={name: shared[name] - s for name, s in gradient.items()},
         )
 
-    def commit(self, local: Local, plan: Plan, fit: FitResult) -> Reply:
+    def commit(self, local: ClientState, plan: Plan, fit: FitResult) -> Reply:
         """Adds the move d = x - w to h_i, estimates s_i anew, and answers. The rate in d / (K eta) does not decay."""
         x, w = local.learner.read(), values(plan.payload[MODEL])
         shared = values(plan.payload[GRADIENT])
@@ -129,6 +129,6 @@ class FedDC(LocalTraining):
         )
 
 
-def own(local: Local, like: Mapping[str, Array]) -> tuple[Params, Params]:
+def own(local: ClientState, like: Mapping[str, Array]) -> tuple[Params, Params]:
     """h_i and s_i of a client; zeros, shaped `like` these, before its first participation."""
     return local.arrays.get(DRIFT) or zeros(like), local.arrays.get(GRADIENT) or zeros(like)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
+from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Plan, Reply, State, Task, check, sample_clients
 from edgefl.methods.local_steps import LocalTraining, learnable, zeros
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
@@ -46,11 +46,11 @@ class FedDyn(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             tally.mean.add(reply.client, reply.payload[MODEL], 1)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         """h -= alpha / N sum (x_i - w), then w = mean x_i - h / alpha. A round without replies changes nothing."""
         count, old = len(tally.mean.clients), state.arrays[MODEL]
         if not count:
@@ -64,7 +64,7 @@ class FedDyn(LocalTraining):
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         """Minimises F_i(x) - <g_i, x> + alpha / 2 |x - w|^2, then g_i -= alpha (x - w)."""
         local.learner.write(plan.payload[MODEL])
         received = learnable(local.learner.read(), local.spec)

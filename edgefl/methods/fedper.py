@@ -10,7 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.methods.algorithm import BODY, Local, OwnModel, Plan, Reply, State, Tally, Task, sample_clients, tested
+from edgefl.methods.algorithm import (
+    BODY,
+    Accumulator,
+    ClientState,
+    OwnModel,
+    Plan,
+    Reply,
+    State,
+    Task,
+    sample_clients,
+    tested,
+)
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.personal_head import HeadInit, Personal, begin
 from edgefl.models.graph import Params
@@ -43,16 +54,16 @@ class FedPer(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
             tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return State({BODY: tally.of(BODY).over(state.arrays[BODY])})
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
         fit = mine.learner.fit(mine.samples, self.batches(local, plan.round), self.local_optimizer(plan.round))
         mine.keep_head()
@@ -67,13 +78,13 @@ class FedPer(LocalTraining):
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Body and head, as in a round."""
         with self.own(local, values(plan.payload[BODY])) as mine:
             yield self.refit(mine, local, epochs, self.batch)
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         mine = Personal.of(local, shared, self.head_init)
         yield mine.model

@@ -11,7 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import BODY, Local, Plan, Reply, State, Tally, Task, dropout_key, sample_clients, tested
+from edgefl.methods.algorithm import (
+    BODY,
+    Accumulator,
+    ClientState,
+    Plan,
+    Reply,
+    State,
+    Task,
+    dropout_key,
+    sample_clients,
+    tested,
+)
 from edgefl.methods.head_training import HeadTraining
 from edgefl.methods.personal_head import HEAD, Personal
 from edgefl.methods.server_optimizer import Optimizer, step
@@ -42,11 +53,11 @@ class FedRecon(HeadTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
             tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         replies = tally.of(BODY)
         if not replies.clients:
             return state
@@ -55,7 +66,7 @@ class FedRecon(HeadTraining):
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         mine = self._own(local, values(plan.payload[BODY]), plan.round)
         mine.head_steps(self.tau, self.head_optimizer(plan.round), self.chunk)
         mine.keep_head()
@@ -72,7 +83,7 @@ class FedRecon(HeadTraining):
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
-    def _own(self, local: Local, body: Params, round: int) -> Personal:
+    def _own(self, local: ClientState, body: Params, round: int) -> Personal:
         if self.reset:
             local.arrays = {name: params for name, params in local.arrays.items() if name != HEAD}
         return Personal.of(local, body, self.head_init, round if self.reset else 0)

@@ -21,18 +21,18 @@ from edgefl import rng
 from edgefl.methods import mask_store
 from edgefl.methods.algorithm import (
     MODEL,
-    Local,
+    Accumulator,
+    ClientState,
     OwnModel,
     Plan,
     Reply,
     Scored,
     State,
-    Tally,
     Task,
     check,
     sample_clients,
 )
-from edgefl.methods.expected_reply import Expected
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK, restricted
 from edgefl.models.graph import Graph, Params
@@ -121,20 +121,20 @@ class FedSpa(LocalTraining):
 
     def _plan(self, task: Task, round: int, client: int, mask: Mask, payload: Mapping[str, Update]) -> Plan:
         settings = {"alpha": annealed(self.prune_rate, round - 1, task.rounds)} if self.search == "dst" else {}
-        expects = {MODEL: Expected("masked", None, mask)}
+        expects = {MODEL: ExpectedPayload("masked", None, mask)}
         if settings.get("alpha") and mask.bits:
             ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
-            expects[MASK] = Expected("mask", tuple(mask.bits), counts=ones)
+            expects[MASK] = ExpectedPayload("mask", tuple(mask.bits), counts=ones)
         held = None if client in task.lost else mask
         return Plan("train", round, client, None, payload, settings, expects=expects, held=held)
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             tally.mean.add(reply.client, reply.payload[MODEL], 1)
         if MASK in reply.masks:
             tally.masks[reply.client] = reply.masks[MASK]
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         total, count = tally.mean.total, max(len(tally.mean.clients), 1)
         model = {name: (w - total[name] / count).astype(w.dtype) for name, w in state.arrays[MODEL].items()}
         return State({**mask_store.folded(state, tally), MODEL: model})
@@ -154,10 +154,10 @@ class FedSpa(LocalTraining):
         seen = self.effort(examples)[1] - searched
         return sparse_round(graph, self.density, self.distribution, seen, searched)
 
-    def held(self, local: Local) -> list[Mask]:
+    def held(self, local: ClientState) -> list[Mask]:
         return mask_store.kept(local) or [self.first_mask(local.spec, local.seed, local.client)]
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         sent = plan.payload[MODEL]
         mask = new = mask_of(sent)
         with restricted(local.learner, mask, self.batch):
@@ -179,7 +179,7 @@ class FedSpa(LocalTraining):
             masks={MASK: new} if MASK in plan.due else {},
         )
 
-    def _moved(self, local: Local, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
+    def _moved(self, local: ClientState, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
         """m_k,t+1: the weights of smallest magnitude leave, as many others enter, which may be the same."""
         values, alpha = local.learner.read(mask.bits.keys()), float(plan.settings["alpha"])
         pruned = prune(values, mask.bits, alpha, floor=self.floor, exclude_just_pruned=self.exclude_just_pruned)
@@ -193,13 +193,13 @@ class FedSpa(LocalTraining):
         strongest = local.learner.strongest(local.data, self._one_batch(local, plan.round), outside, counts)
         return Mask.of(local.spec, grown(left.bits, strongest))
 
-    def _one_batch(self, local: Local, round: int) -> NDArray[np.int32]:
+    def _one_batch(self, local: ClientState, round: int) -> NDArray[np.int32]:
         """The training samples whose gradient grows the mask."""
         stream = rng.stream(local.seed, rng.MASK_BATCH, local.client, round)
         return local.train[stream.sample(len(local.train), min(self.batch, len(local.train)))]
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         """Its mask on the dense model as that is now."""
         assert shared is not None
         with restricted(local.learner, self.held(local)[0], self.batch):
@@ -213,7 +213,7 @@ class FedSpa(LocalTraining):
         return [Plan("evaluate", round, k, payload=payloads[id(mask)], held=mask) for k, mask in zip(clients, held)]
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         sent = plan.payload[MODEL]
         with restricted(local.learner, mask_of(sent), self.batch):
             local.learner.write(sent)

@@ -17,13 +17,13 @@ from edgefl import rng
 from edgefl.errors import PlanError, TrainingError
 from edgefl.methods.algorithm import (
     MODEL,
-    Local,
+    Accumulator,
+    ClientState,
     OwnModel,
     Plan,
     Reply,
     State,
     Status,
-    Tally,
     Task,
     check,
     check_sgd,
@@ -121,7 +121,7 @@ class FedSPU(LocalSteps):
         """Their next selections, those of clients that have stopped too."""
         return [self._plan(task, state, round, client) for client in clients]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
         tally.reported.append(reply.client)
         if reply.status == "stopped":
@@ -130,7 +130,7 @@ class FedSPU(LocalSteps):
             weight = reply.examples if self.weight == "samples" else reply.steps
             tally.mean.add(reply.client, reply.payload[MODEL], weight)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         values = dict(state.values)
         values["running"] = [k for k in values["running"] if k not in tally.stopped]
         values["seen"] = sorted({*values["seen"], *tally.reported})
@@ -148,7 +148,7 @@ class FedSPU(LocalSteps):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs, self.batch)
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         if plan.selection is None:
             raise PlanError(f"plan of round {plan.round} without neurons; expected those that are active")
         selection_hash = plan.selection.hash()
@@ -170,18 +170,18 @@ class FedSPU(LocalSteps):
         )
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         assert plan.selection is not None
         how = self._merge(local, plan, plan.selection)
         yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, **how)
 
-    def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+    def _merge(self, local: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
         """Takes what a plan brings; outside of that coordinates keep their personal values. How its steps are taken."""
         local.learner.write(plan.payload[MODEL])
         neurons = None if selection.is_full else selection
         return {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
 
-    def _stop(self, local: Local, metrics: dict[str, float]) -> Status:
+    def _stop(self, local: ClientState, metrics: dict[str, float]) -> Status:
         """Compares L with that of the client's previous participation and remembers both L and the verdict."""
         held_out = local.validation if self.es_set == "carve" else local.test
         if len(held_out) == 0:

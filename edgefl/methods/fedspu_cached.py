@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgefl.errors import PlanError
-from edgefl.methods.algorithm import MODEL, Local, Plan, State, Task, check, tier
-from edgefl.methods.budget import Effort, Offer, Shares, Timing, choose, in_time, work
-from edgefl.methods.expected_reply import Expected
+from edgefl.methods.algorithm import MODEL, ClientState, Plan, State, Task, check, tier
+from edgefl.methods.budget import Effort, Shares, SubmodelOption, Timing, choose, in_time, work
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fedspu import FedSPU
-from edgefl.methods.throughput import FORETOLD, Work
+from edgefl.methods.throughput import FORETOLD, Workload
 from edgefl.models.graph import Graph
 from edgefl.models.graph.cuts import after, cuts
 from edgefl.models.neurons.gather import take
@@ -75,17 +75,17 @@ class FedSPUCached(FedSPU):
         plan = self._offered(task, state, round, client, offer)
         return replace(plan, settings={**plan.settings, FORETOLD: seconds})
 
-    def _offered(self, task: Task, state: State, round: int, client: int, offer: Offer) -> Plan:
+    def _offered(self, task: Task, state: State, round: int, client: int, offer: SubmodelOption) -> Plan:
         plan = self._drawn(task, state, round, client, offer.keep)
         return behind(task, state, plan, offer.cut) if offer.cut else plan
 
-    def offer(self, task: Task, client: int) -> Offer:
+    def offer(self, task: Task, client: int) -> SubmodelOption:
         """What a client is asked to train. Raises ValueError where there is a budget and the graph is not known."""
         if self._is_timed(task, client):
             return self._in_time(task, client)[0]
         most = self.share(task, client)
         if not (self.budget or self.memory or self.traffic):
-            return Offer(most)
+            return SubmodelOption(most)
         if task.graph is None:
             raise ValueError(f"{self.name} with a budget for a model without a graph; expected its graph")
         return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
@@ -93,7 +93,7 @@ class FedSPUCached(FedSPU):
     def _is_timed(self, task: Task, client: int) -> bool:
         return self.wants_pace and task.graph is not None and client in task.paces
 
-    def _in_time(self, task: Task, client: int) -> tuple[Offer, float]:
+    def _in_time(self, task: Task, client: int) -> tuple[SubmodelOption, float]:
         assert task.graph is not None  # of a client that is timed
         most = min(max(self.keep), task.limits.get(client, 1.0))
         return in_time(task.graph, self._keeps(most), self._effort, Timing(self.round_seconds, task.paces[client]))
@@ -119,11 +119,11 @@ class FedSPUCached(FedSPU):
 
     # The client.
 
-    def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Work]]:
+    def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Workload]]:
         """The largest and the smallest share, each whole, after the first cut and after the last."""
         assert task.graph is not None  # a device has it
         places = sorted({"", *cuts(task.graph)[:1], *cuts(task.graph)[-1:]})
-        found = [Offer(keep, cut) for cut in places for keep in sorted({min(self.keep), max(self.keep)})]
+        found = [SubmodelOption(keep, cut) for cut in places for keep in sorted({min(self.keep), max(self.keep)})]
         return [
             (
                 self._offered(task, state, round + at, 0, offer),
@@ -132,7 +132,7 @@ class FedSPUCached(FedSPU):
             for at, offer in enumerate(found)
         ]
 
-    def _merge(self, local: Local, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+    def _merge(self, local: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
         how = super()._merge(local, plan, selection)
         cut = plan.settings.get("cut", "")
         if not isinstance(cut, str):
@@ -154,7 +154,7 @@ def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:
         selection=neurons,
         payload={MODEL: Update(blocks), PREFIX: still},
         settings={**plan.settings, "cut": cut},
-        expects={MODEL: Expected("planned")},
+        expects={MODEL: ExpectedPayload("planned")},
     )
 
 

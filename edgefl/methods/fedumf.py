@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.learner import Array
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Tally, Task, check, sample_clients
+from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Plan, Reply, State, Task, check, sample_clients
 from edgefl.methods.local_steps import LocalTraining, learnable
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
@@ -55,17 +55,17 @@ class FedUmf(LocalTraining):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return to_everyone(task, {MODEL: take(state.arrays[MODEL], task.spec, None)}, self.per_round, round)
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             weight = reply.examples if self.weight == "samples" else 1
             tally.mean.add(reply.client, reply.payload[MODEL], weight)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return State({MODEL: tally.mean.over(state.arrays[MODEL])})
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         fuse(local, plan, self.fusion, self.rate(plan.round))
         start = learnable(local.learner.read(), local.spec)  # after the fusion, so that it is not kept a second time
@@ -87,7 +87,7 @@ def to_everyone(task: Task, payload: Mapping[str, Update], per_round: int, round
     return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in range(task.clients)]
 
 
-def fuse(local: Local, plan: Plan, fusion: float, lr: float) -> None:
+def fuse(local: ClientState, plan: Plan, fusion: float, lr: float) -> None:
     """Adds fusion * (lr / its own lr) * g to the client's model if it is authorised and g is of the round before.
 
     The sign is right: g is a change of the parameters, not a gradient.
@@ -98,7 +98,7 @@ def fuse(local: Local, plan: Plan, fusion: float, lr: float) -> None:
             local.learner.write({name: local.learner.read((name,))[name] + share * change})
 
 
-def remember(local: Local, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
+def remember(local: ClientState, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
     """Keeps g = theta - start with its round and rate; nothing if the client may send theta now."""
     local.arrays = {group: params for group, params in local.arrays.items() if group != DELTA}
     local.private = {}

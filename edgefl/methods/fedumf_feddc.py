@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply, State, Task, check
+from edgefl.methods.algorithm import MODEL, ClientState, Plan, Reply, State, Task, check
 from edgefl.methods.feddc import FedDC
 from edgefl.methods.fedumf import fuse, remember, to_everyone
 from edgefl.methods.local_steps import learnable
@@ -33,7 +33,7 @@ class FedUmfDC(FedDC):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return to_everyone(task, self.payload(task, state), self.per_round, round)
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         local.learner.write(plan.payload[MODEL])
         fuse(local, plan, self.fusion, self.rate(plan.round))
         start = learnable(local.learner.read(), local.spec)

@@ -26,19 +26,19 @@ from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.learner import Batches, FitResult, Learner
 from edgefl.methods.algorithm import (
     MODEL,
-    Local,
+    Accumulator,
+    ClientState,
     OwnModel,
     Plan,
     Reply,
     State,
-    Tally,
     Task,
     check,
     dropout_key,
     minibatches,
 )
 from edgefl.methods.local_steps import UNCOUNTED
-from edgefl.methods.nested_models import STATISTICS, Nested
+from edgefl.methods.nested_models import STATISTICS, NestedLearners
 from edgefl.methods.submodel_training import SubModels, cut, planned
 from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind
@@ -109,12 +109,12 @@ class FjORD(SubModels):
         }
         return Plan("train", round, client, neurons, payload, {KEEP: own})
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         weight = reply.examples if self.weight == "samples" else 1
         for name, update in reply.payload.items():
             (tally.mean if name == MODEL else tally.of(name)).add(reply.client, update, weight)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         means = {name: tally.mean if name == MODEL else tally.of(name) for name in state.arrays}
         return State({name: means[name].over(params) for name, params in state.arrays.items()})
 
@@ -128,7 +128,7 @@ class FjORD(SubModels):
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         nested = self._nested(local, plan)
         fit = self._fit(nested, local, self.batches(local, plan.round), plan.round)
         local.private = {**local.private, KEEP: nested.own}
@@ -136,7 +136,7 @@ class FjORD(SubModels):
         return replace(reply, payload=self._payload(nested, local.learner, plan))
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         width = local.private.get(KEEP, self.ladder[0])
         neurons, place = NeuronSet.leading(local.spec, width), self.place(width)
@@ -144,21 +144,21 @@ class FjORD(SubModels):
         yield OwnModel(cut(local.learner, neurons), local.data, neurons=neurons)
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         nested = self._nested(local, plan)
         self._fit(nested, local, minibatches(local, UNCOUNTED, epochs, self.batch), UNCOUNTED)
         yield OwnModel(nested.at(nested.own), local.data, neurons=planned(plan))
 
-    def _nested(self, local: Local, plan: Plan) -> Nested:
+    def _nested(self, local: ClientState, plan: Plan) -> NestedLearners:
         """The client's widths with what a plan brings."""
         widths = self.widths(float(plan.settings[KEEP]))
         local.learner.write(plan.payload[MODEL])
-        nested = Nested(local.learner, {width: NeuronSet.leading(local.spec, width) for width in widths})
+        nested = NestedLearners(local.learner, {width: NeuronSet.leading(local.spec, width) for width in widths})
         for width in widths if _has_statistics(local.spec) else ():
             nested.begin(width, plan.payload[self.place(width)])
         return nested
 
-    def _fit(self, nested: Nested, local: Local, batches: Batches, round: int) -> FitResult:
+    def _fit(self, nested: NestedLearners, local: ClientState, batches: Batches, round: int) -> FitResult:
         """A step for each batch, at widths drawn for this client and round."""
         optimizer = self.local_optimizer(round) if round != UNCOUNTED else self.optimizer_at(self.lr)
         if len(nested.widths) == 1:
@@ -172,7 +172,7 @@ class FjORD(SubModels):
             step += len(part)
         return FitResult(sum(fit.loss_sum for fit in fits), sum(fit.examples for fit in fits), step)
 
-    def _payload(self, nested: Nested, whole: Learner, plan: Plan) -> dict[str, Update]:
+    def _payload(self, nested: NestedLearners, whole: Learner, plan: Plan) -> dict[str, Update]:
         """What a reply carries: values where the plan sent some. Those of neurons beyond a width are as they came."""
         neurons, payload = planned(plan), {}
         nested.settle()

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.optimizers import Optimizer
-from edgefl.methods.algorithm import BODY, Local, OwnModel, Plan, State, Task, check
-from edgefl.methods.optimizer_settings import Steps
+from edgefl.methods.algorithm import BODY, ClientState, OwnModel, Plan, State, Task, check
+from edgefl.methods.optimizer_settings import OptimizerSettings
 from edgefl.methods.personal_head import HeadInit, Personal, begin
 from edgefl.models.graph import Params
 from edgefl.models.neurons.update import values
 
 
 @dataclass(frozen=True)
-class HeadTraining(Steps):
+class HeadTraining(OptimizerSettings):
     """The optimizer is that of a head's steps on features and starts anew in every round; both rates have the schedule.
 
     per_round   r, clients selected in a round
@@ -62,14 +62,14 @@ class HeadTraining(Steps):
         return self.tau, examples
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """So many steps of the head, each over all samples: the body is trained by the server alone."""
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk)
         yield mine.model
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
         mine = Personal.of(local, shared, self.head_init)
         yield mine.model

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 Kind = Literal["exponential", "step", "cosine", "constant"]
 
 
-class Schedule(NamedTuple):
+class LearningRateSchedule(NamedTuple):
     """Rounds count from 1.
 
     kind    'exponential': lr * decay^(t - 1); 'step': lr * decay^((t - 1) // every); 'cosine': from lr in round 1

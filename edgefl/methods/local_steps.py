@@ -14,8 +14,8 @@ import numpy as np
 
 from edgefl.learning.learner import Array, Batches
 from edgefl.learning.optimizers import Optimizer, Saved
-from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, check, check_sgd, minibatches, passes
-from edgefl.methods.optimizer_settings import Steps
+from edgefl.methods.algorithm import MODEL, ClientState, OwnModel, Plan, check, check_sgd, minibatches, passes
+from edgefl.methods.optimizer_settings import OptimizerSettings
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.sparse_cost import flops
@@ -24,7 +24,7 @@ UNCOUNTED = 0  # a round of the draw of batches that no round of training has: w
 
 
 @dataclass(frozen=True)
-class LocalSteps(Steps):
+class LocalSteps(OptimizerSettings):
     """Steps of a model, at a rate lr that has the schedule.
 
     saved  as what values wait for the backward pass: 'fp32', or 'fp16' where that takes less memory
@@ -49,7 +49,9 @@ class LocalSteps(Steps):
     def optimizer_at(self, rate: float) -> Optimizer:
         return replace(super().optimizer_at(rate), saved=self.saved)
 
-    def refit(self, mine: OwnModel, local: Local, epochs: int, batch: int, rate: float = 0.0, **how: Any) -> OwnModel:
+    def refit(
+        self, mine: OwnModel, local: ClientState, epochs: int, batch: int, rate: float = 0.0, **how: Any
+    ) -> OwnModel:
         """A client's model after so many passes that count for no round, in the same order each time.
 
         rate  learning rate; 0: `lr`, which does not decay here
@@ -84,12 +86,12 @@ class LocalTraining(LocalSteps):
         return flops(graph, {}, self.effort(examples)[1])
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         if MODEL in plan.payload:
             local.learner.write(plan.payload[MODEL])
         yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
 
-    def batches(self, local: Local, round: int) -> Batches:
+    def batches(self, local: ClientState, round: int) -> Batches:
         """A client's batches of a round."""
         return minibatches(local, round, self.epochs, self.batch)
 

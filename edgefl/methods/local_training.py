@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import Local, Plan, Reply, State, Tally, Task, sample_clients
+from edgefl.methods.algorithm import Accumulator, ClientState, Plan, Reply, State, Task, sample_clients
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.models.graph import Params
 
@@ -28,13 +28,13 @@ class LocalOnly(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client) for client in chosen]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         """Nothing arrives, nothing is folded."""
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return state
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from edgefl.learning.learner import Learner
-from edgefl.methods.algorithm import Local, State, Tally
+from edgefl.methods.algorithm import Accumulator, ClientState, State
 from edgefl.models.graph import Params
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -40,18 +40,18 @@ def known(state: State, spec: ModelSpec, client: int) -> Mask | None:
     return None if arrays is None else unpacked(spec, arrays)
 
 
-def folded(state: State, tally: Tally) -> dict[str, Params]:
+def folded(state: State, tally: Accumulator) -> dict[str, Params]:
     """Server: the arrays of a state with the masks that came in a round."""
     return {**state.arrays, **{f"{MASK}.{client}": packed(mask) for client, mask in tally.masks.items()}}
 
 
-def keep(local: Local, mask: Mask, before: Mask) -> None:
+def keep(local: ClientState, mask: Mask, before: Mask) -> None:
     """Client: uses `mask` from now on, which it moved from `before`."""
     local.arrays = {name: each for name, each in local.arrays.items() if name not in (MASK, BEFORE)}
     local.arrays |= {MASK: packed(mask)} | ({} if mask == before else {BEFORE: packed(before)})
 
 
-def kept(local: Local) -> list[Mask]:
+def kept(local: ClientState) -> list[Mask]:
     """Client: its masks, the one that it uses first; none before its first round."""
     return [unpacked(local.spec, local.arrays[name]) for name in (MASK, BEFORE) if name in local.arrays]
 

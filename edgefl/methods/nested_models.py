@@ -20,7 +20,7 @@ from edgefl.models.neurons.update import Block, Update, values
 STATISTICS: tuple[Kind, ...] = ("stat",)
 
 
-class Nested:
+class NestedLearners:
     """The learners of a client's widths: over the same learned values, each with running statistics of its own.
 
     Each holds a copy, of which that of the last step is the newest: a change of width takes it to the next. It reads
@@ -75,15 +75,15 @@ class Nested:
         return Update({name: Block(*self._places[width][name], value) for name, value in found.items()})
 
 
-class Place(NamedTuple):
+class ParameterSlice(NamedTuple):
     """Where the values of a width are in a parameter of this shape."""
 
     shape: Shape
     where: Axes | Flat | None
 
 
-def _places(update: Update) -> dict[str, Place]:
-    return {name: Place(block.shape, block.index) for name, block in update.blocks.items()}
+def _places(update: Update) -> dict[str, ParameterSlice]:
+    return {name: ParameterSlice(block.shape, block.index) for name, block in update.blocks.items()}
 
 
 def _corner(value: Array, index: Axes | Flat | None) -> Array:

@@ -10,11 +10,11 @@ from typing import Literal
 
 from edgefl.learning.optimizers import SGD, Adam, AdamW, Optimizer
 from edgefl.methods.algorithm import Algorithm, check, check_choices
-from edgefl.methods.learning_rate import Kind, Schedule
+from edgefl.methods.learning_rate import Kind, LearningRateSchedule
 
 
 @dataclass(frozen=True)
-class Steps(Algorithm):
+class OptimizerSettings(Algorithm):
     """How a client steps in a round. The optimizer starts anew in every round: nothing of it is kept or sent.
 
     optimizer     'sgd', 'adam' or 'adamw', as torch's
@@ -67,7 +67,7 @@ class Steps(Algorithm):
     def scheduled(self, rate: float, round: int) -> float:
         """What this rate is in a round, numbered from 1."""
         settings = self.schedule, self.lr_decay, self.decay_every, self.lr_floor, self.warmup, self.rounds
-        return Schedule(rate, *settings).rate(round)
+        return LearningRateSchedule(rate, *settings).rate(round)
 
     def optimizer_at(self, rate: float) -> Optimizer:
         """The steps at this rate."""

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from edgefl import rng
 from edgefl.errors import DataError
-from edgefl.learning.batches import Repeated
+from edgefl.learning.batches import RepeatedBatch
 from edgefl.learning.learner import Array, Evaluation, Learner, Samples
 from edgefl.learning.optimizers import Optimizer
-from edgefl.methods.algorithm import BODY, Local, OwnModel, State, Task, check
+from edgefl.methods.algorithm import BODY, ClientState, OwnModel, State, Task, check
 from edgefl.models.graph import Params
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
@@ -36,7 +36,7 @@ class Personal:
     known    of each sample whether the head has a row for its class
     """
 
-    local: Local
+    local: ClientState
     learner: Learner
     samples: Samples
     known: NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Personal:
         return OwnModel(self.learner, self.samples, self.local.private[CLASSES], self.known)
 
     @staticmethod
-    def of(local: Local, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
+    def of(local: ClientState, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
         """This body under the client's head, drawn now if it has none over the classes that the client trains on: what
         it is tested on decides nothing.
 
@@ -80,7 +80,7 @@ class Personal:
             features = self.learner.features(self.samples, self.local.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
             labelled = Samples(features, self.samples.y[self.local.train], loss=self.samples.loss)
-            self.learner.head().fit(labelled, Repeated(everything, count), optimizer)
+            self.learner.head().fit(labelled, RepeatedBatch(everything, count), optimizer)
 
     def keep_head(self) -> None:
         """What the head is now is what the client keeps."""
@@ -103,7 +103,7 @@ def begin(initial: Params, task: Task) -> State:
     return State({BODY: {name: initial[name] for name in spec.body}})
 
 
-def _draw(local: Local, learner: Learner, head_init: HeadInit, round: int) -> dict[str, NDArray[np.float64]]:
+def _draw(local: ClientState, learner: Learner, head_init: HeadInit, round: int) -> dict[str, NDArray[np.float64]]:
     """A new head, a function of the seed, the client and the round."""
     stream = rng.stream(local.seed, rng.HEAD, local.client, round)
     shapes = {name: value.shape for name, value in learner.read(local.spec.head).items()}

@@ -16,11 +16,11 @@ from typing import ClassVar, Literal
 
 from edgefl.methods.algorithm import (
     BODY,
-    Local,
+    Accumulator,
+    ClientState,
     Plan,
     Reply,
     State,
-    Tally,
     Task,
     check,
     dropout_key,
@@ -68,11 +68,11 @@ class PFLEGO(HeadTraining):
         settings = {"scale": task.clients / len(chosen), "examples": task.examples}  # I/r, sum of all N_j
         return [Plan("train", round, client, payload=payload, settings=settings) for client in chosen]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
             tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         """theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4). r are those that replied."""
         replies = tally.of(BODY)
         if not replies.clients:
@@ -84,7 +84,7 @@ class PFLEGO(HeadTraining):
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk)
         key = dropout_key(local, plan.round)
@@ -102,7 +102,7 @@ class PFLEGO(HeadTraining):
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
-    def _head_rate(self, local: Local, plan: Plan) -> float:
+    def _head_rate(self, local: ClientState, plan: Plan) -> float:
         """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
         share = len(local.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
         return self.scheduled(self.rho, plan.round) * float(plan.settings["scale"]) * share

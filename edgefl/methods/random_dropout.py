@@ -18,7 +18,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.learning.learner import Learner
-from edgefl.methods.algorithm import MODEL, Local, OwnModel, Plan, Reply, State, Task
+from edgefl.methods.algorithm import MODEL, ClientState, OwnModel, Plan, Reply, State, Task
 from edgefl.methods.submodel_training import SubModels, cut, planned, put_back
 from edgefl.models.neurons.block_index import Axes
 from edgefl.models.neurons.gather import take
@@ -49,7 +49,7 @@ class RandomDropout(SubModels):
 
     # The client.
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         neurons, smaller = planned(plan), self._smaller(local, plan)
         fit = smaller.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
         put_back(local.learner, smaller, neurons)
@@ -58,11 +58,11 @@ class RandomDropout(SubModels):
         return self.answer(local, plan, fit, {MODEL: payload}, smaller)
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         mine = OwnModel(self._smaller(local, plan), local.data, neurons=planned(plan))
         yield self.refit(mine, local, epochs, self.batch)
 
-    def _smaller(self, local: Local, plan: Plan) -> Learner:
+    def _smaller(self, local: ClientState, plan: Plan) -> Learner:
         """The model of a plan's neurons, with the values that it brings."""
         sent = plan.payload[MODEL]
         local.learner.write(scaled(sent, local.spec, np.multiply) if self.scale else sent)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgefl.models.neurons.model_spec import ModelSpec
 
 
-class Ranked(Mean):
+class TrimmedMean(Mean):
     """Of every coordinate the mean of what remains without its `trim` largest and smallest values; None: the median,
     which leaves out all but the middle one or two.
 
@@ -56,7 +56,7 @@ class Ranked(Mean):
 
 
 def center(blocks: list[Block], old: Array, trim: int | None) -> NDArray[np.float64]:
-    """The trimmed mean, or the median, of every coordinate of one parameter; see Ranked. `old`: what it was."""
+    """The trimmed mean, or the median, of every coordinate of one parameter; see TrimmedMean. `old`: what it was."""
     rows = max(len(blocks), 3 if trim is None else 2 * trim + 1)
     values = np.full((rows, *old.shape), np.nan, np.result_type(*(block.values for block in blocks)))
     for row, block in zip(values, blocks, strict=False):

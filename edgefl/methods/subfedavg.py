@@ -25,19 +25,19 @@ from edgefl.learning.learner import FitResult
 from edgefl.methods import mask_store
 from edgefl.methods.algorithm import (
     MODEL,
-    Local,
+    Accumulator,
+    ClientState,
     OwnModel,
     Plan,
     Reply,
     Scored,
     State,
-    Tally,
     Task,
     check,
     minibatches,
     sample_clients,
 )
-from edgefl.methods.expected_reply import Expected
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK, restricted
 from edgefl.models.graph import Graph, Params
@@ -102,31 +102,31 @@ class SubFedAvg(LocalTraining):
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
         mask = mask_store.known(state, task.spec, client) or WHOLE
         payload = {MODEL: take(state.arrays[MODEL], task.spec, mask)}
-        expects = {MODEL: Expected("masked", None, mask)}
+        expects = {MODEL: ExpectedPayload("masked", None, mask)}
         if self.prune_rate and _share(mask, task.spec) > self.density:
-            expects[MASK] = Expected("mask", tuple(weights(task.spec)))
+            expects[MASK] = ExpectedPayload("mask", tuple(weights(task.spec)))
         held = None if client in task.lost or not mask.bits else mask
         return Plan("train", round, client, None, payload, expects=expects, held=held)
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         """A mask gains nothing: what it had not before does not come with the values."""
         if MODEL in reply.payload:
             left = at_mask(reply.payload[MODEL], reply.masks.get(MASK, WHOLE))
             tally.mean.add(reply.client, left, 1)
             tally.masks[reply.client] = mask_of(left)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return State({**mask_store.folded(state, tally), MODEL: tally.mean.over(state.arrays[MODEL])})
 
     # The client.
 
-    def held(self, local: Local) -> list[Mask]:
+    def held(self, local: ClientState) -> list[Mask]:
         return [*mask_store.kept(local), WHOLE]
 
     def flops(self, graph: Graph, examples: int) -> None:
         """Not said: every client's mask is another one."""
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         mask = new = mask_of(plan.payload[MODEL])
         with restricted(local.learner, mask, self.batch):
             local.learner.write(plan.payload[MODEL])
@@ -148,18 +148,18 @@ class SubFedAvg(LocalTraining):
             masks={MASK: new} if MASK in plan.due else {},
         )
 
-    def _epochs(self, local: Local, plan: Plan, first: int, count: int) -> FitResult:
+    def _epochs(self, local: ClientState, plan: Plan, first: int, count: int) -> FitResult:
         """Velocities start at zero in each of the two parts of a round."""
         batches = minibatches(local, plan.round, count, self.batch, first)
         return local.learner.fit(local.data, batches, self.local_optimizer(plan.round))
 
-    def _candidate(self, local: Local, mask: Mask) -> dict[str, Bits]:
+    def _candidate(self, local: ClientState, mask: Mask) -> dict[str, Bits]:
         """What would be left if the model were pruned as it is now."""
         rate = min(self.prune_rate, max(0.0, 1 - self.density / max(_share(mask, local.spec), self.density)))
         bits = _bits(mask, local.spec)
         return prune(local.learner.read(bits.keys()), bits, rate).kept
 
-    def _pruned(self, local: Local, mask: Mask, early: Mapping[str, Bits]) -> Mask:
+    def _pruned(self, local: ClientState, mask: Mask, early: Mapping[str, Bits]) -> Mask:
         """The client's next mask. The learner has the values at it, and 0 elsewhere."""
         late = self._candidate(local, mask)
         differ = float(np.mean([np.mean(late[name] != bits) for name, bits in early.items()]))
@@ -175,7 +175,7 @@ class SubFedAvg(LocalTraining):
         local.learner.write(trained)
         return mask
 
-    def _judges(self, local: Local) -> NDArray[np.int32]:
+    def _judges(self, local: ClientState) -> NDArray[np.int32]:
         """The samples on which a pruned model has to be accurate."""
         chosen = local.validation if self.accept_on == "validation" else local.test
         if not len(chosen):
@@ -183,7 +183,7 @@ class SubFedAvg(LocalTraining):
         return chosen
 
     @contextmanager
-    def own(self, local: Local, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         """Its mask on the model of all, as that is now."""
         assert shared is not None
         with restricted(local.learner, self.held(local)[0], self.batch):
@@ -195,7 +195,7 @@ class SubFedAvg(LocalTraining):
         return [self._plan(task, state, round, client) for client in clients]
 
     @contextmanager
-    def refreshed(self, local: Local, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         sent = plan.payload[MODEL]
         with restricted(local.learner, mask_of(sent), self.batch):
             local.learner.write(sent)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from edgefl.errors import PlanError
 from edgefl.learning.learner import FitResult, Learner
-from edgefl.methods.algorithm import Local, Plan, Reply, State, Task, check_tiers, sample_clients, tested, tier
+from edgefl.methods.algorithm import ClientState, Plan, Reply, State, Task, check_tiers, sample_clients, tested, tier
 from edgefl.methods.fedavg import FedAvg
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -53,7 +53,9 @@ class SubModels(FedAvg):
     def flops(self, graph: Graph, examples: int) -> float | None:
         return None  # they depend on the client's share
 
-    def answer(self, local: Local, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner) -> Reply:
+    def answer(
+        self, local: ClientState, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner
+    ) -> Reply:
         """Client: the reply of a round. `smaller`: the model that it trained."""
         reply = Reply(
             plan.round,

@@ -13,7 +13,7 @@ import numpy as np
 FORETOLD = "foretold_s"  # the setting of a plan that says how many seconds its training is foretold to take
 
 
-class Work(NamedTuple):
+class Workload(NamedTuple):
     """Of one round: multiply-adds of what stands still and of steps, over all samples; and how many steps."""
 
     still: float
@@ -21,7 +21,7 @@ class Work(NamedTuple):
     steps: int
 
 
-class Pace(NamedTuple):
+class Throughput(NamedTuple):
     """Seconds of training, as what else the device does leaves it.
 
     still_s, mac_s   for a multiply-add of what stands still, and of steps
@@ -37,17 +37,17 @@ class Pace(NamedTuple):
     memory: int | None = None
     examples: int = 0
 
-    def seconds(self, work: Work) -> float:
+    def seconds(self, work: Workload) -> float:
         """What a round of this work is foretold to take."""
         return self.still_s * work.still + self.mac_s * work.macs + self.step_s * work.steps + self.round_s
 
-    def slowed(self, times: float) -> Pace:
+    def slowed(self, times: float) -> Throughput:
         """So many times as slow."""
         parts = {name: times * getattr(self, name) for name in ("still_s", "mac_s", "step_s", "round_s")}
         return self._replace(**parts)
 
 
-def fit(rounds: Sequence[tuple[Work, float]]) -> Pace:
+def fit(rounds: Sequence[tuple[Workload, float]]) -> Throughput:
     """The pace that explains so many seconds of these rounds best, with the least sum of squared relative errors.
 
     No part of it is negative: one that would be is 0, and the others are found without it.
@@ -68,4 +68,4 @@ def fit(rounds: Sequence[tuple[Work, float]]) -> Pace:
     parts = np.zeros(lines.shape[1])
     parts[kept] = found / size[kept] if kept else 0.0
     still_s, mac_s, step_s, round_s = map(float, parts)
-    return Pace(still_s, mac_s, step_s, round_s)
+    return Throughput(still_s, mac_s, step_s, round_s)

@@ -11,7 +11,7 @@ from edgefl.experiment.device_models.device_assignment import fleet_of
 from edgefl.experiment.settings import Experiment
 from edgefl.learning.losses import CrossEntropy, Loss
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.methods.algorithm import Task, tier
 from edgefl.methods.fedspu_cached import FedSPUCached
 from edgefl.models.graph import Graph
@@ -50,7 +50,7 @@ def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> 
     methods = experiment.algorithms()
     loss = loss or CrossEntropy()
     first = next((each for name, each in methods.items() if name.startswith("fedspu")), None)
-    step = Training(experiment.model, graph, experiment.batch, terms=_terms(first), loss=loss)
+    step = TrainingConfiguration(experiment.model, graph, experiment.batch, terms=_terms(first), loss=loss)
     task = Task(spec, experiment.clients, experiment.seed, graph=graph)
     cuts = {p: first.offer(task, keep.index(p)).cut if isinstance(first, FedSPUCached) else "" for p in set(keep)}
     steps = {p: replace(step, keep=p, examples=experiment.batch if cut else None, cut=cut) for p, cut in cuts.items()}
@@ -75,7 +75,9 @@ def _device_memory(experiment: Experiment) -> dict[str, int]:
 
 
 def _mask_bytes(experiment: Experiment, graph: Graph, method: Any, loss: Loss) -> int:
-    step = Training(experiment.model, graph, method.batch, "sparse", method.density, terms=_terms(method), loss=loss)
+    step = TrainingConfiguration(
+        experiment.model, graph, method.batch, "sparse", method.density, terms=_terms(method), loss=loss
+    )
     return estimate("exact", step).total
 
 

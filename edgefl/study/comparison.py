@@ -54,7 +54,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One method over all seeds.
 
     kind            whose models are scored (summary.py)
@@ -109,7 +109,7 @@ class Comparison:
     """Of a run: `rows` by method, in its order; `budgets` by name."""
 
     seeds: tuple[int, ...]
-    rows: dict[str, Row]
+    rows: dict[str, ComparisonRow]
     budgets: dict[str, Budget]
 
     def to_json(self) -> dict[str, Any]:
@@ -133,12 +133,12 @@ def compare(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> Comparison
     return Comparison(seeds, rows, {name: budget for name, budget in found.items() if budget is not None})
 
 
-def _row(method: str, each: Sequence[Summary]) -> Row:
+def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:
     errors = [summary.standard_error for summary in each]
     squares = [error**2 for error in errors if error is not None]
     dense = sum(summary.dense_bytes for summary in each)
     refreshed = Figure(tuple(summary.refreshed for summary in each))
-    return Row(
+    return ComparisonRow(
         method=method,
         kind=each[0].kind,
         has_accuracy=each[0].has_accuracy,

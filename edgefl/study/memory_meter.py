@@ -25,7 +25,7 @@ from edgefl.errors import EdgeflError, TrainingError
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Footprint, Training
+from edgefl.learning.memory import Footprint, TrainingConfiguration
 from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.json import dumps, loads
 from edgefl.models.neurons.block_index import Flat
@@ -39,7 +39,9 @@ STEPS = 20
 SAMPLES = 500  # uint8 examples held by the process, as on a device; a whole batch if that is larger
 
 
-def measure(training: Training, meters: tuple[str, ...] = NATIVE, limit_bytes: int | None = None) -> list[Footprint]:
+def measure(
+    training: TrainingConfiguration, meters: tuple[str, ...] = NATIVE, limit_bytes: int | None = None
+) -> list[Footprint]:
     """A footprint per meter. The native meters share one process, torch has one of its own.
 
     limit_bytes  the limit of the learner
@@ -64,7 +66,7 @@ def resident_bytes(field: str) -> int:
     raise OSError(f"/proc/self/status has no {field}; expected Linux")
 
 
-def _request(training: Training) -> dict[str, Any]:
+def _request(training: TrainingConfiguration) -> dict[str, Any]:
     names = ("model", "batch", "method", "keep", "examples")
     return {
         "graph": dumps(training.graph),
@@ -75,7 +77,7 @@ def _request(training: Training) -> dict[str, Any]:
 
 def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
     """The readings of a fresh process, by meter."""
-    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     command, environment = [sys.executable, "-m", "edgefl.study.memory_meter"], {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
         command, input=json.dumps(request), env=environment, capture_output=True, text=True, check=False
@@ -93,7 +95,7 @@ def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
 def _answer(request: dict[str, Any]) -> dict[str, dict[str, int]]:
     limit, with_torch = request.pop("limit_bytes", None), request.pop("torch", False)
     terms = Terms(saved=request.pop("saved"))
-    training = Training(**{**request, "graph": loads(request["graph"]), "terms": terms})
+    training = TrainingConfiguration(**{**request, "graph": loads(request["graph"]), "terms": terms})
     if with_torch:
         return {"torch": {"saved": _torch_saved(training)}}
     before = resident_bytes("VmRSS")
@@ -107,7 +109,7 @@ def _answer(request: dict[str, Any]) -> dict[str, dict[str, int]]:
     }
 
 
-def _train(training: Training, limit: int | None) -> tuple[dict[str, int], object]:
+def _train(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str, int], object]:
     """What the learner holds after STEPS steps, and a smaller one if batches may be smaller; and what is alive."""
     graph, neurons = training.trained
     learner, data = _learner(graph, limit), _samples(graph, training)
@@ -125,7 +127,7 @@ def _train(training: Training, limit: int | None) -> tuple[dict[str, int], objec
     return learner.memory(), (learner, data)
 
 
-def _pflego(training: Training, limit: int | None) -> tuple[dict[str, int], object]:
+def _pflego(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str, int], object]:
     """What a round holds at most: head steps on cached features, a joint gradient in chunks; and what is alive.
 
     A learner gives back the arena of one pass before the next, as those with a limit do of themselves.
@@ -166,7 +168,7 @@ def _blank(graph: Graph) -> Model:
     return Model(graph, {name: np.zeros(info.shape, np.float32) for name, info in graph.parameters().items()})
 
 
-def _samples(graph: Graph, training: Training) -> Samples:
+def _samples(graph: Graph, training: TrainingConfiguration) -> Samples:
     values = np.random.RandomState(SEED)
     count = max(SAMPLES, training.batch, training.examples or 0)
     rows = graph.vocabulary
@@ -175,7 +177,7 @@ def _samples(graph: Graph, training: Training) -> Samples:
     return Samples(x, labels, scale=1 / 255 if rows is None else 1.0)
 
 
-def _torch_saved(training: Training) -> int:
+def _torch_saved(training: TrainingConfiguration) -> int:
     from edgefl.torch.saved_tensors import saved_bytes_of
 
     graph, _ = training.trained

@@ -42,7 +42,7 @@ def in_notebook() -> ModuleType | None:
 
 def watch() -> Display:
     """A bar if stderr is a terminal, plain lines if not."""
-    return Bar() if sys.stderr.isatty() else Lines()
+    return Bar() if sys.stderr.isatty() else LogDisplay()
 
 
 class Bar:
@@ -68,7 +68,7 @@ class Bar:
         self._progress.stop()
 
 
-class Lines:
+class LogDisplay:
     """One line per evaluated round."""
 
     def begin(self, name: str, rounds: int, at: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgefl.methods.method_label import Variant
 from edgefl.study.accuracy_targets import target
-from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
+from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.summary import ADAPTED, GLOBAL, PERSONAL, Summary
 
 WORDS = {
@@ -57,7 +57,7 @@ def gains(found: Comparison) -> list[str]:
     return [f"{row.method}: {_gained(row, other)} ({WORDS[other.kind]})." for row in ours for other in others]
 
 
-def _gained(ours: Row, other: Row) -> str:
+def _gained(ours: ComparisonRow, other: ComparisonRow) -> str:
     """How much better one is."""
     if not ours.has_accuracy:
         return f"a loss of {number(ours.score.mean)} against the {number(other.score.mean)} of {other.method}"

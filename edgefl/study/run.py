@@ -22,7 +22,7 @@ from edgefl.experiment.settings import Experiment
 from edgefl.methods.algorithm import tier
 from edgefl.server import run_history
 from edgefl.study.capacity_tiers import Tiers, tiers_of
-from edgefl.study.export.trained_models import Source, find
+from edgefl.study.export.trained_models import ModelSource, find
 from edgefl.study.metric_records import lines_of
 from edgefl.study.round_records import records
 from edgefl.study.simulation.committed_rounds import read_committed
@@ -115,7 +115,7 @@ class Run:
     def model_of(self, trial: Trial, client: int | None) -> TrainedModel:
         """The model of all clients, or of one. Raises RunError if there is none."""
         seed = None if self.is_served else trial.seed
-        found = find(Source(self.directory, client, trial.method, self._data_dir, seed))
+        found = find(ModelSource(self.directory, client, trial.method, self._data_dir, seed))
         scaling = lambda: (self.federation.data.scale, self.federation.data.shift)  # noqa: E731
         return TrainedModel(found.model, found.what, found.classes, scaling)
 

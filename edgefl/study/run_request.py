@@ -38,7 +38,7 @@ EXAMPLES = 2  # by which a torch module is traced
 CLOSE = 0.5  # how like a known name an unknown one must be, to be taken for it mistyped
 
 
-class Asked(NamedTuple):
+class ResolvedExperiment(NamedTuple):
     """An experiment; and the model and the data that its settings name by their content, if they do."""
 
     experiment: Experiment
@@ -53,7 +53,7 @@ def asked(
     data_dir: str | os.PathLike[str] | None = None,
     preset: str | None = None,
     settings: Mapping[str, Any] = {},
-) -> Asked:
+) -> ResolvedExperiment:
     """The experiment, completed by the defaults of the data.
 
     settings  fields of Experiment, or hyper-parameters of the methods, by name
@@ -74,7 +74,7 @@ def asked(
         del chosen["clients"]  # what such data have anyway
     chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
     experiment = with_defaults(chosen, None if own is None else settings_for(own.data))
-    return Asked(experiment, None if isinstance(kept, str) else kept, own)
+    return ResolvedExperiment(experiment, None if isinstance(kept, str) else kept, own)
 
 
 def labels_of(method: Any) -> list[str]:

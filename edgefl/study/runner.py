@@ -48,7 +48,7 @@ class Watcher(Protocol):
     def end(self) -> None: ...
 
 
-class Unwatched:
+class NullWatcher:
     """For a run that nobody looks at."""
 
     def begin(self, trial: Trial, at: int) -> None: ...
@@ -64,7 +64,7 @@ def threads() -> AbstractContextManager[MakeEngine]:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedExperiment:
     """An experiment that can be run as asked; see `prepare`.
 
     federation  of the first seed
@@ -91,7 +91,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Finished:
+class CompletedTrial:
     """A trial that is over, and the server's last state."""
 
     trial: Trial
@@ -109,7 +109,7 @@ def prepare(
     workers: int = 1,
     max_empty_rounds: int | None = None,
     own: OwnData | None = None,
-) -> Prepared:
+) -> PreparedExperiment:
     """Checks all that can be checked before the first round, and writes nothing.
 
     model             that the settings name by its content; None: they name a built-in one
@@ -124,7 +124,7 @@ def prepare(
     data = data_of(experiment, data_dir) if own is None else dealt_from(experiment, own)
     seeds = experiment.each_seed()
     first = assemble(seeds[0], data_dir, model, data)
-    prepared = Prepared(experiment, algorithms, settings, first, model, data, own, data_dir)
+    prepared = PreparedExperiment(experiment, algorithms, settings, first, model, data, own, data_dir)
     for one in seeds:
         federation = prepared.of_seed(one)
         check_held_out(algorithms, federation)
@@ -133,7 +133,7 @@ def prepare(
     return prepared
 
 
-def claim(prepared: Prepared, directory: Path) -> None:
+def claim(prepared: PreparedExperiment, directory: Path) -> None:
     """Makes `directory` that of this run, or checks that it already is; it may have had fewer rounds or seeds
     (growth.py). The file that repeats the run is there, too. Raises RunError if it is another's.
     """
@@ -144,14 +144,14 @@ def claim(prepared: Prepared, directory: Path) -> None:
 
 
 def run(
-    prepared: Prepared, directory: Path, watcher: Watcher | None = None, engines: Engines = threads
-) -> list[Finished]:
+    prepared: PreparedExperiment, directory: Path, watcher: Watcher | None = None, engines: Engines = threads
+) -> list[CompletedTrial]:
     """Runs every trial from its last checkpoint in `directory`, which has been claimed; in the order of `trials`. What
     is to be tuned is tuned before (tuning.py).
 
     Raises  RunError as `simulate` does, or if another process runs the directory.
     """
-    watcher = watcher or Unwatched()
+    watcher = watcher or NullWatcher()
     with ExitStack() as until_end:
         until_end.callback(watcher.end)
         engine = until_end.enter_context(engines())
@@ -164,14 +164,16 @@ def run(
         return found
 
 
-def _tuned(prepared: Prepared, directory: Path, watcher: Watcher, engine: MakeEngine) -> Prepared:
+def _tuned(prepared: PreparedExperiment, directory: Path, watcher: Watcher, engine: MakeEngine) -> PreparedExperiment:
     """With the options that validation data choose, if that was asked for."""
     experiment, told = prepared.experiment, (watcher.begin, watcher.line)
     tuned = tuning.tune(experiment, prepared.federation, prepared.settings, directory, *told, engine)
     return replace(prepared, experiment=tuned, algorithms=tuned.algorithms())
 
 
-def _one(prepared: Prepared, trial: Trial, federation: Federation, watcher: Watcher, engine: MakeEngine) -> Finished:
+def _one(
+    prepared: PreparedExperiment, trial: Trial, federation: Federation, watcher: Watcher, engine: MakeEngine
+) -> CompletedTrial:
     journal = Journal(trial.path)
     try:
         watcher.begin(trial, max(journal.committed.round, 0))
@@ -179,4 +181,4 @@ def _one(prepared: Prepared, trial: Trial, federation: Federation, watcher: Watc
         state = simulate(algorithm, federation, prepared.settings, journal, watcher.line, engine=engine)
     finally:
         journal.close()
-    return Finished(trial, state)
+    return CompletedTrial(trial, state)

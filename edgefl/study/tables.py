@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
-from edgefl.study.comparison import Comparison, Figure, Row, Summaries, compare
+from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.device_tables import device_tables, duration, energy
 from edgefl.study.energy_totals import words
 from edgefl.study.result_text import NONE, number, percent, sentences
@@ -154,7 +154,7 @@ def _tier_scores(found: Comparison) -> Table:
     return table
 
 
-def _tier_costs(row: Row) -> Table:
+def _tier_costs(row: ComparisonRow) -> Table:
     """Of a tier in which nobody has trained there are none."""
     table = new_table(f"Costs per client round of {row.method} by p; memory: account exact")
     for column in ("p", "clients", "rounds", "payload", "of dense", "MFLOP", "time", "memory"):

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.torch import norm_kernels, pool_kernels
-from edgefl.torch.layer_selection import Active
+from edgefl.torch.layer_selection import ActiveChannels
 from edgefl.torch.native_tensors import again
 from edgefl.torch.norm_kernels import Norm
-from edgefl.torch.pool_kernels import Window
+from edgefl.torch.pool_kernels import PoolWindow
 
 
 class NormReLU(torch.autograd.Function):
@@ -28,7 +28,7 @@ class NormReLU(torch.autograd.Function):
         bias: Tensor,
         running: tuple[Tensor, Tensor] | None,
         norm: Norm,
-        active: Active,
+        active: ActiveChannels,
     ) -> Tensor:
         y, mean, inv_std = norm_kernels.rectified(x, weight, bias, running, norm)
         ctx.save_for_backward(x, weight, bias, mean, inv_std)
@@ -49,7 +49,7 @@ class MaxPool(torch.autograd.Function):
     """x -> its max pool, or that of ReLU(x); a byte is kept for each result, and a bit for the ReLU."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, window: Window) -> Tensor:
+    def forward(ctx: Any, x: Tensor, window: PoolWindow) -> Tensor:
         y, codes, bits = pool_kernels.largest(x, window)
         ctx.save_for_backward(codes, bits)
         ctx.shape, ctx.window = x.shape, window
@@ -73,7 +73,7 @@ def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, norm: Norm) -> Tensor:
     return F.max_pool2d(y, 2) if norm.halved else y
 
 
-def _sent(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: Window) -> Tensor:
+def _sent(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
     """The pool's gradient as a function of dy that torch can differentiate: to send it is linear."""
     cells, width = pool_kernels.winners(codes, shape, window), shape[3]
     if bits is not None:

@@ -10,14 +10,14 @@ from torch.nn import functional
 from edgefl.models.graph.operations import Shape
 
 
-class LinearOfPlaces(nn.Linear):
+class PositionwiseLinear(nn.Linear):
     """Linear at each place of [B, in_features, ...]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.linear(x.movedim(1, -1), self.weight, self.bias).movedim(-1, 1)
 
 
-class LayerNormOfPlaces(nn.LayerNorm):
+class PositionwiseLayerNorm(nn.LayerNorm):
     """LayerNorm over the channels of each place of [B, channels, ...]."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ class LayerNormOfPlaces(nn.LayerNorm):
         return normed.movedim(-1, 1)
 
 
-class Permuted(nn.Module):
+class PermuteAxes(nn.Module):
     """Axes in another order, without the batch's."""
 
     def __init__(self, axes: Shape) -> None:
@@ -38,7 +38,7 @@ class Permuted(nn.Module):
         return x.permute(0, *(axis + 1 for axis in self.axes)).contiguous()
 
 
-class Reshaped(nn.Module):
+class ReshapeFeatures(nn.Module):
     """[B, ..., *places] with the values in their order."""
 
     def __init__(self, places: Shape) -> None:
@@ -49,14 +49,14 @@ class Reshaped(nn.Module):
         return x.reshape(x.shape[0], -1, *self.places)
 
 
-class FlatPlaces(nn.Module):
+class FlattenPositions(nn.Module):
     """[B, channels, ...] as features, a place after another."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.movedim(1, -1).flatten(1)
 
 
-class PlacesFrom(nn.Module):
+class SlicePositions(nn.Module):
     """So many places of a line."""
 
     def __init__(self, start: int, length: int) -> None:
@@ -67,14 +67,14 @@ class PlacesFrom(nn.Module):
         return x[:, :, self.start : self.start + self.length]
 
 
-class EmbeddingOfIds(nn.Embedding):
+class PositionwiseEmbedding(nn.Embedding):
     """Rows of a table as [B, features, length], of ids in floats."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.long()).movedim(-1, 1)
 
 
-class RepeatedPlaces(nn.Module):
+class RepeatPositions(nn.Module):
     """Each place of a line so many times."""
 
     def __init__(self, times: int) -> None:

@@ -20,8 +20,8 @@ from edgefl.torch.fusible_blocks import Chain, chains, is_plain_pool
 from edgefl.torch.native_block import (
     FollowingReLU,
     FollowingReLU6,
+    FusedBlock,
     LeadingReLU,
-    Link,
     NativeBatchNorm2d,
     NativeGroupNorm,
     NativeMaxPool2d,
@@ -88,7 +88,7 @@ def converted(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 def _join(model: nn.Module, chain: Chain) -> None:
     first, *followers = (model.get_submodule(name) for name in chain.names)
-    link = Link(followers, chain.is_shared)
+    link = FusedBlock(followers, chain.is_shared)
     first.__class__ = LeadingReLU if type(first) is nn.ReLU else ALONE[type(first)]
     first.edgefl_link = link  # type: ignore[assignment]
     for place, follower in enumerate(followers):

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgefl.torch.layer_selection import WHOLE, Active, extent, spread
+from edgefl.torch.layer_selection import WHOLE, ActiveChannels, extent, spread
 from edgefl.torch.native_tensors import Ids, array, array_or_none, ops
 
 Pair = tuple[int, int]
 
 
-class Geometry(NamedTuple):
+class ConvolutionGeometry(NamedTuple):
     """As nn.Conv2d has it."""
 
     stride: Pair
@@ -23,7 +23,7 @@ class Geometry(NamedTuple):
     groups: int
 
 
-def extents(x: tuple[int, ...], weight: tuple[int, ...], geometry: Geometry) -> tuple[int, int, int, int]:
+def extents(x: tuple[int, ...], weight: tuple[int, ...], geometry: ConvolutionGeometry) -> tuple[int, int, int, int]:
     """The shape of the result."""
     (stride_h, stride_w), (pad_h, pad_w), (dil_h, dil_w), _ = geometry
     high = (x[2] + 2 * pad_h - dil_h * (weight[2] - 1) - 1) // stride_h + 1
@@ -31,21 +31,25 @@ def extents(x: tuple[int, ...], weight: tuple[int, ...], geometry: Geometry) -> 
     return x[0], weight[0], high, wide
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+def product(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: ConvolutionGeometry) -> Tensor:
     """x [batch, inputs, height, width], weight [outputs, inputs / groups, ...] -> [batch, outputs, ...]."""
     y = torch.empty(extents(x.shape, weight.shape, geometry))
     ops().conv2d_forward(array(x), array(weight), array_or_none(bias), y.numpy(), *geometry)
     return y
 
 
-def grad_input(dy: Tensor, weight: Tensor, shape: tuple[int, ...], geometry: Geometry, needed: Ids = None) -> Tensor:
+def grad_input(
+    dy: Tensor, weight: Tensor, shape: tuple[int, ...], geometry: ConvolutionGeometry, needed: Ids = None
+) -> Tensor:
     """dx of `shape`; 0 in channels that are not `needed`."""
     dx = (torch.empty if needed is None else torch.zeros)(shape)
     ops().conv2d_grad_input(array(dy), array(weight), dx.numpy(), *geometry, None, needed)
     return dx
 
 
-def grad_weight(kept: Tensor, dy: Tensor, shape: tuple[int, ...], geometry: Geometry, active: Active = WHOLE) -> Tensor:
+def grad_weight(
+    kept: Tensor, dy: Tensor, shape: tuple[int, ...], geometry: ConvolutionGeometry, active: ActiveChannels = WHOLE
+) -> Tensor:
     """dw of `shape`, 0 outside the active block.
 
     kept  of x the channels that `read` says
@@ -56,14 +60,14 @@ def grad_weight(kept: Tensor, dy: Tensor, shape: tuple[int, ...], geometry: Geom
     return spread(compact, shape, active.outs, active.ins)
 
 
-def read(active: Active, weight: tuple[int, ...], groups: int) -> Ids:
+def read(active: ActiveChannels, weight: tuple[int, ...], groups: int) -> Ids:
     """The channels of x that the active block of the weight's gradient reads; None: all."""
     if groups == 1 or active.outs is None or weight[1] != 1:
         return active.ins
     return np.unique(active.outs // (weight[0] // groups)).astype(np.int32)
 
 
-def grad_bias(dy: Tensor, active: Active = WHOLE) -> Tensor:
+def grad_bias(dy: Tensor, active: ActiveChannels = WHOLE) -> Tensor:
     """The sums of dy over examples and places, 0 for frozen outputs."""
     sums = np.empty(extent(active.outs, dy.shape[1]), np.float32)
     ops().channel_sum(array(dy), sums, active.outs)

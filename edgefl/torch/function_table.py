@@ -38,7 +38,7 @@ from edgefl.models.graph.operations import (
 )
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.traced_call import (
-    Means,
+    ModuleSemantics,
     Step,
     adaptive_max_pool,
     adaptive_pool,
@@ -122,7 +122,7 @@ def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
 
     def entry(input: Traced, *args: Any, **settings: Any) -> Step:
         found = MODULES[kind](kind(*args, **settings))
-        return Step(found.ops if isinstance(found, Means) else found, (input,))
+        return Step(found.ops if isinstance(found, ModuleSemantics) else found, (input,))
 
     return entry
 

@@ -68,7 +68,7 @@ def has_parameters(norm: Any) -> bool:
 def _traced(model: nn.Module) -> list[Chain] | None:
     """Runs of modules by the calls of a trace; None if torch.fx cannot trace the model."""
     try:
-        graph = _Tracer().trace(model)
+        graph = _BlockTracer().trace(model)
     except Exception:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
         return None
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -91,7 +91,7 @@ def _traced(model: nn.Module) -> list[Chain] | None:
     return [*ended, *runs.values()]
 
 
-class _Tracer(fx.Tracer):
+class _BlockTracer(fx.Tracer):
     """Stops at torch's own modules, and at those that are not made of others, whatever they compute."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

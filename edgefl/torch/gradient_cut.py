@@ -18,7 +18,7 @@ from edgefl.learning.lowering.gradient_needs import PRODUCTS, own_rows
 from edgefl.models.graph.operations import SelfAttention
 from edgefl.models.graph.planar import planar
 from edgefl.torch.graph_module import GraphModule
-from edgefl.torch.sequence_modules import Heads, LineGRU, LineLSTM
+from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 Rows = NDArray[np.int32]
 
@@ -41,7 +41,7 @@ def cut(module: nn.Module, blocks: Mapping[str, RowsCols]) -> Iterator[None]:
         if rows is None:
             continue
         layer = module.get_submodule(node.name)
-        if isinstance(layer, Heads | LineGRU | LineLSTM):
+        if isinstance(layer, SequenceSelfAttention | SequenceGRU | SequenceLSTM):
             layer.hold = partial(_held, rows, -1)
             holding.append(layer)
         else:

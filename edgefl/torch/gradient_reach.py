@@ -15,7 +15,7 @@ from edgefl.models.graph import Graph, Node
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.torch.conversion import PLAIN
-from edgefl.torch.layer_selection import Active, Reach
+from edgefl.torch.layer_selection import ActiveChannels, Reach
 from edgefl.torch.native_block import NativeBatchNorm2d, NativeGroupNorm
 from edgefl.torch.native_convolution import NativeConv2d
 from edgefl.torch.native_linear import NativeLinear
@@ -35,9 +35,9 @@ def shorten(model: nn.Module, graph: Graph, chosen: NeuronSet) -> None:
     reach = Reach()
     for node, layer in layers.items():
         if isinstance(layer, LAYERS) and type(layer) in PLAIN:
-            _tell(layer, node, Active(needed=needs.get(node.inputs[0]), reach=reach, is_first=node in first))
+            _tell(layer, node, ActiveChannels(needed=needs.get(node.inputs[0]), reach=reach, is_first=node in first))
 
 
-def _tell(layer: Any, node: Node, found: Active) -> None:
-    known: Active = layer.edgefl_active
+def _tell(layer: Any, node: Node, found: ActiveChannels) -> None:
+    known: ActiveChannels = layer.edgefl_active
     layer.edgefl_active = found._replace(outs=known.outs, ins=known.ins)

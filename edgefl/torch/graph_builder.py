@@ -11,7 +11,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import Operation, Permute, Shape, Upsample
 from edgefl.torch.axis_order import Axes, Layout, Value, moved
-from edgefl.torch.shape_table import Shaped
+from edgefl.torch.shape_table import AxisConversion
 
 
 class Builder:
@@ -58,7 +58,7 @@ class Builder:
         self.nodes.append(Node(unique, op, inputs))
         return unique
 
-    def shaped(self, shaped: Shaped, value: Value, name: str, is_free: bool = False) -> Value:
+    def shaped(self, shaped: AxisConversion, value: Value, name: str, is_free: bool = False) -> Value:
         """A value under another shape, or with other axes."""
         if not shaped.ops:
             return value._replace(axes=shaped.axes)

@@ -24,9 +24,9 @@ from edgefl.torch.bare_parameters import combined, positions, viewed
 from edgefl.torch.function_table import FUNCTIONS, METHODS
 from edgefl.torch.graph_builder import Builder
 from edgefl.torch.module_table import MODULES
-from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, Sequence
-from edgefl.torch.shape_table import MAXIMA, SHAPING, Shaped, flatten, transpose, unflatten
-from edgefl.torch.traced_call import Means, Step, expect
+from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, SequenceCall
+from edgefl.torch.shape_table import MAXIMA, SHAPING, AxisConversion, flatten, transpose, unflatten
+from edgefl.torch.traced_call import ModuleSemantics, Step, expect
 
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
 COMBINING: dict[Any, type[WithParameter]] = {
@@ -114,7 +114,7 @@ class Converter:
         else:
             self._call_module(node)
 
-    def _shape_by_module(self, node: fx.Node, entry: Callable[..., Shaped], *settings: Any) -> None:
+    def _shape_by_module(self, node: fx.Node, entry: Callable[..., AxisConversion], *settings: Any) -> None:
         name, value = str(node.target), self._value_of(node.args[0])
         self._values[node] = self._build.shaped(entry(value, *settings), value, name, name not in self._called)
         self._called.add(name)
@@ -173,7 +173,7 @@ class Converter:
             known = (*MODULES, *SEQUENCES, *UNFOLDED)
             raise GraphError(f"expected one of {', '.join(kind.__name__ for kind in known)}")
         found = MODULES[type(module)](module)
-        means = found if isinstance(found, Means) else Means(found)
+        means = found if isinstance(found, ModuleSemantics) else ModuleSemantics(found)
         again = name in self._called
         if again and not callable(means.ops) and any(op.parameters() for op in means.ops):
             raise GraphError("called twice; edgefl has no shared weights")
@@ -187,7 +187,7 @@ class Converter:
         if name in self._called:
             raise GraphError("called twice; edgefl has no shared weights")
         self._called.add(name)
-        found: Sequence = _called(SEQUENCES[type(module)], module, *args, **settings)
+        found: SequenceCall = _called(SEQUENCES[type(module)], module, *args, **settings)
         value = self._value_of(found.source)
         if len(value.shape) != 2:
             raise GraphError(f"input of {len(value.shape)} extents; expected steps and features")
@@ -206,7 +206,9 @@ class Converter:
         step: Step = _called(table[node.target], *args, **settings)
         return step
 
-    def _append(self, node: fx.Node, step: Step, name: str, is_free: bool = False, means: Means | None = None) -> None:
+    def _append(
+        self, node: fx.Node, step: Step, name: str, is_free: bool = False, means: ModuleSemantics | None = None
+    ) -> None:
         """Add the operations of `step`, the last one named `name` or the next free name after it."""
         if step.overwrites:
             _refuse_later_use(step.inputs[0], node)
@@ -220,7 +222,7 @@ class Converter:
             return
         if isinstance(ops[0], Mul):  # a gate comes second
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
-        means = means or Means(ops)
+        means = means or ModuleSemantics(ops)
         wants = means.wants or wanted(ops[0])
         if wants is last and means.wants is None:  # features last: wherever the batch is
             values, wants = tuple(self._build.placed(value, with_channels(value.axes, -1)) for value in values), None

@@ -62,16 +62,16 @@ from edgefl.models.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.torch.channels_last import (
-    EmbeddingOfIds,
-    FlatPlaces,
-    LayerNormOfPlaces,
-    LinearOfPlaces,
-    Permuted,
-    PlacesFrom,
-    RepeatedPlaces,
-    Reshaped,
+    FlattenPositions,
+    PermuteAxes,
+    PositionwiseEmbedding,
+    PositionwiseLayerNorm,
+    PositionwiseLinear,
+    RepeatPositions,
+    ReshapeFeatures,
+    SlicePositions,
 )
-from edgefl.torch.sequence_modules import Heads, LineGRU, LineLSTM
+from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 
 def to_torch(model: Model) -> GraphModule:
@@ -161,11 +161,11 @@ def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tenso
 def _layer(op: Operation, source: Shape) -> nn.Module:
     """The module of an operation that reads a result of this shape."""
     if isinstance(op, Linear) and len(source) > 1:
-        return LinearOfPlaces(op.in_features, op.out_features, op.bias)
+        return PositionwiseLinear(op.in_features, op.out_features, op.bias)
     if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
-        return LayerNormOfPlaces(op.normalized_shape, op.eps)
+        return PositionwiseLayerNorm(op.normalized_shape, op.eps)
     if isinstance(op, Upsample) and len(source) == 2:
-        return RepeatedPlaces(op.scale_factor[1])
+        return RepeatPositions(op.scale_factor[1])
     return _LAYERS[type(op)](op)
 
 
@@ -202,15 +202,15 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     Dropout1d: lambda op: nn.Dropout1d(op.p),
     Dropout2d: lambda op: nn.Dropout2d(op.p),
     GlobalAvgPool: lambda op: MeanOfPlanes(),
-    Embedding: lambda op: EmbeddingOfIds(op.num_embeddings, op.embedding_dim, op.padding_idx),
+    Embedding: lambda op: PositionwiseEmbedding(op.num_embeddings, op.embedding_dim, op.padding_idx),
     Flatten: lambda op: nn.Flatten(),
-    FlattenPlaces: lambda op: FlatPlaces(),
-    Permute: lambda op: Permuted(op.axes),
-    Reshape: lambda op: Reshaped(op.places),
-    Slice: lambda op: PlacesFrom(op.start, op.length),
-    GRU: lambda op: LineGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
-    LSTM: lambda op: LineLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
-    SelfAttention: Heads,
+    FlattenPlaces: lambda op: FlattenPositions(),
+    Permute: lambda op: PermuteAxes(op.axes),
+    Reshape: lambda op: ReshapeFeatures(op.places),
+    Slice: lambda op: SlicePositions(op.start, op.length),
+    GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
+    SelfAttention: SequenceSelfAttention,
     Add: lambda op: Sum(),
 }
 

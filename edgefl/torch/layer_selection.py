@@ -23,7 +23,7 @@ class Reach:
         self.is_whole = True
 
 
-class Active(NamedTuple):
+class ActiveChannels(NamedTuple):
     """Active outputs and inputs of a layer: sorted ids, or None for all.
 
     needed    inputs whose gradient something below reads, unless the model's input has one
@@ -46,7 +46,7 @@ class Active(NamedTuple):
         return None if self.reach.is_whole else self.needed
 
 
-WHOLE = Active()
+WHOLE = ActiveChannels()
 
 
 def extent(ids: Ids, size: int) -> int:
@@ -72,7 +72,7 @@ def spread(compact: Array, shape: tuple[int, ...], outs: Ids, ins: Ids = None) -
     return whole
 
 
-def mask_of(parameter: Tensor, active: Active) -> Tensor:
+def mask_of(parameter: Tensor, active: ActiveChannels) -> Tensor:
     """Which coordinates of a parameter are active, in its shape or one that is spread to it."""
     ins = active.ins if parameter.dim() > 1 else None
     found = torch.ones(1, dtype=torch.bool, device=parameter.device)
@@ -84,14 +84,14 @@ def mask_of(parameter: Tensor, active: Active) -> Tensor:
     return found
 
 
-def held(parameter: Tensor, active: Active) -> Tensor:
+def held(parameter: Tensor, active: ActiveChannels) -> Tensor:
     """The parameter, of which torch trains the active block alone: for layers that torch computes."""
     if active is WHOLE:
         return parameter
     return torch.where(mask_of(parameter, active), parameter, parameter.detach())
 
 
-def held_or_none(parameter: Tensor | None, active: Active) -> Tensor | None:
+def held_or_none(parameter: Tensor | None, active: ActiveChannels) -> Tensor | None:
     """A bias or None."""
     return None if parameter is None else held(parameter, active)
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from edgefl.torch import convolution_kernels, norm_kernels, pool_kernels
-from edgefl.torch.convolution_kernels import Geometry
+from edgefl.torch.convolution_kernels import ConvolutionGeometry
 from edgefl.torch.norm_kernels import Norm
-from edgefl.torch.pool_kernels import Window
+from edgefl.torch.pool_kernels import PoolWindow
 
 # Annotations are read by torch.library, which knows torch.Tensor, lists and numbers.
 
@@ -249,12 +249,12 @@ def _max_pool_gradients(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Any, ...]:
 _max_pool.register_autograd(_max_pool_gradients, setup_context=_max_pool_setup)
 
 
-def _geometry(stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry:
-    return Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
+def _geometry(stride: Any, padding: Any, dilation: Any, groups: int) -> ConvolutionGeometry:
+    return ConvolutionGeometry(tuple(stride), tuple(padding), tuple(dilation), groups)
 
 
-def _window(kernel: Any, stride: Any, padding: Any, ceil_mode: bool, is_rectified: bool) -> Window:
-    return Window(tuple(kernel), tuple(stride), tuple(padding), ceil_mode, is_rectified)
+def _window(kernel: Any, stride: Any, padding: Any, ceil_mode: bool, is_rectified: bool) -> PoolWindow:
+    return PoolWindow(tuple(kernel), tuple(stride), tuple(padding), ceil_mode, is_rectified)
 
 
 def _block(x: Tensor, halved: bool) -> Tensor:

@@ -14,7 +14,7 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.heads import head_of, with_classes
 from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 from edgefl.torch.graph_module import GraphModule, attach
-from edgefl.torch.parameter_arrays import Held
+from edgefl.torch.parameter_arrays import ModuleParameters
 
 
 class Alone(nn.Module):
@@ -38,7 +38,7 @@ def last_linear(module: nn.Module, spec: ModelSpec) -> nn.Linear:
     return found
 
 
-def under_head(module: nn.Module, held: Held, spec: ModelSpec, classes: int) -> nn.Module:
+def under_head(module: nn.Module, held: ModuleParameters, spec: ModelSpec, classes: int) -> nn.Module:
     """The module with a last Linear layer of its own, zeros; everything else is shared.
 
     Raises  GraphError if something with parameters follows the last Linear layer, or there is none.
@@ -55,7 +55,7 @@ def under_head(module: nn.Module, held: Held, spec: ModelSpec, classes: int) -> 
     return twin
 
 
-def part(held: Held, spec: ModelSpec, graph: Graph) -> tuple[Graph, ModelSpec, nn.Module]:
+def part(held: ModuleParameters, spec: ModelSpec, graph: Graph) -> tuple[Graph, ModelSpec, nn.Module]:
     """Some nodes of the model as a graph of their own, in its torch form, on the same parameters."""
     own = GraphModule(graph)
     for name in graph.parameters():
@@ -74,7 +74,7 @@ def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple
 
 
 def head_alone(
-    module: nn.Module, held: Held, graph: Graph | None, spec: ModelSpec
+    module: nn.Module, held: ModuleParameters, graph: Graph | None, spec: ModelSpec
 ) -> tuple[Graph | None, ModelSpec, nn.Module]:
     """The last Linear layer and what follows it, on the same parameters. Raises GraphError if there is none."""
     if graph is not None:

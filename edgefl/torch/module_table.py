@@ -54,19 +54,27 @@ from edgefl.models.graph.operations import (
 )
 from edgefl.torch.axis_order import first, last
 from edgefl.torch.channels_last import (
-    EmbeddingOfIds,
-    FlatPlaces,
-    LayerNormOfPlaces,
-    LinearOfPlaces,
-    Permuted,
-    PlacesFrom,
-    RepeatedPlaces,
-    Reshaped,
+    FlattenPositions,
+    PermuteAxes,
+    PositionwiseEmbedding,
+    PositionwiseLayerNorm,
+    PositionwiseLinear,
+    RepeatPositions,
+    ReshapeFeatures,
+    SlicePositions,
 )
-from edgefl.torch.graph_module import Heads, LineGRU, LineLSTM, MeanOfPlanes, Product, SideBySide, Sum
+from edgefl.torch.graph_module import (
+    MeanOfPlanes,
+    Product,
+    SequenceGRU,
+    SequenceLSTM,
+    SequenceSelfAttention,
+    SideBySide,
+    Sum,
+)
 from edgefl.torch.traced_call import (
     Fitting,
-    Means,
+    ModuleSemantics,
     adaptive_max_pool,
     adaptive_pool,
     adaptive_pool_line,
@@ -169,11 +177,11 @@ def _upsample(module: nn.Upsample) -> tuple[Operation, ...]:
     return (upsample(module.size, module.scale_factor, module.mode, module.align_corners),)
 
 
-def _embedding(module: nn.Embedding) -> Means:
+def _embedding(module: nn.Embedding) -> ModuleSemantics:
     expect("max_norm", module.max_norm, None)
     expect("sparse", module.sparse, False)
     expect("scale_grad_by_freq", module.scale_grad_by_freq, False)
-    return Means((Embedding(module.num_embeddings, module.embedding_dim, module.padding_idx),), first, last)
+    return ModuleSemantics((Embedding(module.num_embeddings, module.embedding_dim, module.padding_idx),), first, last)
 
 
 def _dropout(kind: type[AnyDropout]) -> Callable[[Any], tuple[Operation, ...]]:
@@ -190,7 +198,7 @@ def _avg_pool_module(module: nn.AvgPool2d) -> tuple[Operation, ...]:
                       module.divisor_override),)  # fmt: skip
 
 
-MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting | Means]] = {
+MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting | ModuleSemantics]] = {
     nn.Conv2d: _conv,
     nn.Conv1d: _conv1d,
     nn.ConvTranspose2d: _conv_transpose,
@@ -229,15 +237,15 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     MeanOfPlanes: lambda module: (GlobalAvgPool(),),
     Product: lambda module: (Mul(),),
     SideBySide: lambda module: (Concat(),),
-    EmbeddingOfIds: lambda module: _embedding(module)._replace(gives=first),
-    LinearOfPlaces: lambda module: Means(_linear(module), wants=first),
-    LayerNormOfPlaces: lambda module: Means(_layer_norm(module), wants=first),
-    Permuted: lambda module: (Permute(module.axes),),
-    Reshaped: lambda module: (Reshape(module.places),),
-    FlatPlaces: lambda module: (FlattenPlaces(),),
-    RepeatedPlaces: lambda module: (Upsample((1, module.times)),),
-    LineGRU: lambda module: (GRU(module.input_size, module.hidden_size, bool(module.bias)),),
-    LineLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
-    Heads: lambda module: (module.op,),
-    PlacesFrom: lambda module: (Slice(module.start, module.length),),
+    PositionwiseEmbedding: lambda module: _embedding(module)._replace(gives=first),
+    PositionwiseLinear: lambda module: ModuleSemantics(_linear(module), wants=first),
+    PositionwiseLayerNorm: lambda module: ModuleSemantics(_layer_norm(module), wants=first),
+    PermuteAxes: lambda module: (Permute(module.axes),),
+    ReshapeFeatures: lambda module: (Reshape(module.places),),
+    FlattenPositions: lambda module: (FlattenPlaces(),),
+    RepeatPositions: lambda module: (Upsample((1, module.times)),),
+    SequenceGRU: lambda module: (GRU(module.input_size, module.hidden_size, bool(module.bias)),),
+    SequenceLSTM: lambda module: (LSTM(module.input_size, module.hidden_size, bool(module.bias)),),
+    SequenceSelfAttention: lambda module: (module.op,),
+    SlicePositions: lambda module: (Slice(module.start, module.length),),
 }

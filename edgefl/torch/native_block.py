@@ -15,10 +15,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from edgefl.torch import kernel_choice, library_operators
 from edgefl.torch.block_autograd import MaxPool, NormReLU
-from edgefl.torch.layer_selection import WHOLE, Active, held, held_or_none
+from edgefl.torch.layer_selection import WHOLE, ActiveChannels, held, held_or_none
 from edgefl.torch.native_tensors import serves
 from edgefl.torch.norm_kernels import Norm
-from edgefl.torch.pool_kernels import Window, extents
+from edgefl.torch.pool_kernels import PoolWindow, extents
 
 
 def _nothing() -> Tensor | None:
@@ -26,7 +26,7 @@ def _nothing() -> Tensor | None:
     return None
 
 
-class Link:
+class FusedBlock:
     """What the modules of a block share.
 
     followers  the modules after the first one, in order
@@ -67,7 +67,7 @@ class _Follower:
     edgefl_place  which of their followers it is
     """
 
-    edgefl_links: tuple[Link, ...] = ()
+    edgefl_links: tuple[FusedBlock, ...] = ()
     edgefl_place: int = 0
 
     def _is_done(self, x: Tensor) -> bool:
@@ -107,7 +107,7 @@ class NativeMaxPool2d(_Follower, nn.MaxPool2d):
 class LeadingReLU(nn.ReLU):
     """A ReLU before a max pool."""
 
-    edgefl_link: Link
+    edgefl_link: FusedBlock
 
     def forward(self, x: Tensor) -> Tensor:
         link = self.edgefl_link
@@ -119,8 +119,8 @@ class LeadingReLU(nn.ReLU):
 class NativeBatchNorm2d(nn.BatchNorm2d):
     """A norm over the batch, with what follows; in evaluation, and alone, torch's."""
 
-    edgefl_link: Link | None = None
-    edgefl_active: Active = WHOLE
+    edgefl_link: FusedBlock | None = None
+    edgefl_active: ActiveChannels = WHOLE
 
     def forward(self, x: Tensor) -> Tensor:
         link = self.edgefl_link
@@ -137,7 +137,7 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
             and serves(x, self.weight, self.bias, self.running_mean, self.running_var)
         )
 
-    def _joined(self, x: Tensor, link: Link) -> Tensor:
+    def _joined(self, x: Tensor, link: FusedBlock) -> Tensor:
         assert self.num_batches_tracked is not None
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -175,8 +175,8 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
 class NativeGroupNorm(nn.GroupNorm):
     """A norm by groups, with what follows; alone, torch's."""
 
-    edgefl_link: Link | None = None
-    edgefl_active: Active = WHOLE
+    edgefl_link: FusedBlock | None = None
+    edgefl_active: ActiveChannels = WHOLE
 
     def forward(self, x: Tensor) -> Tensor:
         link, active = self.edgefl_link, self.edgefl_active
@@ -192,18 +192,18 @@ class NativeGroupNorm(nn.GroupNorm):
         return F.group_norm(x, self.num_groups, *parameters, self.eps)
 
 
-def window_of(pool: nn.Module) -> Window:
+def window_of(pool: nn.Module) -> PoolWindow:
     """Of a max pool without dilation that gives no indices."""
     kernel, stride, padding = (_pair(getattr(pool, name)) for name in ("kernel_size", "stride", "padding"))
-    return Window(kernel, stride, padding, bool(pool.ceil_mode))
+    return PoolWindow(kernel, stride, padding, bool(pool.ceil_mode))
 
 
 def is_halving(pool: nn.Module) -> bool:
     """Whether a norm's kernels have this pool at their end."""
-    return window_of(pool) == Window((2, 2), (2, 2), (0, 0))
+    return window_of(pool) == PoolWindow((2, 2), (2, 2), (0, 0))
 
 
-def pooled(x: Tensor, window: Window) -> Tensor:
+def pooled(x: Tensor, window: PoolWindow) -> Tensor:
     """The max pool of x, or of ReLU(x)."""
     if torch.compiler.is_compiling():
         sizes = (list(window.kernel), list(window.stride), list(window.padding))
@@ -212,12 +212,12 @@ def pooled(x: Tensor, window: Window) -> Tensor:
     return y
 
 
-def _has_window(x: Tensor, window: Window) -> bool:
+def _has_window(x: Tensor, window: PoolWindow) -> bool:
     """Whether torch would pool it; else it has the words for it."""
     return x.dim() == 4 and min(extents(x.shape, window)[2:]) > 0
 
 
-def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Active) -> None:
+def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: ActiveChannels) -> None:
     """Gives statistics of frozen channels their values of before."""
     if active.outs is None:
         return
@@ -229,7 +229,7 @@ def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Act
         values.copy_(old if old.device.type == "cpu" else torch.from_numpy(kept))
 
 
-def _is_worth(norm: NativeBatchNorm2d | NativeGroupNorm, link: Link, x: Tensor) -> bool:
+def _is_worth(norm: NativeBatchNorm2d | NativeGroupNorm, link: FusedBlock, x: Tensor) -> bool:
     """Whether x is of images, and its block faster in one."""
     if x.dim() != 4 or norm.edgefl_active is not WHOLE:
         return x.dim() == 4
@@ -237,7 +237,7 @@ def _is_worth(norm: NativeBatchNorm2d | NativeGroupNorm, link: Link, x: Tensor) 
     return kernel_choice.norm_block(by_groups, len(link.followers) > 1, x.shape[2] * x.shape[3])
 
 
-def _with_pool(norm: Norm, link: Link, x: Tensor) -> tuple[Norm, int]:
+def _with_pool(norm: Norm, link: FusedBlock, x: Tensor) -> tuple[Norm, int]:
     """The block with its pool, where it has one and planes hold a window; and how many followers that are."""
     is_halved = len(link.followers) > 1 and x.shape[2] > 1 and x.shape[3] > 1
     return norm._replace(halved=is_halved), 1 + is_halved

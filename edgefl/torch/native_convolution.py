@@ -11,21 +11,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.torch import kernel_choice, library_operators
-from edgefl.torch.convolution_kernels import Geometry, grad_bias, grad_input, grad_weight, product, read
-from edgefl.torch.layer_selection import WHOLE, Active, channels, held, held_or_none
+from edgefl.torch.convolution_kernels import ConvolutionGeometry, grad_bias, grad_input, grad_weight, product, read
+from edgefl.torch.layer_selection import WHOLE, ActiveChannels, channels, held, held_or_none
 from edgefl.torch.native_tensors import again, serves
 
 
 class NativeConv2d(nn.Conv2d):
     """A convolution that pads with zeros, in numbers; others stay nn.Conv2d."""
 
-    edgefl_active: Active = WHOLE
+    edgefl_active: ActiveChannels = WHOLE
 
     def forward(self, x: Tensor) -> Tensor:
         active, weight, bias = self.edgefl_active, self.weight, self.bias
         if x.dim() != 4 or not self._is_worth(x) or not serves(x, weight, bias):
             return self._conv_forward(x, held(weight, active), held_or_none(bias, active))
-        geometry = Geometry(self.stride, self.padding, self.dilation, self.groups)  # type: ignore[arg-type]
+        geometry = ConvolutionGeometry(self.stride, self.padding, self.dilation, self.groups)  # type: ignore[arg-type]
         if torch.compiler.is_compiling():
             weight, bias = held(weight, active), held_or_none(bias, active)
             return library_operators.convolution(x, weight, bias, *map(list, geometry[:3]), self.groups)
@@ -42,7 +42,9 @@ class Convolution(torch.autograd.Function):
     """x [batch, inputs, height, width], weight, bias or None -> [batch, outputs, ...]."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, active: Active) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, geometry: ConvolutionGeometry, active: ActiveChannels
+    ) -> Tensor:
         kept = channels(x, read(active, weight.shape, geometry.groups)) if ctx.needs_input_grad[1] else None
         ctx.save_for_backward(kept, weight, bias)
         ctx.shape, ctx.geometry, ctx.active, ctx.needed = x.shape, geometry, active, active.signals(x)
@@ -61,7 +63,12 @@ class Convolution(torch.autograd.Function):
 
 
 def _again(
-    x: Tensor | None, weight: Tensor, bias: Tensor | None, geometry: Geometry, active: Active, dy: Tensor
+    x: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    geometry: ConvolutionGeometry,
+    active: ActiveChannels,
+    dy: Tensor,
 ) -> list[Tensor | None]:
     """Gradients that can be differentiated in turn."""
     if x is None or active is not WHOLE:

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from edgefl.torch import kernel_choice
-from edgefl.torch.layer_selection import WHOLE, Active, channels, extent, held, held_or_none, spread
+from edgefl.torch.layer_selection import WHOLE, ActiveChannels, channels, extent, held, held_or_none, spread
 from edgefl.torch.native_tensors import array, array_or_none, ops, serves
 
 
 class NativeLinear(nn.Linear):
     """y = x weight^T + bias; of its gradients the active part is computed, and of x the active inputs are kept."""
 
-    edgefl_active: Active = WHOLE
+    edgefl_active: ActiveChannels = WHOLE
 
     def forward(self, x: Tensor) -> Tensor:
         active, rows = self.edgefl_active, x.numel() // max(1, self.in_features)
@@ -39,7 +39,7 @@ class LinearProduct(torch.autograd.Function):
     """x [rows, inputs], weight [outputs, inputs], bias or None -> [rows, outputs]."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, active: Active) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, active: ActiveChannels) -> Tensor:
         y = torch.empty(x.shape[0], weight.shape[0])
         ops().linear_forward(array(x), array(weight), array_or_none(bias), y.numpy())
         ctx.save_for_backward(channels(x, active.ins) if ctx.needs_input_grad[1] else None, weight, bias)
@@ -49,7 +49,7 @@ class LinearProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
-        active: Active = ctx.active
+        active: ActiveChannels = ctx.active
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "a gradient of the gradient of a frozen Linear layer; expected select(module, None) before"

@@ -29,7 +29,7 @@ from edgefl.models.neurons.update import Update
 from edgefl.rng import NEURONS, stream
 from edgefl.torch.conversion import PLAIN, plain
 from edgefl.torch.gradient_reach import shorten
-from edgefl.torch.layer_selection import Active, mask_of
+from edgefl.torch.layer_selection import ActiveChannels, mask_of
 from edgefl.torch.native_block import keep_frozen as keep_statistics
 from edgefl.torch.native_tensors import Array
 from edgefl.torch.trace import from_torch
@@ -91,7 +91,7 @@ def keep_frozen(optimizer: torch.optim.Optimizer, model: nn.Module) -> Callable[
     """Lets no step of the optimizer move frozen coordinates, whatever momentum or weight decay it has; and a function
     that ends this. What is frozen may change from step to step.
     """
-    before: list[tuple[Tensor, Active, Tensor]] = []
+    before: list[tuple[Tensor, ActiveChannels, Tensor]] = []
 
     def remember(*_: Any) -> None:
         before[:] = [(values, active, values.clone()) for values, active in _frozen(model)]
@@ -145,13 +145,13 @@ def _chosen(model: nn.Module) -> Chosen:
     return found
 
 
-def _blocks(spec: ModelSpec, chosen: NeuronSet) -> dict[str, Active]:
+def _blocks(spec: ModelSpec, chosen: NeuronSet) -> dict[str, ActiveChannels]:
     """The restricted parameters."""
     found = chosen.blocks(spec).items()
-    return {name: Active(rows, cols) for name, (rows, cols) in found if rows is not None or cols is not None}
+    return {name: ActiveChannels(rows, cols) for name, (rows, cols) in found if rows is not None or cols is not None}
 
 
-def _frozen(model: nn.Module) -> list[tuple[Tensor, Active]]:
+def _frozen(model: nn.Module) -> list[tuple[Tensor, ActiveChannels]]:
     """Parameters with frozen coordinates, detached."""
     if CHOSEN not in model.__dict__:
         return []
@@ -174,16 +174,18 @@ def _apply(model: nn.Module, spec: ModelSpec, chosen: NeuronSet) -> None:
             handles += _statistics_kept(owner, model.get_buffer(name), active)
 
 
-def _merged(known: Active, active: Active) -> Active:
+def _merged(known: ActiveChannels, active: ActiveChannels) -> ActiveChannels:
     """Of a layer, from those of its weight, whose axes are both known, and its bias."""
-    return Active(known.outs if active.outs is None else active.outs, known.ins if active.ins is None else active.ins)
+    return ActiveChannels(
+        known.outs if active.outs is None else active.outs, known.ins if active.ins is None else active.ins
+    )
 
 
-def _cut(active: Active, gradient: Tensor) -> Tensor:
+def _cut(active: ActiveChannels, gradient: Tensor) -> Tensor:
     return gradient * mask_of(gradient, active)
 
 
-def _statistics_kept(owner: nn.Module, statistic: Tensor, active: Active) -> list[Any]:
+def _statistics_kept(owner: nn.Module, statistic: Tensor, active: ActiveChannels) -> list[Any]:
     """Hooks that give frozen channels of a statistic their values again after each call of the layer."""
     before: list[Tensor] = []
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgefl.torch.layer_selection import WHOLE, Active, extent, spread
+from edgefl.torch.layer_selection import WHOLE, ActiveChannels, extent, spread
 from edgefl.torch.native_tensors import Ids, array, ops
 
 
@@ -55,7 +55,7 @@ def gradients(
     mean: Tensor,
     inv_std: Tensor,
     norm: Norm,
-    active: Active = WHOLE,
+    active: ActiveChannels = WHOLE,
     needed: Ids = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dweight and dbias; 0 in channels of dx that are not needed (whole groups are), and for frozen channels."""

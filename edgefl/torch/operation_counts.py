@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from edgefl.learning.learner import Work
+from edgefl.learning.learner import ExecutedFlops
 
 Result = TypeVar("Result")
 
 
-class Executed:
-    """training, search  as in Work: two for each multiply-accumulate of products, as torch's own counter counts them.
-    Fused recurrent layers are in no table of torch's, and count 0.
+class TorchFlopCounter:
+    """training, search  as in ExecutedFlops: two for each multiply-accumulate of products, as torch's own counter
+    counts them. Fused recurrent layers are in no table of torch's, and count 0.
     """
 
     def __init__(self) -> None:
@@ -23,9 +23,9 @@ class Executed:
         self._known: dict[Hashable, int] = {}
 
     @property
-    def work(self) -> Work:
+    def work(self) -> ExecutedFlops:
         """So far."""
-        return Work(self.training, self.search)
+        return ExecutedFlops(self.training, self.search)
 
     def counted(self, kind: Hashable, run: Callable[[], Result], search: bool = False) -> Result:
         """What `run` gives; `kind` says all that its operations depend on."""

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class TrainedCoordinates:
     """Trained coordinates of a parameter: rows and columns, or positions in the flattened parameter; None: all."""
 
     rows: Tensor | None = None
@@ -35,10 +35,12 @@ class Place:
     flat: Tensor | None = None
 
     @staticmethod
-    def of(axes: RowsCols, flat: NDArray[np.uint32] | None, device: torch.device) -> Place:
+    def of(axes: RowsCols, flat: NDArray[np.uint32] | None, device: torch.device) -> TrainedCoordinates:
         """flat  goes before the axes"""
         lists = (None, None, flat) if flat is not None else (*axes, None)
-        return Place(*(None if ids is None else torch.tensor(ids.astype(np.int64), device=device) for ids in lists))
+        return TrainedCoordinates(
+            *(None if ids is None else torch.tensor(ids.astype(np.int64), device=device) for ids in lists)
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -71,7 +73,7 @@ class Stepper:
     def __init__(
         self,
         wholes: Mapping[str, Tensor],
-        places: Mapping[str, Place],
+        places: Mapping[str, TrainedCoordinates],
         settings: Optimizer,
         pull: Pull | None,
         linear: Mapping[str, Array] | None,

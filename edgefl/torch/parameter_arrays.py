@@ -20,7 +20,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 Array = NDArray[Any]
 
 
-class Held(Mapping[str, Array]):
+class ModuleParameters(Mapping[str, Array]):
     """Of a module, what a specification lists: arrays of its shapes. Where the module is in this process's memory they
     are views, else copies, which `store` brings back.
 

@@ -22,8 +22,8 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.torch.dropout import Dropping
 from edgefl.torch.gradient_cut import cut
 from edgefl.torch.objective import mean_loss
-from edgefl.torch.operation_counts import Executed
-from edgefl.torch.parameter_arrays import Held
+from edgefl.torch.operation_counts import TorchFlopCounter
+from edgefl.torch.parameter_arrays import ModuleParameters
 
 Rows = NDArray[np.int32]
 
@@ -34,7 +34,14 @@ class Passes:
     dtype, device  of the module
     """
 
-    def __init__(self, module: nn.Module, graph: Graph | None, spec: ModelSpec, held: Held, executed: Executed) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        graph: Graph | None,
+        spec: ModelSpec,
+        held: ModuleParameters,
+        executed: TorchFlopCounter,
+    ) -> None:
         self._module, self._graph, self._spec, self._held, self.executed = module, graph, spec, held, executed
         self.dropping = Dropping(module, graph)
         first = next(tensor for tensor in held.tensors.values() if tensor.is_floating_point())
@@ -114,7 +121,7 @@ class Passes:
             yield
 
 
-def _narrowed(held: Held) -> Any:
+def _narrowed(held: ModuleParameters) -> Any:
     """What autograd saves waits as float16, but for the parameters themselves."""
     own = {tensor.untyped_storage().data_ptr() for tensor in held.tensors.values()}
 

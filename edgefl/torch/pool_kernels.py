@@ -16,7 +16,7 @@ from edgefl.torch.native_tensors import array, ops
 Pair = tuple[int, int]
 
 
-class Window(NamedTuple):
+class PoolWindow(NamedTuple):
     """Of a max pool without dilation; is_rectified: of ReLU(x)."""
 
     kernel: Pair
@@ -26,7 +26,7 @@ class Window(NamedTuple):
     is_rectified: bool = False
 
 
-def extents(shape: tuple[int, ...], window: Window) -> tuple[int, int, int, int]:
+def extents(shape: tuple[int, ...], window: PoolWindow) -> tuple[int, int, int, int]:
     """The shape of the result for x of that shape."""
     axes = zip(shape[2:], window.kernel, window.stride, window.padding, strict=True)
     high, wide = (_cells(*each, window.ceil_mode) for each in axes)
@@ -38,7 +38,7 @@ def bits_shape(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0] * shape[1], (shape[2] * shape[3] + 7) // 8
 
 
-def largest(x: Tensor, window: Window) -> tuple[Tensor, Tensor, Tensor | None]:
+def largest(x: Tensor, window: PoolWindow) -> tuple[Tensor, Tensor, Tensor | None]:
     """x [batch, channels, height, width] pooled; the winners' codes, a byte each; a bit for each result above 0."""
     y = torch.empty(extents(x.shape, window))
     codes = torch.empty(y.shape, dtype=torch.uint8)
@@ -50,7 +50,7 @@ def largest(x: Tensor, window: Window) -> tuple[Tensor, Tensor, Tensor | None]:
     return y, codes, bits
 
 
-def grad_input(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: Window) -> Tensor:
+def grad_input(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
     """dx of `shape`."""
     if bits is not None:
         passed = torch.empty(dy.shape)
@@ -70,7 +70,7 @@ def _cells(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -
     return count - ((count - 1) * stride >= size + padding)
 
 
-def winners(codes: Tensor, shape: tuple[int, ...], window: Window) -> Tensor:
+def winners(codes: Tensor, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
     """Of each result the cell of the plane, counted along its rows, that it came from; x has this shape."""
     kernel_width, code = window.kernel[1], codes.long()
     rows = torch.arange(codes.shape[2]).view(-1, 1) * window.stride[0] - window.padding[0] + code // kernel_width

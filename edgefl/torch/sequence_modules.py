@@ -16,7 +16,7 @@ from edgefl.models.graph.operations import SelfAttention
 Hold = Callable[[Tensor], Tensor]  # of values whose last axis has the neurons: the same, with what happens to signals
 
 
-class LineGRU(nn.GRU):
+class SequenceGRU(nn.GRU):
     """States after each step, as one."""
 
     hold: Hold | None = None
@@ -25,7 +25,7 @@ class LineGRU(nn.GRU):
         return _states(super().forward, x, self.hold, lambda state, carried: state)
 
 
-class LineLSTM(nn.LSTM):
+class SequenceLSTM(nn.LSTM):
     """The same of an LSTM."""
 
     hold: Hold | None = None
@@ -52,7 +52,7 @@ def _states(run: Callable[..., Any], x: Tensor, hold: Hold | None, joined: Calla
     return torch.cat(found, 1).transpose(1, 2)
 
 
-class Heads(nn.Module):
+class SequenceSelfAttention(nn.Module):
     """nn.MultiheadAttention of a line to itself, up to its out_proj, with its names."""
 
     hold: Hold | None = None

@@ -19,7 +19,7 @@ from edgefl.torch.axis_order import Layout, last, time_first
 from edgefl.torch.traced_call import expect
 
 
-class Sequence(NamedTuple):
+class SequenceCall(NamedTuple):
     """A call on a sequence.
 
     source   what it reads
@@ -39,7 +39,7 @@ def _layout(module: nn.Module) -> Layout:
     return last if module.batch_first else time_first
 
 
-def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> Sequence:
+def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> SequenceCall:
     if module.num_layers != 1:
         raise GraphError(f"num_layers={module.num_layers}; expected 1: write several, one after another")
     expect("bidirectional", module.bidirectional, False)
@@ -48,7 +48,7 @@ def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> Sequence
         raise GraphError("an initial state; expected none, which is 0")
     is_lstm = isinstance(module, nn.LSTM)
     op = (LSTM if is_lstm else GRU)(module.input_size, module.hidden_size, bool(module.bias))
-    return Sequence(input, (("", op),), _layout(module), has_end=True, nested=is_lstm)
+    return SequenceCall(input, (("", op),), _layout(module), has_end=True, nested=is_lstm)
 
 
 def _attention(
@@ -61,7 +61,7 @@ def _attention(
     attn_mask: Any = None,
     average_attn_weights: bool = True,
     is_causal: bool = False,
-) -> Sequence:
+) -> SequenceCall:
     if not query is key is value:
         raise GraphError("query, key and value differ; expected one value, as in self-attention")
     if key_padding_mask is not None:
@@ -74,7 +74,7 @@ def _attention(
     size, has_bias = module.embed_dim, module.in_proj_bias is not None
     heads = SelfAttention(size, module.num_heads, module.head_dim, _is_causal(attn_mask), has_bias)
     out = Linear(size, size, module.out_proj.bias is not None)
-    return Sequence(query, (("", heads), (".out_proj", out)), _layout(module))
+    return SequenceCall(query, (("", heads), (".out_proj", out)), _layout(module))
 
 
 def _is_causal(mask: Any) -> bool:
@@ -93,7 +93,7 @@ def _is_causal(mask: Any) -> bool:
     return True
 
 
-SEQUENCES: dict[type[nn.Module], Callable[..., Sequence]] = {
+SEQUENCES: dict[type[nn.Module], Callable[..., SequenceCall]] = {
     nn.GRU: _recurrent,
     nn.LSTM: _recurrent,
     nn.MultiheadAttention: _attention,

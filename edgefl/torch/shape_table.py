@@ -33,7 +33,7 @@ from edgefl.torch.traced_call import expect
 MOST_EXTENTS = 3  # of a result, without the batch
 
 
-class Shaped(NamedTuple):
+class AxisConversion(NamedTuple):
     """Operations on a value that has the axes `wants`, and the axes of the result."""
 
     wants: Axes
@@ -41,21 +41,21 @@ class Shaped(NamedTuple):
     axes: Axes
 
 
-def permute(value: Value, *dims: Any) -> Shaped:
+def permute(value: Value, *dims: Any) -> AxisConversion:
     order = [_axis(value, dim) for dim in _together(dims)]
     if sorted(order) != list(range(len(value.axes))):
         raise GraphError(f"dims={tuple(order)} of {len(value.axes)} axes; expected each once")
     return _renamed(value, tuple(value.axes[dim] for dim in order))
 
 
-def transpose(value: Value, dim0: int, dim1: int) -> Shaped:
+def transpose(value: Value, dim0: int, dim1: int) -> AxisConversion:
     axes = list(value.axes)
     one, other = _axis(value, dim0), _axis(value, dim1)
     axes[one], axes[other] = axes[other], axes[one]
     return _renamed(value, tuple(axes))
 
 
-def movedim(value: Value, source: Any, destination: Any) -> Shaped:
+def movedim(value: Value, source: Any, destination: Any) -> AxisConversion:
     sources, places = ([_axis(value, dim) for dim in _listed(dims)] for dims in (source, destination))
     axes = [axis for dim, axis in enumerate(value.axes) if dim not in sources]
     for place, dim in sorted(zip(places, sources, strict=True)):
@@ -63,11 +63,11 @@ def movedim(value: Value, source: Any, destination: Any) -> Shaped:
     return _renamed(value, tuple(axes))
 
 
-def reshape(value: Value, *shape: Any) -> Shaped:
+def reshape(value: Value, *shape: Any) -> AxisConversion:
     return reshaped(value, _complete(value, list(_together(shape))))
 
 
-def flatten(value: Value, start_dim: int = 0, end_dim: int = -1) -> Shaped:
+def flatten(value: Value, start_dim: int = 0, end_dim: int = -1) -> AxisConversion:
     start, end = _axis(value, start_dim), _axis(value, end_dim)
     merged = value.extents[start : end + 1]
     if BATCH in merged and len(merged) > 1:
@@ -75,14 +75,14 @@ def flatten(value: Value, start_dim: int = 0, end_dim: int = -1) -> Shaped:
     return reshaped(value, (*value.extents[:start], _product(merged), *value.extents[end + 1 :]))
 
 
-def unflatten(value: Value, dim: int, sizes: Any) -> Shaped:
+def unflatten(value: Value, dim: int, sizes: Any) -> AxisConversion:
     at, parts = _axis(value, dim), list(sizes)
     if parts.count(-1) == 1:
         parts[parts.index(-1)] = int(value.extents[at]) // -math.prod(parts)
     return reshaped(value, (*value.extents[:at], *parts, *value.extents[at + 1 :]))
 
 
-def squeeze(value: Value, dim: Any = None) -> Shaped:
+def squeeze(value: Value, dim: Any = None) -> AxisConversion:
     dims = range(len(value.axes)) if dim is None else [_axis(value, each) for each in _listed(dim)]
     gone = [each for each in dims if value.extents[each] == 1]
     if gone and len(value.shape) == 2 and [value.axes[each] for each in gone] == [2]:
@@ -90,12 +90,12 @@ def squeeze(value: Value, dim: Any = None) -> Shaped:
     return reshaped(value, tuple(size for at, size in enumerate(value.extents) if at not in gone))
 
 
-def unsqueeze(value: Value, dim: int) -> Shaped:
+def unsqueeze(value: Value, dim: int) -> AxisConversion:
     at = dim if dim >= 0 else dim + len(value.axes) + 1
     return reshaped(value, (*value.extents[:at], 1, *value.extents[at:]))
 
 
-def reshaped(value: Value, target: Extents) -> Shaped:
+def reshaped(value: Value, target: Extents) -> AxisConversion:
     """The value with these extents, in torch's order."""
     found = value.extents
     if target == found:
@@ -109,24 +109,24 @@ def reshaped(value: Value, target: Extents) -> Shaped:
     return _with_channels_last(value, source, sizes) or _as_torch_has_it(value, sizes)
 
 
-def _with_channels_last(value: Value, source: tuple[int, ...], sizes: tuple[int, ...]) -> Shaped | None:
+def _with_channels_last(value: Value, source: tuple[int, ...], sizes: tuple[int, ...]) -> AxisConversion | None:
     """Where the channels stay apart from the places, or all become features."""
     rank = len(sizes) + 1
     if value.axes != last(len(value.axes)):
         return None
     if len(sizes) > 1 and sizes[-1] == source[-1] and (len(source) > 1 or sizes[:-1] == (1,)):
-        return Shaped(value.axes, (Reshape(sizes[:-1]),), last(rank))
+        return AxisConversion(value.axes, (Reshape(sizes[:-1]),), last(rank))
     if len(sizes) == 1 and len(source) > 1:
-        return Shaped(value.axes, (Flatten() if math.prod(source[:-1]) == 1 else FlattenPlaces(),), first(rank))
+        return AxisConversion(value.axes, (Flatten() if math.prod(source[:-1]) == 1 else FlattenPlaces(),), first(rank))
     return None
 
 
-def _as_torch_has_it(value: Value, sizes: tuple[int, ...]) -> Shaped:
+def _as_torch_has_it(value: Value, sizes: tuple[int, ...]) -> AxisConversion:
     ops = (Flatten(),) if len(sizes) == 1 else (Reshape(sizes[1:]),)
-    return Shaped(first(len(value.axes)), ops, first(len(sizes) + 1))
+    return AxisConversion(first(len(value.axes)), ops, first(len(sizes) + 1))
 
 
-def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Shaped:
+def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> AxisConversion:
     """The mean over places: over all of them, or over rows or columns of planes."""
     expect("dtype", dtype, None)
     value, over = _places(value, dim)
@@ -136,7 +136,7 @@ def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     return _pooled(value, AvgPool2d((height, width), (height, width)), over, keepdim)
 
 
-def maximum(value: Value, dim: Any = (), keepdim: bool = False) -> Shaped:
+def maximum(value: Value, dim: Any = (), keepdim: bool = False) -> AxisConversion:
     """The largest of all places."""
     value, over = _places(value, dim)
     if len(over) < len(value.shape) - 1:
@@ -164,16 +164,16 @@ def _exchanged(line: Value) -> Value:
     return Value(line.name, line.shape[::-1], axes)
 
 
-def _pooled(value: Value, pool: Operation, over: set[int], keepdim: bool) -> Shaped:
+def _pooled(value: Value, pool: Operation, over: set[int], keepdim: bool) -> AxisConversion:
     if keepdim:
-        return Shaped(value.axes, (pool,), value.axes)
+        return AxisConversion(value.axes, (pool,), value.axes)
     places = tuple(size for axis, size in enumerate(value.shape[1:], start=2) if axis not in over)
     kept = [axis for axis in value.axes if axis not in over]
     axes = tuple(sorted(kept).index(axis) for axis in kept)
-    return Shaped(value.axes, (pool, Reshape(places) if places else Flatten()), axes)
+    return AxisConversion(value.axes, (pool, Reshape(places) if places else Flatten()), axes)
 
 
-def item(value: Value, index: Any) -> Shaped:
+def item(value: Value, index: Any) -> AxisConversion:
     """value[index]: whole axes, one of length 1 more, or a place or a run of places of a line."""
     wanted = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in wanted:
@@ -198,7 +198,7 @@ def _is_whole(part: Any, extent: int | str) -> bool:
     return part.start in (None, 0) and part.stop in (None, extent) and part.step in (None, 1)
 
 
-def _part(value: Value, dim: int, part: Any) -> Shaped:
+def _part(value: Value, dim: int, part: Any) -> AxisConversion:
     """Places of a line; where torch's axis is the graph's channels, the two are exchanged before."""
     wants = _exchanged(value).axes if value.axes[dim] == 1 else value.axes
     length = int(value.extents[dim])
@@ -206,30 +206,30 @@ def _part(value: Value, dim: int, part: Any) -> Shaped:
         start, stop, step = part.indices(length)
         if step != 1 or stop <= start:
             raise GraphError(f"index {part!r}; expected places one after another")
-        return Shaped(wants, (Slice(start, stop - start),), wants)
+        return AxisConversion(wants, (Slice(start, stop - start),), wants)
     if not isinstance(part, int) or not -length <= part < length:
         raise GraphError(f"index {part!r}; expected a number below {length}")
     axes = tuple(axis for axis in wants if axis != 2)
-    return Shaped(wants, (*(() if length == 1 else (Slice(part % length, 1),)), Flatten()), axes)
+    return AxisConversion(wants, (*(() if length == 1 else (Slice(part % length, 1),)), Flatten()), axes)
 
 
-def ids(value: Value, *args: Any) -> Shaped:
+def ids(value: Value, *args: Any) -> AxisConversion:
     """The input as integers."""
     if value.name != INPUT:
         raise GraphError("integers of a result; expected those of the input, for an Embedding")
     return _renamed(value, value.axes)
 
 
-def select(value: Value, dim: int, index: int) -> Shaped:
+def select(value: Value, dim: int, index: int) -> AxisConversion:
     return item(value, (*(slice(None),) * _axis(value, dim), index))
 
 
-def narrow(value: Value, dim: int, start: int, length: int) -> Shaped:
+def narrow(value: Value, dim: int, start: int, length: int) -> AxisConversion:
     return item(value, (*(slice(None),) * _axis(value, dim), slice(start, start + length)))
 
 
-def _renamed(value: Value, axes: Axes) -> Shaped:
-    return Shaped(value.axes, (), axes)
+def _renamed(value: Value, axes: Axes) -> AxisConversion:
+    return AxisConversion(value.axes, (), axes)
 
 
 def _axis(value: Value, dim: int) -> int:
@@ -270,7 +270,7 @@ def _shown(extents: Extents) -> str:
 MAXIMA = ("max", torch.max)
 """Whose results are two: the largest, and where they were."""
 
-SHAPING: dict[Any, Callable[..., Shaped]] = {
+SHAPING: dict[Any, Callable[..., AxisConversion]] = {
     **dict.fromkeys(("permute", torch.permute), permute),
     **dict.fromkeys(("transpose", "swapaxes", "swapdims", torch.transpose, torch.swapaxes, torch.swapdims), transpose),
     **dict.fromkeys(("movedim", "moveaxis", torch.movedim, torch.moveaxis), movedim),

@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 Words = NDArray[np.uint32]
 
 
-class Geometry(NamedTuple):
+class SparseConvolutionGeometry(NamedTuple):
     """A convolution without groups."""
 
     stride: Pair
@@ -72,12 +72,14 @@ def of_linear(mask: NDArray[np.bool_], batch: int) -> Structures:
     return made
 
 
-def of_convolution(mask: NDArray[np.bool_], size: Pair, geometry: Geometry) -> Structures | None:
+def of_convolution(mask: NDArray[np.bool_], size: Pair, geometry: SparseConvolutionGeometry) -> Structures | None:
     """mask [outputs, inputs, kernel height, width], for images of that size; None if they are too large for it."""
     outs, ins, *kernel = mask.shape
     count = int(np.count_nonzero(mask))
-    layer = sparse_layout.Layer(ins, outs, size, (kernel[0], kernel[1]), *geometry)
-    forward, turned = (sparse_layout.Layout(layer, count, is_transposed) for is_transposed in (False, True))
+    layer = sparse_layout.ConvolutionShape(ins, outs, size, (kernel[0], kernel[1]), *geometry)
+    forward, turned = (
+        sparse_layout.SparseConvolutionLayout(layer, count, is_transposed) for is_transposed in (False, True)
+    )
     if not (forward.fits and turned.fits):
         return None
     made = _empty(forward.words, count, turned.words)
@@ -128,7 +130,7 @@ class LinearProducts:
 
 
 class ConvolutionProducts:
-    def __init__(self, structures: Structures, outs: int, kernel: Pair, geometry: Geometry) -> None:
+    def __init__(self, structures: Structures, outs: int, kernel: Pair, geometry: SparseConvolutionGeometry) -> None:
         self.structures, self._outs, self._kernel, self._geometry = structures, outs, kernel, geometry
         self._ops = native()
 

@@ -25,11 +25,11 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl.models.neurons.density import Distribution, counts
 from edgefl.torch.sparse_autograd import (
     ConvolutionProducts,
-    Geometry,
     LinearProducts,
     Pair,
     Products,
     Slots,
+    SparseConvolutionGeometry,
     SparseProduct,
     is_faster,
     native,
@@ -191,7 +191,9 @@ class SparseConv2d(_Sparse):
         kernel = _pair("kernel_size", kernel_size)
         super().__init__((out_channels, in_channels, *kernel), mask, bias)
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
-        self.geometry = Geometry(_pair("stride", stride), _pair("padding", padding), _pair("dilation", dilation))
+        self.geometry = SparseConvolutionGeometry(
+            _pair("stride", stride), _pair("padding", padding), _pair("dilation", dilation)
+        )
 
     @staticmethod
     def from_dense(module: nn.Conv2d, mask: Tensor | None = None, *, density: float | None = None) -> SparseConv2d:

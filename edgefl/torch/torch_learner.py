@@ -25,6 +25,7 @@ from edgefl.learning.learner import (
     Batches,
     Delta,
     Evaluation,
+    ExecutedFlops,
     FitResult,
     FrozenStats,
     Gradient,
@@ -32,7 +33,6 @@ from edgefl.learning.learner import (
     Pull,
     Samples,
     Trainable,
-    Work,
 )
 from edgefl.learning.lowering.active_ids import trained_blocks
 from edgefl.learning.lowering.schedule import Index
@@ -57,9 +57,9 @@ from edgefl.torch import module_parts
 from edgefl.torch.graph_module import GraphModule
 from edgefl.torch.model_factory import examples
 from edgefl.torch.objective import mean_loss, right
-from edgefl.torch.operation_counts import Executed
-from edgefl.torch.optimizer_steps import Place, Stepper
-from edgefl.torch.parameter_arrays import Held, buffers_kept
+from edgefl.torch.operation_counts import TorchFlopCounter
+from edgefl.torch.optimizer_steps import Stepper, TrainedCoordinates
+from edgefl.torch.parameter_arrays import ModuleParameters, buffers_kept
 from edgefl.torch.passes import Passes
 from edgefl.torch.trace import check_output
 
@@ -96,16 +96,18 @@ class TorchLearner:
         self._dtype, self._device = np.dtype(dtype), torch.device(device)
         if model is not None:
             model.graph.check(model.params)
-            held = Held(own, spec)
+            held = ModuleParameters(own, spec)
             for name, value in model.params.items():
                 held.set(name, value)
             if module is not None:
                 check_output(model, own, examples(own, model.graph.input_shape), nn.Identity())
-        self._begin(graph, spec, own.to(self._device, DTYPES[self._dtype]), Executed())
+        self._begin(graph, spec, own.to(self._device, DTYPES[self._dtype]), TorchFlopCounter())
 
-    def _begin(self, graph: Graph | None, spec: ModelSpec, module: nn.Module, executed: Executed) -> TorchLearner:
+    def _begin(
+        self, graph: Graph | None, spec: ModelSpec, module: nn.Module, executed: TorchFlopCounter
+    ) -> TorchLearner:
         self.graph, self.spec, self._module, self._executed = graph, spec, module, executed
-        self._held = Held(module, spec)
+        self._held = ModuleParameters(module, spec)
         self._passes = Passes(module, graph, spec, self._held, executed)
         self._restriction = Restriction(spec)
         self._heads: OrderedDict[int, TorchLearner] = OrderedDict()
@@ -257,7 +259,7 @@ class TorchLearner:
         self._passes.check(samples, index)
         outside = Mask.of(self.spec, outside.bits)
         check_counts(self.spec, outside, counts)
-        sought = {name: Place() for name, count in counts.items() if count}
+        sought = {name: TrainedCoordinates() for name, count in counts.items() if count}
         places = {name: np.zeros(0, np.uint32) for name in counts}
         if not sought:
             return places
@@ -378,7 +380,7 @@ class TorchLearner:
     def clone(self) -> TorchLearner:
         """An independent learner with equal parameters and mask."""
         twin = self._relative(self.graph, self.spec, deepcopy(self._module))
-        twin._executed = Executed()
+        twin._executed = TorchFlopCounter()
         twin._keep_to(self._restriction)
         return twin
 
@@ -391,20 +393,20 @@ class TorchLearner:
         indices = sum(each._restriction.nbytes for each in family)
         return {"params": sum(tensors.values()), "arena": 0, "states": 0, "indices": indices, "scratch": 0}
 
-    def work(self) -> Work:
+    def work(self) -> ExecutedFlops:
         """What it, learners of other heads and of smaller graphs have executed since it was made: of whole layers, as
         torch computes them.
         """
         return self._executed.work
 
-    def _places(self, trainable: Trainable) -> dict[str, Place]:
+    def _places(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
         """Trained parameters, each with its coordinates."""
         if self._restriction and isinstance(trainable, NeuronSet):
             names = ", ".join(self._restriction)
             raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
         ids = self._restriction.only(list(self._restriction)).ids
         blocks = trained_blocks(self.spec, trainable)
-        return {name: Place.of(axes, ids.get(name), self._device) for name, axes in blocks.items()}
+        return {name: TrainedCoordinates.of(axes, ids.get(name), self._device) for name, axes in blocks.items()}
 
     @contextmanager
     def _statistics_kept(self, channels: Mapping[str, Index]) -> Iterator[None]:

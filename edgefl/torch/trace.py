@@ -71,12 +71,12 @@ def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]
 
 def _trace(module: nn.Module) -> fx.Graph:
     try:
-        return _Tracer().trace(module)
+        return _ModuleTracer().trace(module)
     except Exception as error:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
         raise GraphError(f"{type(module).__name__} cannot be traced: {error}") from error
 
 
-class _Tracer(fx.Tracer):
+class _ModuleTracer(fx.Tracer):
     """Stops at the modules that the table knows, and at torch's own, but for those that are made of others."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

@@ -31,7 +31,7 @@ from edgefl.torch.axis_order import Layout
 Fitting = Callable[[Shape], tuple[Operation, ...]]  # what it is for an input of a shape
 
 
-class Means(NamedTuple):
+class ModuleSemantics(NamedTuple):
     """What a module means, where its operations alone do not say it.
 
     ops      in order

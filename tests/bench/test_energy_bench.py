@@ -10,7 +10,7 @@ import pytest
 
 from bench import energy, step
 from bench.__main__ import main
-from edgefl.learning.energy.energy_counters import Integrated, Source
+from edgefl.learning.energy.energy_counters import EnergySource, PowerIntegrator
 from tests.made_up import write
 
 SMALL = step.Case("fedspu_emnist", (1, 28, 28), 62, (2,))
@@ -29,7 +29,7 @@ def test_without_a_source_nothing_is_measured(capsys: pytest.CaptureFixture[str]
 def test_joules_are_those_of_the_steps() -> None:
     """5 W by a clock of .1 s a look, of which 3 W idle."""
     looks = count()
-    source = Source("hwmon", "made up", 60.0, False, lambda: Integrated(lambda: 5.0))
+    source = EnergySource("hwmon", "made up", 60.0, False, lambda: PowerIntegrator(lambda: 5.0))
     full, fifth = energy.measure(SMALL, source, 3.0, 0.25, lambda: 0.1 * next(looks))
     assert (full.model, full.batch, full.keep, fifth.keep, full.steps) == ("fedspu_emnist", 2, 1.0, 0.2, 24)
     assert full.seconds == pytest.approx(0.5)  # begun, three times eight steps with a look after each, ended

@@ -12,9 +12,9 @@ from edgefl.cli import cli
 from edgefl.cli.experiment_options import experiment_of
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import PFLEGO
-from edgefl.methods.aggregation import Fold
-from edgefl.methods.rounds.change_bound import Bound
-from edgefl.methods.rounds.round_closing import Folding
+from edgefl.methods.aggregation import AggregationRule
+from edgefl.methods.rounds.change_bound import UpdateNormBound
+from edgefl.methods.rounds.round_closing import AggregationSettings
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,15 @@ def test_what_no_server_does_with_replies_is_refused(options: dict[str, Any], me
 
 def test_what_the_server_does_with_replies_is_part_of_the_experiment() -> None:
     found = Experiment.from_json(experiment_of({"fold": "trimmed:2", "bound": "clip:9"}, None).to_json())
-    assert found.folding(largest=40) == Folding(Fold("trimmed", 2), Bound("clip", 9.0), 40)
+    assert found.folding(largest=40) == AggregationSettings(
+        AggregationRule("trimmed", 2), UpdateNormBound("clip", 9.0), 40
+    )
     assert experiment_of({"max_examples": 7}, None).folding(largest=40).most_examples == 7
 
 
 def test_runs_of_before_there_was_a_choice_take_the_mean() -> None:
     before = {name: value for name, value in Experiment().to_json().items() if name not in ("fold", "bound")}
-    assert Experiment.from_json(before).folding() == Folding()
+    assert Experiment.from_json(before).folding() == AggregationSettings()
 
 
 def test_the_simulation_ends_with_a_sentence_where_nobody_is_accepted(

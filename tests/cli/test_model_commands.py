@@ -15,7 +15,7 @@ import edgefl
 from edgefl.cli.cli import main
 from edgefl.errors import DataError, GraphError
 from edgefl.learning.losses import BinaryCrossEntropy
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import model_files
 
 THEIRS = """
@@ -132,7 +132,7 @@ def test_inspect_shows_what_edgefl_sees(desk: Path, capsys: pytest.CaptureFixtur
     graph = model_files.load("mine.safetensors").graph
     for step, keep in zip(found["steps"], (1.0, 0.5), strict=True):
         assert (step["keep"], step["batch"]) == (keep, 8)
-        assert step["bytes"] == estimate("exact", Training("", graph, 8, keep=keep)).total
+        assert step["bytes"] == estimate("exact", TrainingConfiguration("", graph, 8, keep=keep)).total
         assert 0 < step["seconds"] < 1
         assert step["calls"] >= 3
     assert main(["inspect", "mine.safetensors"]) == 0
@@ -141,7 +141,7 @@ def test_inspect_shows_what_edgefl_sees(desk: Path, capsys: pytest.CaptureFixtur
         assert part in said, said
     assert main(["inspect", "mine.safetensors", "--loss", "bce", "--batch", "8", "--json"]) == 0
     step = json.loads(capsys.readouterr().out)["steps"][0]
-    assert step["bytes"] == estimate("exact", Training("", graph, 8, loss=BinaryCrossEntropy())).total
+    assert step["bytes"] == estimate("exact", TrainingConfiguration("", graph, 8, loss=BinaryCrossEntropy())).total
     assert main(["inspect", "mine.safetensors", "--loss", "bce:pos_weight=2"]) == 2
     assert "1 numbers in pos_weight; expected 10" in capsys.readouterr().err
     assert main(["inspect", "mine.safetensors", "--keep", "0"]) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from edgefl.server.round_deadline import Auto
+from edgefl.server.round_deadline import AdaptiveDeadline
 
 from edgefl.cli.cli import main
 from edgefl.cli.serve import words_of
@@ -48,7 +48,7 @@ def test_what_cannot_be_is_said(
 
 
 def test_the_deadline_is_said_and_how_to_change_it() -> None:
-    assert words_of(Auto()) == (
+    assert words_of(AdaptiveDeadline()) == (
         "a round is closed after 10 times what replies took, 60 s at least, 3600 s at first "
         "(--deadline S sets it, --deadline none waits for ever)"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import atheris
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parents[2]))
 with atheris.instrument_imports(include=["edgefl", "wave", "zipfile"], enable_loader_override=False):
     from tests.fuzz.targets import TARGETS
 

@@ -24,7 +24,7 @@ from edgefl.experiment.federation import Federation  # noqa: E402
 from edgefl.experiment.settings import Experiment  # noqa: E402
 from edgefl.integrations import ray as adapter  # noqa: E402
 from edgefl.methods import FedAvg, FedSPU  # noqa: E402
-from edgefl.study.simulation.client_player import Cast  # noqa: E402
+from edgefl.study.simulation.client_player import SimulationContext  # noqa: E402
 from edgefl.study.simulation.engine import MakeEngine, Threads  # noqa: E402
 from edgefl.study.simulation.journal import Journal  # noqa: E402
 from edgefl.study.simulation.round_loop import simulate  # noqa: E402
@@ -166,7 +166,7 @@ class Nosy:
 @pytest.fixture
 def engine(federation: Federation, engines: MakeEngine, tmp_path: Path) -> Iterator[Any]:
     journal = Journal(tmp_path / "run")
-    cast = Cast(METHODS["fedavg"], federation, federation.initial(), SMALL.settings(2))
+    cast = SimulationContext(METHODS["fedavg"], federation, federation.initial(), SMALL.settings(2))
     made = engines(cast, journal, 2)
     yield made
     made.close()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgefl.kernels import reference
-from edgefl.kernels.sparse_layout import Layer, Layout
+from edgefl.kernels.sparse_layout import ConvolutionShape, SparseConvolutionLayout
 
 from .cases import Args, Array, Case, Rng, blank, normal
 from .cases_convolution import Geometry
@@ -64,8 +64,8 @@ def draw_mask(rng: Rng, g: Geometry, density: float) -> Array:
     return mask
 
 
-def layer_of(g: Geometry) -> Layer:
-    return Layer(g.ins, g.outs, g.size, g.kernel, g.stride, g.padding, g.dilation)
+def layer_of(g: Geometry) -> ConvolutionShape:
+    return ConvolutionShape(g.ins, g.outs, g.size, g.kernel, g.stride, g.padding, g.dilation)
 
 
 def settings(g: Geometry) -> Args:
@@ -75,7 +75,7 @@ def settings(g: Geometry) -> Args:
 def build(mask: Array, g: Geometry) -> Args:
     """The call that builds its structures, with outputs that nobody has written."""
     count = int(np.count_nonzero(mask))
-    words = [Layout(layer_of(g), count, is_transposed).words for is_transposed in (False, True)]
+    words = [SparseConvolutionLayout(layer_of(g), count, is_transposed).words for is_transposed in (False, True)]
     structure, structure_t = (np.full(size, UNWRITTEN) for size in words)
     order, order_t = np.full(count, UNWRITTEN), np.full(count, UNWRITTEN)
     return {

@@ -8,7 +8,7 @@ import pytest
 from edgefl import rng
 from edgefl.errors import DataError, MemoryLimitError, TrainingError
 from edgefl.learning import SGD, GraphLearner
-from edgefl.learning.batches import Minibatches, Repeated, occurring, pieces
+from edgefl.learning.batches import Minibatches, RepeatedBatch, occurring, pieces
 from edgefl.learning.running import graph_learner
 
 from .graphs import GRAPHS, model, samples
@@ -21,7 +21,7 @@ def order(epoch: int) -> np.ndarray:
     return rng.stream(1, rng.DATA, extra=epoch).permutation(len(ROWS))
 
 
-def lists(batches: Minibatches | Repeated) -> list[list[int]]:
+def lists(batches: Minibatches | RepeatedBatch) -> list[list[int]]:
     return [batch.tolist() for batch in batches]
 
 
@@ -47,20 +47,20 @@ def test_a_million_epochs_are_counted_and_not_made() -> None:
     batches = Minibatches(ROWS, order, 10**9, 3)
     assert len(batches) == 3 * 10**9
     assert next(iter(pieces(batches, 4)))[0].tolist() == ROWS[order(0)][:3].tolist()
-    assert len(Repeated(ROWS, 10**12)) == 10**12
+    assert len(RepeatedBatch(ROWS, 10**12)) == 10**12
 
 
 NONE = Minibatches(ROWS[:0], lambda epoch: np.zeros(0, np.int64), 2, 3)
 
 
-@pytest.mark.parametrize("batches", [Minibatches(ROWS, order, 0, 3), NONE, Repeated(ROWS, 0), []])
+@pytest.mark.parametrize("batches", [Minibatches(ROWS, order, 0, 3), NONE, RepeatedBatch(ROWS, 0), []])
 def test_no_batches_are_none(batches: Minibatches) -> None:
     assert (len(batches), list(batches), occurring(batches)[1]) == (0, [], set())
     with pytest.raises(TrainingError, match="fit with 0 batches"):
         GraphLearner(model(GRAPH)).fit(samples(GRAPH, 12), batches, SGD(0.1))
 
 
-@pytest.mark.parametrize("batches", [Minibatches(ROWS, order, 3, 3), Repeated(ROWS, 5)])
+@pytest.mark.parametrize("batches", [Minibatches(ROWS, order, 3, 3), RepeatedBatch(ROWS, 5)])
 @pytest.mark.parametrize("most", [1, 2, 256])
 def test_a_fit_does_not_depend_on_how_its_batches_come(
     batches: Minibatches, most: int, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from edgefl.errors import DataError, GraphError, MemoryLimitError
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Minibatches
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training
+from edgefl.learning.memory import TrainingConfiguration
 from edgefl.learning.memory.exact import exact
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.graph.cuts import cuts
@@ -74,7 +74,7 @@ def _check_limits(start: Model, cut: str) -> None:
     chosen, sgd = neurons(start.graph), SGD(0.1, momentum=0.5)
     free = GraphLearner(start)
     found = free.fit(samples(), batches(), sgd, chosen, cut=cut)
-    training = Training("", start.graph, 8, keep=0.4, examples=8, terms=Terms(momentum=True), cut=cut)
+    training = TrainingConfiguration("", start.graph, 8, keep=0.4, examples=8, terms=Terms(momentum=True), cut=cut)
     least, row = exact(training).total, free.memory()["features"] // 40  # of the 40 that are trained on
     scratch = exact(training).parts["scratch"]
     for room in (8, 17, 40):

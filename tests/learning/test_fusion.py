@@ -8,7 +8,7 @@ import pytest
 from edgefl import rng
 from edgefl.learning import SGD, GraphLearner
 from edgefl.learning.lowering import lower as lowering
-from edgefl.learning.lowering.fusion import NormReLU, fuse
+from edgefl.learning.lowering.fusion import FusedNormReLU, fuse
 from edgefl.learning.lowering.lower import Mode, lower
 from edgefl.models.graph import INPUT, Graph, Model, Node, architectures
 from edgefl.models.graph.cuts import cuts
@@ -56,8 +56,8 @@ def test_a_run_becomes_one_node_with_the_name_of_its_last() -> None:
     nodes = fuse(block(BatchNorm2d(4), HALVING).nodes)
     assert [node.name for node in nodes] == ["conv1", "pool1", "conv2", "relu2", "flatten", "fc"]
     first, second = nodes[1].op, nodes[3].op
-    assert isinstance(first, NormReLU) and first.is_pooled and nodes[1].inputs == ("conv1",)
-    assert isinstance(second, NormReLU) and not second.is_pooled and second.norm.name == "norm2"
+    assert isinstance(first, FusedNormReLU) and first.is_pooled and nodes[1].inputs == ("conv1",)
+    assert isinstance(second, FusedNormReLU) and not second.is_pooled and second.norm.name == "norm2"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_batch_norm_takes_relu6_and_group_norm_does_not() -> None:
         nodes = Node("norm", norm, (INPUT,)), Node("relu", ReLU6(), ("norm",)), Node("pool", HALVING, ("relu",))
         assert kinds(Graph((2, 4, 4), nodes)) == expected
     (fused,) = fuse((Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU6(), ("norm",))))
-    assert isinstance(fused.op, NormReLU) and fused.op.is_relu6
+    assert isinstance(fused.op, FusedNormReLU) and fused.op.is_relu6
 
 
 def calls(graph: Graph, mode: Mode, batch: int = 3) -> list[str]:

@@ -9,7 +9,7 @@ from edgefl import kernels, rng
 from edgefl.errors import MemoryLimitError
 from edgefl.learning import SGD, GraphLearner
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.neurons.neuron_set import NeuronSet
 
 from .graphs import GRAPHS, model, samples
@@ -18,7 +18,7 @@ GRAPH = GRAPHS["plain"]
 SIZE = 8
 DATA = samples(GRAPH, 64)
 BATCHES = [np.arange(start, start + SIZE, dtype=np.int32) for start in range(0, 64, SIZE)]
-EXACT = estimate("exact", Training("plain", GRAPH, SIZE, examples=SIZE))
+EXACT = estimate("exact", TrainingConfiguration("plain", GRAPH, SIZE, examples=SIZE))
 NEEDED, PACKING = EXACT.total, EXACT.parts["scratch"]
 
 
@@ -53,7 +53,7 @@ def test_parameters_beyond_the_limit_are_refused() -> None:
 
 
 def test_old_passes_make_room_for_new_ones() -> None:
-    momentum = Training("plain", GRAPH, SIZE, keep=0.5, examples=SIZE, terms=Terms(momentum=True))
+    momentum = TrainingConfiguration("plain", GRAPH, SIZE, keep=0.5, examples=SIZE, terms=Terms(momentum=True))
     limit = max(NEEDED, estimate("exact", momentum).total) + 64  # the id lists differ a little from draw to draw
     learner = GraphLearner(model(GRAPH), limit_bytes=limit)
     for seed in range(8):

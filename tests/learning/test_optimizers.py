@@ -8,7 +8,7 @@ import pytest
 from edgefl import rng
 from edgefl.learning import SGD, Adam, AdamW, GraphLearner
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.learning.memory.training_setup import SEED
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -58,7 +58,7 @@ def test_the_account_has_states_for_trained_values_alone() -> None:
     graph = GRAPHS["groupnorm"]
     for name, optimizer in OPTIMIZERS.items():
         for keep in (0.5, 1.0):
-            training = Training("m", graph, 4, keep=keep, examples=8, terms=Terms.of(optimizer))
+            training = TrainingConfiguration("m", graph, 4, keep=keep, examples=8, terms=Terms.of(optimizer))
             learner = GraphLearner(model(graph))
             neurons = NeuronSet.draw(learner.spec, keep, stream(SEED, NEURONS))
             learner.fit(samples(graph, 8), batches_of(8, 4), optimizer, None if keep == 1 else neurons)

@@ -11,9 +11,9 @@ from edgefl import rng
 from edgefl.kernels import sparse_choice
 from edgefl.kernels.table import TABLE
 from edgefl.learning import SGD, GraphLearner, Samples
-from edgefl.learning.learner import Work
+from edgefl.learning.learner import ExecutedFlops
 from edgefl.learning.lowering import lower, product_flops
-from edgefl.learning.lowering.schedule import Call, Param, Tensor
+from edgefl.learning.lowering.schedule import KernelCall, Param, Tensor
 from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, ReLU
 from edgefl.models.neurons.mask import Mask
@@ -51,10 +51,10 @@ def test_steps_over_everything_are_counted_by_examples_and_nothing_else_is() -> 
         for backend in ("native", "reference"):
             subject = learner(backend=backend)
             subject.fit(SAMPLES, [*PASS, *PASS], SGD(0.1, **options))
-            assert subject.work() == Work(2 * 14 * STEP, 0), (options, backend)
+            assert subject.work() == ExecutedFlops(2 * 14 * STEP, 0), (options, backend)
             subject.evaluate(SAMPLES)
             subject.predict(SAMPLES.x)
-            assert subject.work() == Work(2 * 14 * STEP, 0), (options, backend)
+            assert subject.work() == ExecutedFlops(2 * 14 * STEP, 0), (options, backend)
 
 
 def test_gradients_features_heads_and_smaller_models_count_in_one_sum() -> None:
@@ -93,7 +93,7 @@ def test_grouped_convolutions_count_pairs_of_channels_in_one_group() -> None:
     graph = chain((4, 4, 4), ("a", Conv2d(4, 8, (1, 1))), ("b", Conv2d(8, 8, (3, 3), groups=4)), ("f", Flatten()))
     a, b = 16 * 8 * 4, 4 * 8 * 2 * 9
     assert product_flops.flops(lower.lower(graph, ModelSpec.of(graph), 2, mode="gradient")) == 2 * 2 * (2 * a + 3 * b)
-    signal = Call("conv2d_grad_input", _grouped_signal(outs=[0, 1, 2, 7], ins=[0, 3, 4]), "b")
+    signal = KernelCall("conv2d_grad_input", _grouped_signal(outs=[0, 1, 2, 7], ins=[0, 3, 4]), "b")
     schedule = lower.lower(graph, ModelSpec.of(graph), 2, mode="predict")
     alone = product_flops.flops(replace(schedule, calls=(signal,)))
     assert alone == 2 * 2 * 4 * 9 * (2 * 1 + 1 * 1)  # in groups 0 and 1; 4 and 7 are in groups of their own
@@ -115,7 +115,7 @@ def test_masked_layers_count_what_they_run(monkeypatch: pytest.MonkeyPatch) -> N
         subject.restrict(Mask.of(subject.spec, bits))
         subject.fit(SAMPLES, PASS, SGD(0.1))
         conv2, fc = 4 * 20 if "conv2d" in sparse else CONV2, 30 if "linear" in sparse else FC
-        assert subject.work() == Work(14 * (2 * CONV1 + 3 * conv2 + 3 * fc), 0), sparse
+        assert subject.work() == ExecutedFlops(14 * (2 * CONV1 + 3 * conv2 + 3 * fc), 0), sparse
         subject.strongest(SAMPLES, ALL, Mask(bits), {"conv2.weight": 3})
         signals = fc  # down to conv2, whose gradient is whole
         assert subject.work().search == 14 * (CONV1 + conv2 + fc + signals + CONV2), sparse
@@ -126,6 +126,6 @@ def test_every_operation_is_counted_or_is_known_to_multiply_nothing() -> None:
     assert not set(product_flops.PRODUCTS) & product_flops.WITHOUT
     graph = chain((3,), ("fc", Linear(3, 2)))
     schedule = lower.lower(graph, ModelSpec.of(graph), 1, mode="predict")
-    odd = Call("fourier_forward", (Tensor(0, (1, 3)), Param("fc.weight", (2, 3))), "fc")
+    odd = KernelCall("fourier_forward", (Tensor(0, (1, 3)), Param("fc.weight", (2, 3))), "fc")
     with pytest.raises(ValueError, match="fourier_forward has no count of its multiply-accumulates; expected one"):
         product_flops.flops(replace(schedule, calls=(*schedule.calls, odd)))

@@ -11,7 +11,7 @@ import pytest
 from edgefl import rng
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.lowering import lower as lowering
-from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.running import workspace
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -82,9 +82,9 @@ def test_former_data_are_let_go() -> None:
 def test_adopted_lists_are_those_of_the_other_neurons(name: str) -> None:
     graph = GRAPHS[name]
     spec = ModelSpec.of(graph)
-    ours = Active.of(graph, spec, draw(spec, 0), "exact")
+    ours = ActiveIndices.of(graph, spec, draw(spec, 0), "exact")
     for round_ in range(1, 6):
-        theirs = Active.of(graph, spec, draw(spec, round_), "exact")
+        theirs = ActiveIndices.of(graph, spec, draw(spec, round_), "exact")
         if theirs.signature != ours.signature:  # other neurons may hit another number of GroupNorm groups
             continue
         ours.adopt(theirs)

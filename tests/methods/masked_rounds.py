@@ -8,7 +8,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.methods import mask_store
-from edgefl.methods.algorithm import MODEL, Algorithm, Plan, Reply, Tally, Task, refuse
+from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, Plan, Reply, Task, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.mask import Mask
@@ -50,7 +50,7 @@ class Run:
         return found.reply
 
     def close(self, plans: Sequence[Plan], replies: Sequence[Reply]) -> None:
-        tally = Tally(self.spec)
+        tally = Accumulator(self.spec)
         for plan, reply in zip(plans, replies, strict=True):
             assert refuse(plan, reply) is None
             self.method.fold(tally, plan, reply)

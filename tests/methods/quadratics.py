@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgefl.learning.learner import SGD, Batches, Evaluation, FitResult, Samples
-from edgefl.methods.algorithm import MODEL, Algorithm, Local, Reply, State, Tally, Task
+from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, ClientState, Reply, State, Task
 from edgefl.models.graph import Graph, Node, Params
 from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -58,22 +58,22 @@ class Quadratic(Held):
         return Evaluation(0.0, 0, 1)
 
 
-def clients(centres: Sequence[float]) -> list[Local]:
+def clients(centres: Sequence[float]) -> list[ClientState]:
     """One client per centre, each with 8 samples to train on."""
     whole, none = np.arange(8, dtype=np.int32), np.zeros(0, np.int32)
     return [
-        Local(k, 1, SPEC, Quadratic(c), DATA, whole, none, none)  # type: ignore[arg-type]
+        ClientState(k, 1, SPEC, Quadratic(c), DATA, whole, none, none)  # type: ignore[arg-type]
         for k, c in enumerate(centres)
     ]
 
 
-def start(method: Algorithm, locals_: Sequence[Local], value: float = 0.0) -> State:
+def start(method: Algorithm, locals_: Sequence[ClientState], value: float = 0.0) -> State:
     return method.start(Task(locals_[0].spec, len(locals_), 1), at(value))
 
 
 def play(
     method: Algorithm,
-    locals_: Sequence[Local],
+    locals_: Sequence[ClientState],
     state: State,
     round: int,
     *,
@@ -85,7 +85,7 @@ def play(
     authorised  in place of those that the method chooses
     away        clients that neither receive nor send
     """
-    task, tally = Task(locals_[0].spec, len(locals_), 1), Tally(locals_[0].spec)
+    task, tally = Task(locals_[0].spec, len(locals_), 1), Accumulator(locals_[0].spec)
     for plan in method.plan(task, state, round):
         if authorised is not None:
             object.__setattr__(plan, "authorised", plan.client in authorised)

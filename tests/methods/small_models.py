@@ -6,7 +6,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.learning import GraphLearner, Samples
-from edgefl.methods.algorithm import Local
+from edgefl.methods.algorithm import ClientState
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -80,12 +80,12 @@ def samples(count: int, seed: int = 1) -> Samples:
     return Samples(np.ascontiguousarray(x), y)
 
 
-def device(graph: Graph, client: int = 0, count: int = 20, seed: int = 1) -> Local:
+def device(graph: Graph, client: int = 0, count: int = 20, seed: int = 1) -> ClientState:
     """A client with `count` samples, 60 % training, 20 % validation, 20 % test, and freshly initialised parameters."""
     order = np.arange(count, dtype=np.int32)
     learner = GraphLearner(Model(graph, graph.init(rng.stream(seed, rng.INIT))))
     train, validation, test = np.split(order, [count * 6 // 10, count * 8 // 10])
-    return Local(client, seed, ModelSpec.of(graph), learner, samples(count, client + 10), train, validation, test)
+    return ClientState(client, seed, ModelSpec.of(graph), learner, samples(count, client + 10), train, validation, test)
 
 
 def copied(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from edgefl import rng
-from edgefl.methods.algorithm import MODEL, Algorithm, Plan, Reply, State, Tally, Task, minibatches, refuse
+from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, Plan, Reply, State, Task, minibatches, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -46,7 +46,7 @@ class Rounds:
         return found.reply
 
     def close(self, plans: Sequence[Plan], replies: Sequence[Reply]) -> State:
-        tally = Tally(self.spec, old=self.state.arrays)
+        tally = Accumulator(self.spec, old=self.state.arrays)
         for plan, reply in zip(plans, replies, strict=True):
             assert refuse(plan, reply) is None
             self.method.fold(tally, plan, reply)

@@ -10,7 +10,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import build
-from edgefl.methods.algorithm import MODEL, Algorithm, Local, Task
+from edgefl.methods.algorithm import MODEL, Algorithm, ClientState, Task
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.feddc import DRIFT, GRADIENT, FedDC
 from edgefl.methods.feddyn import FedDyn
@@ -29,7 +29,7 @@ SPEC = ModelSpec.of(plain())
 INITIAL = plain().init(rng.stream(1, rng.INIT))
 
 
-def scalar(local: Local, group: str) -> float:
+def scalar(local: ClientState, group: str) -> float:
     return float(local.arrays[group]["fc.bias"][0]) if group in local.arrays else 0.0
 
 

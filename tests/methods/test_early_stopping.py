@@ -11,7 +11,7 @@ import pytest
 from edgefl import rng
 from edgefl.errors import TrainingError
 from edgefl.learning import Evaluation, FitResult
-from edgefl.methods.algorithm import MODEL, Local, Reply, State, Tally, Task
+from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Reply, State, Task
 from edgefl.methods.fedspu import FedSPU
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -37,13 +37,13 @@ class ScriptedLearner(Held):
         return Evaluation(self.held * len(index), 0, len(index))
 
 
-def scripted(*losses: tuple[float, float]) -> Local:
+def scripted(*losses: tuple[float, float]) -> ClientState:
     """A client that will report these (training, held-out) losses."""
     local = device(plain())
     return replace(local, learner=ScriptedLearner(copied(local.learner.read()), list(losses)))
 
 
-def participate(algorithm: FedSPU, local: Local, rounds: int) -> list[Reply]:
+def participate(algorithm: FedSPU, local: ClientState, rounds: int) -> list[Reply]:
     task = Task(local.spec, 2, seed=1)
     state = algorithm.start(task, copied(local.learner.read()))
     return [algorithm.train(local, algorithm.plan(task, state, round)[0]) for round in range(1, rounds + 1)]
@@ -126,7 +126,7 @@ def play(algorithm: FedSPU, clients: int, stops: dict[int, int], rounds: int) ->
         if not plans:
             break
         took_part.append([plan.client for plan in plans])
-        tally = Tally(task.spec)
+        tally = Accumulator(task.spec)
         for plan in plans:
             algorithm.fold(tally, plan, reply_to(plan, "stopped" if round >= stops.get(plan.client, 99) else "on"))
         state = algorithm.finish(task, state, tally, round)
@@ -143,7 +143,7 @@ def test_a_stopped_client_is_averaged_once_more_and_never_selected_again() -> No
     reply = Reply(
         1, plan.client, {MODEL: replace(plan.payload[MODEL], blocks=blocks)}, plan.selection.hash(), 5, 1, "stopped"
     )
-    tally = Tally(task.spec)
+    tally = Accumulator(task.spec)
     ES.fold(tally, plan, reply)
     state = ES.finish(task, state, tally, 1)
     assert state.values["running"] == [1]

@@ -15,7 +15,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import SGD, Evaluation
 from edgefl.methods import FedAvg, FedAvgFT
-from edgefl.methods.algorithm import MODEL, Algorithm, Local, State, minibatches
+from edgefl.methods.algorithm import MODEL, Algorithm, ClientState, State, minibatches
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from tests.methods.small_models import copied, device, plain, same_bits
@@ -25,7 +25,7 @@ METHOD = FedAvgFT(**OPTIONS, ft_epochs=2)
 CLIENTS = 3
 
 
-def clients() -> list[Local]:
+def clients() -> list[ClientState]:
     return [device(plain(), client) for client in range(CLIENTS)]
 
 
@@ -57,7 +57,7 @@ def test_rounds_and_bytes_are_fedavg_s_and_nothing_is_kept(tmp_path: Path) -> No
     assert kept == [None] * CLIENTS
 
 
-def adapted(local: Local, model: dict[str, np.ndarray], epochs: int, lr: float) -> Evaluation:
+def adapted(local: ClientState, model: dict[str, np.ndarray], epochs: int, lr: float) -> Evaluation:
     local.learner.write(model)
     local.learner.fit(local.data, minibatches(local, 0, epochs, METHOD.batch), SGD(lr))
     return local.learner.evaluate(local.data, local.test)

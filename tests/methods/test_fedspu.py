@@ -12,7 +12,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.learning import SGD
-from edgefl.methods.algorithm import MODEL, Plan, Reply, State, Tally, Task, minibatches, refuse
+from edgefl.methods.algorithm import MODEL, Accumulator, Plan, Reply, State, Task, minibatches, refuse
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedspu import FedSPU
 from edgefl.models.graph import Graph
@@ -33,7 +33,7 @@ def begin(graph: Graph, algorithm: FedSPU, clients: int = 3) -> tuple[Task, Stat
 
 
 def close(algorithm: FedSPU | FedAvg, task: Task, state: State, plans: list[Plan], replies: list[Reply]) -> State:
-    tally = Tally(task.spec)
+    tally = Accumulator(task.spec)
     for plan, reply in zip(plans, replies, strict=True):
         assert refuse(plan, reply) is None
         algorithm.fold(tally, plan, reply)

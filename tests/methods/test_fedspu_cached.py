@@ -10,8 +10,8 @@ import pytest
 from edgefl import rng
 from edgefl.errors import GraphError, PlanError
 from edgefl.methods import FedSPU, FedSPUCached
-from edgefl.methods.algorithm import MODEL, Plan, Reply, State, Tally, Task, refuse
-from edgefl.methods.budget import Cost, Effort, Offer, Shares, choose, cost, offers
+from edgefl.methods.algorithm import MODEL, Accumulator, Plan, Reply, State, Task, refuse
+from edgefl.methods.budget import Cost, Effort, Shares, SubmodelOption, choose, cost, offers
 from edgefl.methods.fedspu_cached import PREFIX
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.models.graph import Graph
@@ -37,7 +37,7 @@ def rounds(graph: Graph, method: FedSPU, count: int = 3) -> tuple[State, list[Re
     clients = [device(graph, client, seed=1) for client in range(3)]
     replies = []
     for round in range(1, count + 1):
-        tally = Tally(task.spec)
+        tally = Accumulator(task.spec)
         for plan in method.plan(task, state, round):
             local = clients[plan.client]
             received = plan_of(train_message(plan, task.spec, "float32"), plan.client, task.spec)
@@ -109,7 +109,7 @@ def test_what_nobody_trains_stays_as_it_was_and_the_rest_is_averaged_where_it_wa
     task, state = begin(graph, CHEAPEST)
     plans = CHEAPEST.plan(task, state, 1)
     replies = [CHEAPEST.train(device(graph, plan.client), plan) for plan in plans]
-    tally = Tally(task.spec)
+    tally = Accumulator(task.spec)
     for plan, reply in zip(plans, replies, strict=True):
         CHEAPEST.fold(tally, plan, reply)
     found = CHEAPEST.finish(task, state, tally, 1).arrays[MODEL]
@@ -125,10 +125,10 @@ def test_the_cost_of_the_papers_cnn_by_hand() -> None:
     """conv1 takes 784 x 9 x 20 multiply-adds, conv2 196 x 9 x 20 x 20, fc 980 x 62; 4 of 20 neurons are active."""
     graph, effort = build("fedspu_emnist", *EXAMPLES["fedspu_emnist"]), Effort(5, 16)
     conv1, conv2, fc = 784 * 9 * 20, 196 * 9 * 400, 980 * 62
-    dense = cost(graph, Offer(1.0), effort)
+    dense = cost(graph, SubmodelOption(1.0), effort)
     assert dense.macs == 5 * (2 * conv1 + 3 * conv2 + 3 * fc)  # no signal to the input
-    assert cost(graph, Offer(0.2), effort).macs == 5 * (conv1 * 1.2 + conv2 * (1 + 0.2 + 0.04) + fc * 2.2)
-    cached = cost(graph, Offer(0.2, "flatten"), effort)
+    assert cost(graph, SubmodelOption(0.2), effort).macs == 5 * (conv1 * 1.2 + conv2 * (1 + 0.2 + 0.04) + fc * 2.2)
+    cached = cost(graph, SubmodelOption(0.2, "flatten"), effort)
     assert (cached.still, cached.steps) == (conv1 + conv2, 5 * fc * (1 + 0.2))
     assert cached.macs / dense.macs == pytest.approx(0.094, abs=5e-4)
     first = 20 * 9 + 20 + 4 * 20 + 20 * 20 * 9 + 20 + 4 * 20  # both convolutions and their norms, whole, down
@@ -138,24 +138,30 @@ def test_the_cost_of_the_papers_cnn_by_hand() -> None:
 def test_the_largest_share_comes_first_then_the_earliest_cut_then_what_is_cheapest() -> None:
     graph, effort = build("fedspu_cifar", *EXAMPLES["fedspu_cifar"]), Effort(5, 16)
     assert [offer.cut for offer in offers(graph, (0.2,))] == ["", "pool1", "flatten", "relu3", "relu4"]
-    assert choose(graph, (0.2, 0.4), effort, Shares()) == Offer(0.4)
-    assert choose(graph, (0.2, 0.4), effort, Shares(macs=0.4)) == Offer(0.4, "pool1")
-    assert choose(graph, (0.2, 0.4), effort, Shares(macs=1e-9)) == Offer(0.2, "relu4")
-    assert choose(graph, (0.2, 0.4), effort, Shares(values=0.05)) == Offer(0.2)
-    assert choose(graph, (0.2,), effort, Shares(macs=0.35, values=0.05)) == Offer(0.2, "pool1")
-    dense = cost(graph, Offer(1.0), effort)
+    assert choose(graph, (0.2, 0.4), effort, Shares()) == SubmodelOption(0.4)
+    assert choose(graph, (0.2, 0.4), effort, Shares(macs=0.4)) == SubmodelOption(0.4, "pool1")
+    assert choose(graph, (0.2, 0.4), effort, Shares(macs=1e-9)) == SubmodelOption(0.2, "relu4")
+    assert choose(graph, (0.2, 0.4), effort, Shares(values=0.05)) == SubmodelOption(0.2)
+    assert choose(graph, (0.2,), effort, Shares(macs=0.35, values=0.05)) == SubmodelOption(0.2, "pool1")
+    dense = cost(graph, SubmodelOption(1.0), effort)
     assert Shares(1.0, 1.0, 1.0).allows(dense, dense)
     assert not Shares(memory=0.99).allows(dense, Cost(1, 1, dense.memory, 1))
     with pytest.raises(GraphError, match="cut after 'fc9'"):
-        cost(graph, Offer(0.2, "fc9"), effort)
+        cost(graph, SubmodelOption(0.2, "fc9"), effort)
 
 
 def test_tiers_have_budgets_of_their_own_and_a_declared_capacity_goes_before() -> None:
     graph = build("fedspu_emnist", *EXAMPLES["fedspu_emnist"])
     task, method = Task(ModelSpec.of(graph), 5, seed=1, graph=graph), FedSPUCached()
     found = [method.offer(task, client) for client in range(5)]
-    assert found == [Offer(0.2, "flatten"), Offer(0.4, "flatten"), Offer(0.6), Offer(0.8), Offer(1.0)]
-    assert method.offer(replace(task, limits={4: 0.3}), 4) == Offer(0.3)
+    assert found == [
+        SubmodelOption(0.2, "flatten"),
+        SubmodelOption(0.4, "flatten"),
+        SubmodelOption(0.6),
+        SubmodelOption(0.8),
+        SubmodelOption(1.0),
+    ]
+    assert method.offer(replace(task, limits={4: 0.3}), 4) == SubmodelOption(0.3)
     assert replace(method, traffic=(0.2,)).offer(task, 0).keep == 0.2
 
 

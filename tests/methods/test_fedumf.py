@@ -10,7 +10,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import build
-from edgefl.methods.algorithm import MODEL, Algorithm, Plan, Reply, Tally, Task, refuse
+from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, Plan, Reply, Task, refuse
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedumf import DELTA, FedUmf
 from edgefl.models.graph import Params
@@ -190,7 +190,7 @@ def test_a_client_that_is_not_authorised_may_not_send() -> None:
 
 def test_replies_weigh_the_same_or_by_samples() -> None:
     for weight_by, expected in (("uniform", 2.0), ("samples", 3.0)):
-        method, tally = replace(METHOD, weight=weight_by), Tally(SCALAR)  # type: ignore[arg-type]
+        method, tally = replace(METHOD, weight=weight_by), Accumulator(SCALAR)  # type: ignore[arg-type]
         for client, (value, examples) in enumerate([(0.0, 1), (4.0, 3)]):
             payload = {MODEL: take(at(value), SCALAR)}
             method.fold(tally, Plan("train", 1, client, payload=payload), Reply(1, client, payload, examples=examples))

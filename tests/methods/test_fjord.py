@@ -14,7 +14,7 @@ import torch
 from edgefl import rng
 from edgefl.learning import SGD, GraphLearner
 from edgefl.methods import FedAvg, FjORD, RandomDropout
-from edgefl.methods.algorithm import MODEL, Local, Plan, minibatches
+from edgefl.methods.algorithm import MODEL, ClientState, Plan, minibatches
 from edgefl.methods.rounds.exchange import evaluate_message
 from edgefl.models.graph import Graph, Model, Node, Params, architectures
 from edgefl.models.graph.operations import Concat, Conv2d, Flatten, Linear, ReLU
@@ -219,12 +219,12 @@ def test_widths_are_drawn_alike_and_for_the_client_and_round_alone() -> None:
     assert all(abs(found - total / 3) < 4 * np.sqrt(total * 2 / 9) for found in counts.values())
 
 
-def _wide(round: int) -> tuple[Local, Plan]:
+def _wide(round: int) -> tuple[ClientState, Plan]:
     rounds = Rounds(METHOD)
     return device(plain(), 2), rounds.plans(round)[2]
 
 
-def _drawn(local: Local, plan: Plan) -> list[int]:
+def _drawn(local: ClientState, plan: Plan) -> list[int]:
     """Of every step of a round, the channels that conv1 has in it."""
     found: list[int] = []
     fit = GraphLearner.fit

@@ -8,30 +8,30 @@ import pytest
 
 from edgefl.learning import SGD, Adam, AdamW
 from edgefl.methods import FedAvg, FedAvgFT, FedDC, FedSPU, parse
-from edgefl.methods.learning_rate import Schedule
+from edgefl.methods.learning_rate import LearningRateSchedule
 
 
-def rates(schedule: Schedule, rounds: int) -> list[float]:
+def rates(schedule: LearningRateSchedule, rounds: int) -> list[float]:
     return [schedule.rate(round) for round in range(1, rounds + 1)]
 
 
 def test_rates_by_hand() -> None:
     cases = [
-        (Schedule(0.8), [0.8, 0.8, 0.8]),
-        (Schedule(0.8, decay=0.5), [0.8, 0.4, 0.2]),
-        (Schedule(0.8, "constant", decay=0.5), [0.8, 0.8, 0.8]),
-        (Schedule(0.8, "step", decay=0.5, every=2), [0.8, 0.8, 0.4, 0.4, 0.2]),
-        (Schedule(0.8, decay=0.5, warmup=3), [0.2, 0.4, 0.6, 0.8, 0.4]),
-        (Schedule(0.8, "step", decay=0.5, every=2, warmup=1), [0.4, 0.8, 0.8, 0.4]),
+        (LearningRateSchedule(0.8), [0.8, 0.8, 0.8]),
+        (LearningRateSchedule(0.8, decay=0.5), [0.8, 0.4, 0.2]),
+        (LearningRateSchedule(0.8, "constant", decay=0.5), [0.8, 0.8, 0.8]),
+        (LearningRateSchedule(0.8, "step", decay=0.5, every=2), [0.8, 0.8, 0.4, 0.4, 0.2]),
+        (LearningRateSchedule(0.8, decay=0.5, warmup=3), [0.2, 0.4, 0.6, 0.8, 0.4]),
+        (LearningRateSchedule(0.8, "step", decay=0.5, every=2, warmup=1), [0.4, 0.8, 0.8, 0.4]),
     ]
     for schedule, expected in cases:
         assert rates(schedule, len(expected)) == pytest.approx(expected), schedule
 
 
 def test_a_cosine_falls_from_the_rate_to_its_floor_after_the_last_round() -> None:
-    found = rates(Schedule(1.0, "cosine", floor=0.2, rounds=4), 6)
+    found = rates(LearningRateSchedule(1.0, "cosine", floor=0.2, rounds=4), 6)
     assert found == pytest.approx([1.0, 0.6 + 0.4 * math.sqrt(0.5), 0.6, 0.6 - 0.4 * math.sqrt(0.5), 0.2, 0.2])
-    warmed = rates(Schedule(1.0, "cosine", floor=0.2, warmup=2, rounds=6), 6)
+    warmed = rates(LearningRateSchedule(1.0, "cosine", floor=0.2, warmup=2, rounds=6), 6)
     assert warmed == pytest.approx([1 / 3, 2 / 3, *found[:4]])
 
 

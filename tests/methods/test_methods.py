@@ -11,7 +11,7 @@ import pytest
 from edgefl import rng
 from edgefl.learning import SGD
 from edgefl.methods import METHODS, build, parse, settings_of
-from edgefl.methods.algorithm import MODEL, Plan, Reply, State, Tally, Task, minibatches, refuse, sample_clients
+from edgefl.methods.algorithm import MODEL, Accumulator, Plan, Reply, State, Task, minibatches, refuse, sample_clients
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedspu import FedSPU
 from edgefl.methods.local_training import LocalOnly
@@ -90,7 +90,7 @@ def test_every_epoch_sees_every_training_sample_once_in_its_own_order() -> None:
 
 
 def average(state: State, replies: list[Reply], plans: list[Plan]) -> State:
-    tally = Tally(TASK.spec)
+    tally = Accumulator(TASK.spec)
     for plan, reply in zip(plans, replies, strict=True):
         AVERAGE.fold(tally, plan, reply)
     return AVERAGE.finish(TASK, state, tally, plans[0].round)
@@ -107,7 +107,7 @@ def test_fedavg_with_one_client_is_central_training() -> None:
     algorithm = replace(AVERAGE, per_round=1, epochs=2, batch=4)
     state = algorithm.start(TASK, INITIAL)
     plan = algorithm.plan(TASK, state, 1)[0]
-    tally = Tally(TASK.spec)
+    tally = Accumulator(TASK.spec)
     algorithm.fold(tally, plan, algorithm.train(device(plain(), plan.client), plan))
     alone = device(plain(), plan.client)
     alone.learner.fit(alone.data, minibatches(alone, 1, 2, 4), SGD(0.1))

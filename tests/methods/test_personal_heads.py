@@ -12,7 +12,7 @@ from edgefl import rng
 from edgefl.errors import DataError
 from edgefl.learning import SGD, Samples
 from edgefl.methods import PFLEGO, FedPer, FedRecon
-from edgefl.methods.algorithm import BODY, Tally, Task
+from edgefl.methods.algorithm import BODY, Accumulator, Task
 from edgefl.methods.head_training import HeadTraining
 from edgefl.methods.personal_head import CLASSES, HEAD, Personal
 from edgefl.models.graph import Graph, Node
@@ -216,7 +216,7 @@ def test_the_server_s_rate_has_the_schedule_too() -> None:
         locals_ = clients()
         state = start(method, locals_)
         (plan, *_) = method.plan(task(locals_), state, 2)
-        tally = Tally(SPEC)
+        tally = Accumulator(SPEC)
         method.fold(tally, plan, replace(FedRecon(tau=1, beta=0.0).train(locals_[plan.client], plan)))
         after = method.finish(task(locals_), state, tally, 2)
         moves.append({name: after.arrays[BODY][name] - value for name, value in state.arrays[BODY].items()})

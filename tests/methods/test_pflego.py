@@ -14,7 +14,7 @@ import pytest
 from edgefl import kernels, rng
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.methods import PFLEGO, FedPer
-from edgefl.methods.algorithm import BODY, Algorithm, Local, State, Tally, Task
+from edgefl.methods.algorithm import BODY, Accumulator, Algorithm, ClientState, State, Task
 from edgefl.methods.personal_head import CLASSES, HEAD, Personal
 from edgefl.models.graph import Graph, Model, Node, Params
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
@@ -45,7 +45,7 @@ SPEC = ModelSpec.of(net())
 INITIAL = net().init(rng.stream(1, rng.INIT))
 
 
-def clients(backend: str = "reference", dtype: Any = np.float64, count: int = 4) -> list[Local]:
+def clients(backend: str = "reference", dtype: Any = np.float64, count: int = 4) -> list[ClientState]:
     """Clients with classes and sizes of their own; each has five more samples, for its test."""
     made = []
     for k in range(count):
@@ -54,23 +54,23 @@ def clients(backend: str = "reference", dtype: Any = np.float64, count: int = 4)
         x = (stream.uniform(n * 16).reshape(n, 1, 4, 4) + 0.2 * y[:, None, None, None]).astype(dtype)
         learner = GraphLearner(Model(net(), INITIAL), backend, dtype)
         order = np.arange(n, dtype=np.int32)
-        made.append(Local(k, 1, SPEC, learner, Samples(x, y), order[:-5], NONE, order[-5:]))
+        made.append(ClientState(k, 1, SPEC, learner, Samples(x, y), order[:-5], NONE, order[-5:]))
     return made
 
 
-def task(locals_: Sequence[Local]) -> Task:
+def task(locals_: Sequence[ClientState]) -> Task:
     return Task(SPEC, len(locals_), 1, examples=sum(len(local.train) for local in locals_))
 
 
-def start(method: Algorithm, locals_: Sequence[Local]) -> State:
+def start(method: Algorithm, locals_: Sequence[ClientState]) -> State:
     """The state before round 1, in the clients' type."""
     dtype = locals_[0].learner.read()["fc.bias"].dtype
     return method.start(task(locals_), {name: value.astype(dtype) for name, value in INITIAL.items()})
 
 
-def play(method: Algorithm, locals_: Sequence[Local], state: State, chosen: Sequence[int] | None = None) -> State:
+def play(method: Algorithm, locals_: Sequence[ClientState], state: State, chosen: Sequence[int] | None = None) -> State:
     """The server's state after a round; `chosen` in place of those that the method selects."""
-    about, tally = task(locals_), Tally(SPEC)
+    about, tally = task(locals_), Accumulator(SPEC)
     plans = {plan.client: plan for plan in replace(method, per_round=len(locals_)).plan(about, state, 1)}  # type: ignore[type-var]
     scale = {"scale": len(locals_) / len(chosen or locals_)}
     for client in range(len(locals_)) if chosen is None else chosen:
@@ -81,18 +81,18 @@ def play(method: Algorithm, locals_: Sequence[Local], state: State, chosen: Sequ
     return method.finish(about, state, tally, 1)
 
 
-def heads(locals_: Sequence[Local]) -> list[Params]:
+def heads(locals_: Sequence[ClientState]) -> list[Params]:
     """A copy of what every client keeps; nothing for one that was never selected."""
     return [{name: value.copy() for name, value in local.arrays.get(HEAD, {}).items()} for local in locals_]
 
 
-def with_heads(locals_: Sequence[Local], body: Params) -> None:
+def with_heads(locals_: Sequence[ClientState], body: Params) -> None:
     """Gives every client its first head, without a round."""
     for local in locals_:
         Personal.of(local, body, "torch").keep_head()
 
 
-def central(locals_: Sequence[Local], body: Params) -> tuple[Params, list[Params]]:
+def central(locals_: Sequence[ClientState], body: Params) -> tuple[Params, list[Params]]:
     """The gradient of L = sum a_i l_i at this body and the heads that the clients keep, each client in one pass."""
     total, gradients = sum(len(local.train) for local in locals_), []
     trunk = {name: np.zeros_like(value) for name, value in body.items()}
@@ -106,7 +106,7 @@ def central(locals_: Sequence[Local], body: Params) -> tuple[Params, list[Params
     return trunk, gradients
 
 
-def after_head_steps(locals_: Sequence[Local], body: Params, steps: int, beta: float) -> list[Params]:
+def after_head_steps(locals_: Sequence[ClientState], body: Params, steps: int, beta: float) -> list[Params]:
     """The heads after gradient descent on the features of this body, in plain NumPy."""
     found = []
     for local, head in zip(locals_, heads(locals_), strict=True):

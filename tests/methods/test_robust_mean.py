@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from edgefl.methods.aggregation import Fold
-from edgefl.methods.algorithm import MODEL, Tally
+from edgefl.methods.aggregation import AggregationRule
+from edgefl.methods.algorithm import MODEL, Accumulator
 from edgefl.methods.robust_mean import center
 from edgefl.methods.weighted_mean import Mean
 from edgefl.models.neurons.block_index import Axes, AxisIds, Flat
@@ -27,7 +27,7 @@ def row(first: float, second: float, *others: list[float]) -> Update:
 
 
 def folded(fold: str, *updates: Update, weights: list[float] | None = None, changes: bool = False) -> list[list[float]]:
-    tally = Tally(SPEC, Fold.parse(fold), {} if changes else {MODEL: OLD})
+    tally = Accumulator(SPEC, AggregationRule.parse(fold), {} if changes else {MODEL: OLD})
     for client, update in enumerate(updates):
         tally.mean.add(client, update, 1 if weights is None else weights[client])
     tally.settle()
@@ -64,7 +64,7 @@ def test_what_one_client_alone_trained_stays(fold: str) -> None:
 
 def test_a_change_that_one_client_alone_sent_counts_as_none() -> None:
     """Where replies carry changes, those who lack have changed nothing."""
-    tally = Tally(SPEC, Fold.parse("median"), {})
+    tally = Accumulator(SPEC, AggregationRule.parse("median"), {})
     tally.of("gradient").add(0, row(7, -7), 3)
     tally.settle()
     assert tally.of("gradient").total["w"].tolist() == [[0, 0], [0, 0], [0, 0]]
@@ -87,7 +87,7 @@ def test_flat_coordinates_are_ranked_where_they_are() -> None:
 
 def test_totals_are_the_mean_times_the_weights() -> None:
     """Methods that step along a sum of n_k g_k read it so."""
-    tally = Tally(SPEC, Fold.parse("median"), {MODEL: OLD})
+    tally = Accumulator(SPEC, AggregationRule.parse("median"), {MODEL: OLD})
     for client, (value, weight) in enumerate([(1, 3), (2, 4), (9, 5)]):
         tally.mean.add(client, row(value, value), weight)
     tally.settle()
@@ -115,18 +115,18 @@ def test_the_order_of_replies_does_not_matter(order: list[int]) -> None:
 
 def test_clients_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match=r"client=1; expected an id above 1"):
-        folded_twice = Tally(SPEC, Fold.parse("median"), {MODEL: OLD}).mean
+        folded_twice = Accumulator(SPEC, AggregationRule.parse("median"), {MODEL: OLD}).mean
         folded_twice.add(1, row(1, 1), 1)
         folded_twice.add(1, row(1, 1), 1)
 
 
 def test_names_stand_for_folds() -> None:
-    assert Fold.parse("trimmed:2") == Fold("trimmed", 2)
-    assert [Fold.parse(name).fewest for name in ("mean", "clipped", "trimmed:2", "median")] == [1, 1, 5, 3]
-    assert type(Fold.parse("clipped").mean(SPEC, OLD)) is Mean
+    assert AggregationRule.parse("trimmed:2") == AggregationRule("trimmed", 2)
+    assert [AggregationRule.parse(name).fewest for name in ("mean", "clipped", "trimmed:2", "median")] == [1, 1, 5, 3]
+    assert type(AggregationRule.parse("clipped").mean(SPEC, OLD)) is Mean
 
 
 @pytest.mark.parametrize("name", ["", "trimmed", "trimmed:0", "trimmed:x", "median:1", "krum", "trimmed:-1"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"; expected mean, clipped, trimmed:K or median with K >= 1"):
-        Fold.parse(name)
+        AggregationRule.parse(name)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from edgefl import rng
 from edgefl.methods import FedSPU, FedSPUCached
 from edgefl.methods.algorithm import Task
-from edgefl.methods.budget import Effort, Offer, Timing, cost, in_time, offers, work
-from edgefl.methods.throughput import FORETOLD, Pace, Work, fit
+from edgefl.methods.budget import Effort, SubmodelOption, Timing, cost, in_time, offers, work
+from edgefl.methods.throughput import FORETOLD, Throughput, Workload, fit
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.cuts import cuts
 from edgefl.models.graph.operations import Linear, ReLU
@@ -30,23 +30,23 @@ GRAPH = Graph(
 )
 EFFORT = Effort(epochs=2, batch=5)
 KEEPS = (0.5, 1.0)
-ROUNDS = [Work(still, macs, steps) for still in (0, 1e6, 5e6) for macs, steps in ((1e7, 10), (4e7, 10), (9e7, 60))]
+ROUNDS = [Workload(still, macs, steps) for still in (0, 1e6, 5e6) for macs, steps in ((1e7, 10), (4e7, 10), (9e7, 60))]
 
 
 def test_seconds_by_hand() -> None:
-    pace = Pace(1e-9, 2e-9, 1e-3, 0.25)
-    assert pace.seconds(Work(3e9, 4e9, 100)) == pytest.approx(3 + 8 + 0.1 + 0.25)
+    pace = Throughput(1e-9, 2e-9, 1e-3, 0.25)
+    assert pace.seconds(Workload(3e9, 4e9, 100)) == pytest.approx(3 + 8 + 0.1 + 0.25)
 
 
 def test_fit_finds_what_made_the_times() -> None:
-    made = Pace(1e-9, 3e-9, 2e-3, 0.05)
+    made = Throughput(1e-9, 3e-9, 2e-3, 0.05)
     found = fit([(each, made.seconds(each)) for each in ROUNDS])
     assert found[:4] == pytest.approx(made[:4], rel=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.lists(st.floats(0.9, 1.1), min_size=9, max_size=9))
 def test_fit_is_never_negative_and_near(parts: list[float], noise: list[float]) -> None:
-    made = Pace(parts[0] * 1e-8, parts[1] * 1e-8, parts[2] * 1e-2, parts[3] + 0.01)
+    made = Throughput(parts[0] * 1e-8, parts[1] * 1e-8, parts[2] * 1e-2, parts[3] + 0.01)
     timed = [(each, made.seconds(each) * factor) for each, factor in zip(ROUNDS, noise, strict=True)]
     found = fit(timed)
     assert min(found[:4]) >= 0
@@ -56,7 +56,7 @@ def test_fit_is_never_negative_and_near(parts: list[float], noise: list[float]) 
 
 def test_fit_leaves_out_what_would_be_negative() -> None:
     """A step that is dearer the fewer multiply-adds it has: what explains it best is a time for each round alone."""
-    found = fit([(Work(0, 1e6, 1), 2.0), (Work(0, 2e6, 1), 1.0)])
+    found = fit([(Workload(0, 1e6, 1), 2.0), (Workload(0, 2e6, 1), 1.0)])
     assert found.mac_s == 0
     assert found.step_s + found.round_s == pytest.approx(1.2)  # of 1/s: least squares of (1 - x/2)^2 + (1 - x)^2
 
@@ -70,7 +70,7 @@ def test_work_by_hand() -> None:
     """fc1 stands still: 400 multiply-adds a sample, once. Of fc2 and out: forward and gradients of weights for all,
     and of the results of relu2 alone.
     """
-    found = work(GRAPH, Offer(1.0, "relu1"), EFFORT, 12)
+    found = work(GRAPH, SubmodelOption(1.0, "relu1"), EFFORT, 12)
     assert found.still == 400 * 12
     assert found.macs == 2 * 12 * (3 * 100 + 2 * 800)
     assert found.steps == 2 * 3
@@ -79,20 +79,26 @@ def test_work_by_hand() -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected", "foretold"),
     [
-        (1e6, Offer(1.0), 7000.0),  # nothing takes half of that, and nothing takes more than this
-        (7000, Offer(1.0), 7000.0),
-        (6999, Offer(1.0, "relu1"), 400 + 3800.0),
-        (4199, Offer(0.5, "relu1"), 400 + 2500.0),  # at the larger share after relu2 it would be idle most of the time
-        (2899, Offer(1.0, "relu2"), 1200 + 400.0),
-        (1599, Offer(0.5, "relu2"), 1200 + 300.0),
-        (1, Offer(0.5, "relu2"), 1200 + 300.0),  # nothing is in time
+        (1e6, SubmodelOption(1.0), 7000.0),  # nothing takes half of that, and nothing takes more than this
+        (7000, SubmodelOption(1.0), 7000.0),
+        (6999, SubmodelOption(1.0, "relu1"), 400 + 3800.0),
+        (
+            4199,
+            SubmodelOption(0.5, "relu1"),
+            400 + 2500.0,
+        ),  # at the larger share after relu2 it would be idle most of the time
+        (2899, SubmodelOption(1.0, "relu2"), 1200 + 400.0),
+        (1599, SubmodelOption(0.5, "relu2"), 1200 + 300.0),
+        (1, SubmodelOption(0.5, "relu2"), 1200 + 300.0),  # nothing is in time
     ],
 )
-def test_the_first_offer_that_takes_half_the_seconds_to_all(seconds: float, expected: Offer, foretold: float) -> None:
+def test_the_first_offer_that_takes_half_the_seconds_to_all(
+    seconds: float, expected: SubmodelOption, foretold: float
+) -> None:
     """A second for a multiply-add. The offers in their order: 7000, 4200, 1600 with all neurons; 5300, 2900, 1500."""
-    pace = Pace(1.0, 1.0, 0.0, 0.0, examples=1)
+    pace = Throughput(1.0, 1.0, 0.0, 0.0, examples=1)
     found = list(offers(GRAPH, KEEPS))
-    assert found == [Offer(keep, cut) for keep in (1.0, 0.5) for cut in ("", *cuts(GRAPH))]
+    assert found == [SubmodelOption(keep, cut) for keep in (1.0, 0.5) for cut in ("", *cuts(GRAPH))]
     assert [pace.seconds(work(GRAPH, each, EFFORT, 1)) for each in found] == [7000, 4200, 1600, 5300, 2900, 1500]
     assert in_time(GRAPH, KEEPS, EFFORT, Timing(seconds, pace)) == (expected, foretold)
 
@@ -101,17 +107,17 @@ def test_only_what_fits_the_memory() -> None:
     least = min(offers(GRAPH, KEEPS), key=lambda offer: cost(GRAPH, offer, EFFORT).memory)
     room = cost(GRAPH, least, EFFORT).memory
     within = [offer for offer in offers(GRAPH, KEEPS) if cost(GRAPH, offer, EFFORT).memory <= room]
-    pace = Pace(1e-9, 1e-9, 0.0, 0.0, room, 100)
-    assert within[0] != Offer(1.0)
+    pace = Throughput(1e-9, 1e-9, 0.0, 0.0, room, 100)
+    assert within[0] != SubmodelOption(1.0)
     assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, pace))[0] == within[0]
-    assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, pace._replace(memory=1)))[0] == Offer(1.0)
+    assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, pace._replace(memory=1)))[0] == SubmodelOption(1.0)
 
 
 @given(st.floats(1e-12, 1e-6), st.floats(1e-12, 1e-6), st.floats(0, 1e-3), st.floats(1e-6, 10))
 def test_a_slower_device_is_never_asked_for_more(still: float, mac: float, step: float, seconds: float) -> None:
     """Twice as slow: what it does takes the other one no longer than what that one does."""
-    pace = Pace(still, mac, step, 0.0, examples=100)
-    slower = Pace(2 * still, 2 * mac, 2 * step, 0.0, examples=100)
+    pace = Throughput(still, mac, step, 0.0, examples=100)
+    slower = Throughput(2 * still, 2 * mac, 2 * step, 0.0, examples=100)
     fast, slow = (in_time(GRAPH, KEEPS, EFFORT, Timing(seconds, each))[0] for each in (pace, slower))
     took = [pace.seconds(work(GRAPH, offer, EFFORT, 100)) for offer in (fast, slow)]
     assert took[0] >= took[1]
@@ -121,7 +127,7 @@ METHOD = FedSPUCached(keep=KEEPS, per_round=4, epochs=2, batch=5, budget=(1e-9, 
 
 
 def test_a_tier_counts_only_without_a_pace_and_capacity_always() -> None:
-    fast, slow = (Pace(each, each, 0.0, 0.0, examples=100) for each in (1e-12, 1.0))
+    fast, slow = (Throughput(each, each, 0.0, 0.0, examples=100) for each in (1e-12, 1.0))
     task = Task(ModelSpec.of(GRAPH), 4, 1, {1: 0.7}, graph=GRAPH, paces={0: fast, 1: fast, 3: slow})
     state = METHOD.start(task, GRAPH.init(rng.stream(1, rng.INIT)))
     plans = METHOD.plan(task, state, 1)
@@ -137,7 +143,7 @@ def test_a_tier_counts_only_without_a_pace_and_capacity_always() -> None:
 
 def test_without_seconds_paces_count_for_nothing() -> None:
     method = FedSPUCached(keep=KEEPS, per_round=4, epochs=2, batch=5)
-    pace = Pace(1.0, 1.0, 1.0, 1.0, examples=100)
+    pace = Throughput(1.0, 1.0, 1.0, 1.0, examples=100)
     task = Task(ModelSpec.of(GRAPH), 4, 1, graph=GRAPH)
     state = method.start(task, GRAPH.init(rng.stream(1, rng.INIT)))
     without = [plan.settings for plan in method.plan(task, state, 1)]

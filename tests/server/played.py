@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from edgefl.server.coordinator import Coordinator
-from edgefl.server.events import Action, Joined, Record, Save, Saved, Send
+from edgefl.server.events import Action, DeviceJoined, Record, RecordSaved, Save, Send
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
 
-from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply, State, Tally, Task
+from edgefl.methods.algorithm import Accumulator, Algorithm, ClientState, Plan, Reply, State, Task
 from edgefl.models.graph import Graph, Node, Params
 from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -36,13 +36,13 @@ class Sum(Algorithm):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return [Plan("train", round, client) for client in range(self.clients)]
 
-    def fold(self, tally: Tally, plan: Plan, reply: Reply) -> None:
+    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
         tally.reported.append(reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Tally, round: int) -> State:
+    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
         return State({}, {"total": state.values["total"] + sum(tally.reported)})
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         raise AssertionError("a coordinator trains nothing")
 
 
@@ -81,7 +81,7 @@ def play(under_test: Coordinator, *events: Any, now: float = 0.0) -> list[Action
             action = todo.pop(0)
             done.append(action)
             if isinstance(action, Save):
-                todo += under_test.handle(Saved(action.record), now)
+                todo += under_test.handle(RecordSaved(action.record), now)
     return done
 
 
@@ -93,5 +93,5 @@ def begun(rules: Rules = RULES, method: Algorithm | None = None) -> Coordinator:
     """Round 1 is open; clients 0 and 1 are connected on links 10 and 11."""
     under_test = coordinator(rules, method)
     assert under_test.start(0.0) == []
-    play(under_test, Joined(10, 0, 1.0, 0), Joined(11, 1, 1.0, 0))
+    play(under_test, DeviceJoined(10, 0, 1.0, 0), DeviceJoined(11, 1, 1.0, 0))
     return under_test

@@ -18,14 +18,14 @@ from edgefl.server.events import (
     Admit,
     Claim,
     Close,
-    Done,
+    DeviceJoined,
+    DeviceLeft,
     Event,
-    Joined,
-    Left,
-    Received,
+    MessageReceived,
     Record,
+    RecordSaved,
+    RunCompleted,
     Save,
-    Saved,
     Say,
     Send,
     Tick,
@@ -40,7 +40,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import FedSPU
-from edgefl.methods.algorithm import MODEL, Algorithm, Local, State, Task, evaluate
+from edgefl.methods.algorithm import MODEL, Algorithm, ClientState, State, Task, evaluate
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.exchange import plan_of, trained_message
 from edgefl.models.graph import Graph, Model, Node
@@ -159,23 +159,25 @@ class Phone:
                 mine = self._local(self.method.untrained(State({MODEL: local.learner.read()}), INITIAL))
         return Evaluated(message.round, self._own_scores(mine, message) if message.personal else None, shared)
 
-    def _own_scores(self, mine: Local, message: Evaluate) -> Scores:
+    def _own_scores(self, mine: ClientState, message: Evaluate) -> Scores:
         arrays = {part: values(update) for part, update in plan_of(_as_train(message), 0, SPEC).payload.items()}
         found = self.method.evaluate(mine, self.method.shared(arrays))
         return Scores(found.loss_sum, found.correct, found.examples)
 
-    def _local(self, params: dict[str, Any]) -> Local:
+    def _local(self, params: dict[str, Any]) -> ClientState:
         learner = GraphLearner(Model(GRAPH, {name: value.copy() for name, value in params.items()}))
         split = FEDERATION.clients[self.client]
         parts = split.train, split.validation, split.test
-        return Local(self.client, 1, SPEC, learner, FEDERATION.data, *parts, dict(self.private), dict(self.arrays))
+        return ClientState(
+            self.client, 1, SPEC, learner, FEDERATION.data, *parts, dict(self.private), dict(self.arrays)
+        )
 
 
 def _as_train(message: Evaluate) -> Train:
     return Train(message.round, b"", message.payload, {}, None, True)
 
 
-def _scores(local: Local) -> Scores:
+def _scores(local: ClientState) -> Scores:
     found = evaluate(local)
     return Scores(found.loss_sum, found.correct, found.examples)
 
@@ -233,12 +235,12 @@ class World:
         self.to_device[client].clear()
         self.phones[client].restart()
         claim = self.phones[client].claim()
-        self.happen(Joined(self.links, client, capacity, claim.pending, claim=claim))
+        self.happen(DeviceJoined(self.links, client, capacity, claim.pending, claim=claim))
 
     def disconnect(self, client: int) -> None:
         link = self.link_of.pop(client, None)
         if link is not None:
-            self.happen(Left(link))
+            self.happen(DeviceLeft(link))
 
     def happen(self, event: Event) -> None:
         self._carry_out(self.coordinator.handle(event, self.now))
@@ -249,14 +251,14 @@ class World:
         self.store.save(batch)
         self.saved += batch
         for record in batch:
-            self.happen(Saved(record))
+            self.happen(RecordSaved(record))
 
     def deliver_to_device(self, client: int) -> None:
         answers = self.phones[client].receive(self.to_device[client].popleft())
         self.to_server[client].extend(answers)
 
     def deliver_to_server(self, client: int) -> None:
-        self.happen(Received(self.link_of[client], self.to_server[client].popleft()))  # type: ignore[arg-type]
+        self.happen(MessageReceived(self.link_of[client], self.to_server[client].popleft()))  # type: ignore[arg-type]
 
     def steps(self) -> list[Callable[[], None]]:
         """Everything that can happen next without a fault."""
@@ -295,7 +297,7 @@ class World:
         for action in actions:
             if isinstance(action, Save):
                 self.unsaved.append(action.record)
-            elif isinstance(action, Done):
+            elif isinstance(action, RunCompleted):
                 self.done = True
             elif isinstance(action, WakeAt):
                 self.wake = action.time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from edgefl.server.events import Closed, Enrolment, Judged, Opened, Record, Scored, Traffic
+from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, Traffic
 from edgefl.server.run_progress import Progress
 
 from edgefl.methods.algorithm import State
@@ -20,15 +20,15 @@ def state(round: int) -> State:
 
 def batches_of(round: int) -> list[list[Record]]:
     """What the server saves in a round, in the batches that an idle disk gives."""
-    first, second = (Judged(round, client, "accepted", "", reply(round, client)) for client in (0, 1))
-    late = Judged(round, 2, "late", "the round was closed", reply(round, 2))
-    closed = Closed(round, state(round), {"round": round}, False)
+    first, second = (ReplyJudged(round, client, "accepted", "", reply(round, client)) for client in (0, 1))
+    late = ReplyJudged(round, 2, "late", "the round was closed", reply(round, 2))
+    closed = RoundClosed(round, state(round), {"round": round}, False)
     return [
-        [Opened(round, (0, 1, 2))],
+        [RoundOpened(round, (0, 1, 2))],
         [first],
         [second, closed],
         [late],
-        [Scored(round, {"n": round}), traffic(round)],
+        [RoundEvaluated(round, {"n": round}), traffic(round)],
     ]
 
 
@@ -55,8 +55,8 @@ def _plain(progress: Progress) -> tuple[object, ...]:
 DYING = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-import stored
+sys.path.insert(0, {root!r})
+from tests.server import stored
 from edgefl.system import durable_files as durable
 from edgefl.server import store as module
 from edgefl.server.last_commit import LastCommit

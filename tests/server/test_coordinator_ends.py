@@ -9,14 +9,14 @@ from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Admit,
     Close,
-    Closed,
-    Done,
+    DeviceJoined,
     Enrolment,
-    Joined,
-    Judged,
-    Received,
+    MessageReceived,
+    ReplyJudged,
+    RoundClosed,
+    RoundEvaluated,
+    RunCompleted,
     Save,
-    Scored,
     Send,
     Tick,
 )
@@ -35,21 +35,21 @@ def evaluating(rules: Rules = RULES) -> Coordinator:
     """Both rounds are over; clients 0 and 1 have been asked for their scores."""
     under_test = begun(rules)
     for round in (1, 2):
-        play(under_test, Received(10, trained(round)), Received(11, trained(round)))
+        play(under_test, MessageReceived(10, trained(round)), MessageReceived(11, trained(round)))
     assert under_test.phase == "scoring"
     return under_test
 
 
 def test_the_last_round_is_evaluated_by_every_enrolled_client() -> None:
     under_test = begun()
-    play(under_test, Joined(12, 2, 1.0, 0), Received(10, trained(1)), Received(11, trained(1)))
-    actions = play(under_test, Received(10, trained(2)), Received(11, trained(2)))
+    play(under_test, DeviceJoined(12, 2, 1.0, 0), MessageReceived(10, trained(1)), MessageReceived(11, trained(1)))
+    actions = play(under_test, MessageReceived(10, trained(2)), MessageReceived(11, trained(2)))
     assert actions[-3:] == [asks(link, Evaluate(2, True, {})) for link in (10, 11, 12)]
 
 
 def test_the_run_ends_when_all_have_answered() -> None:
     under_test = evaluating()
-    assert play(under_test, Received(10, scores(2, correct=1))) == []
+    assert play(under_test, MessageReceived(10, scores(2, correct=1))) == []
     summary = {
         "accuracy": 0.5,
         "accuracy_weighted": 0.5,
@@ -59,25 +59,28 @@ def test_the_run_ends_when_all_have_answered() -> None:
         "loss_sum": [2.0, 2.0, None],
     }
     end = Finished("the run ended after round 2")
-    assert play(under_test, Received(11, scores(2, correct=3))) == [
-        Save(Scored(2, {"personal": summary})),
+    assert play(under_test, MessageReceived(11, scores(2, correct=3))) == [
+        Save(RoundEvaluated(2, {"personal": summary})),
         asks(10, end),
         asks(11, end),
-        Done(),
+        RunCompleted(),
     ]
-    assert play(under_test, Joined(12, 2, 1.0, 0)) == [Save(Enrolment(2, 1.0)), Admit(12, 2), asks(12, end)]
+    assert play(under_test, DeviceJoined(12, 2, 1.0, 0)) == [Save(Enrolment(2, 1.0)), Admit(12, 2), asks(12, end)]
 
 
 def test_scores_are_taken_once_and_only_of_this_round() -> None:
     under_test = evaluating()
-    assert play(under_test, Received(10, scores(1)), Received(10, scores(2)), Received(10, scores(2))) == []
+    assert (
+        play(under_test, MessageReceived(10, scores(1)), MessageReceived(10, scores(2)), MessageReceived(10, scores(2)))
+        == []
+    )
     assert under_test.phase == "scoring"
 
 
 def test_a_client_that_joins_during_an_evaluation_takes_part() -> None:
     under_test = evaluating()
-    assert play(under_test, Joined(12, 2, 1.0, 0))[1:] == [Admit(12, 2), asks(12, Evaluate(2, True, {}))]
-    play(under_test, Received(10, scores(2)), Received(11, scores(2)))
+    assert play(under_test, DeviceJoined(12, 2, 1.0, 0))[1:] == [Admit(12, 2), asks(12, Evaluate(2, True, {}))]
+    play(under_test, MessageReceived(10, scores(2)), MessageReceived(11, scores(2)))
     assert under_test.phase == "scoring"
 
 
@@ -92,34 +95,34 @@ def test_a_client_that_joins_during_an_evaluation_takes_part() -> None:
 )
 def test_scores_that_cannot_be_are_left_out(answer: Evaluated, problem: str) -> None:
     under_test = evaluating()
-    assert play(under_test, Received(10, answer)) == [Close(10, f"evaluation of client 0 {problem}")]
-    (record,) = saved(play(under_test, Received(11, scores(2))))
-    assert isinstance(record, Scored)
+    assert play(under_test, MessageReceived(10, answer)) == [Close(10, f"evaluation of client 0 {problem}")]
+    (record,) = saved(play(under_test, MessageReceived(11, scores(2))))
+    assert isinstance(record, RoundEvaluated)
     assert record.bundle["personal"]["correct"] == [None, 1, None]
 
 
 def test_an_evaluation_ends_at_its_deadline() -> None:
     under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
-    play(under_test, Received(10, scores(2)), now=1.0)
+    play(under_test, MessageReceived(10, scores(2)), now=1.0)
     actions = play(under_test, Tick(), now=5.0)
     (record,) = saved(actions)
-    assert isinstance(record, Scored)
+    assert isinstance(record, RoundEvaluated)
     assert record.bundle["personal"]["correct"] == [1, None, None]
-    assert actions[-1] == Done()
+    assert actions[-1] == RunCompleted()
 
 
 def test_an_evaluation_that_nobody_answered_is_empty() -> None:
     under_test = evaluating(replace(RULES, evaluation_deadline_s=5.0))
-    assert saved(play(under_test, Tick(), now=5.0)) == [Scored(2, {})]
+    assert saved(play(under_test, Tick(), now=5.0)) == [RoundEvaluated(2, {})]
 
 
 def test_a_device_that_owes_a_reply_at_the_end_hears_the_verdict_first() -> None:
     under_test = evaluating()
-    play(under_test, Joined(20, 0, 1.0, 2), Received(20, scores(2)))
-    ending = play(under_test, Received(11, scores(2)))
-    assert Done() in ending
+    play(under_test, DeviceJoined(20, 0, 1.0, 2), MessageReceived(20, scores(2)))
+    ending = play(under_test, MessageReceived(11, scores(2)))
+    assert RunCompleted() in ending
     assert not any(isinstance(action, Send) and action.link == 20 for action in ending)
-    assert play(under_test, Received(20, trained(2))) == [
+    assert play(under_test, MessageReceived(20, trained(2))) == [
         asks(20, Verdict(2, "accepted", "")),
         asks(20, Finished("the run ended after round 2")),
     ]
@@ -132,37 +135,37 @@ def test_a_restarted_round_asks_those_who_have_not_been_judged() -> None:
     progress = Progress(
         capacities={0: 1.0, 1: 1.0},
         opened=(0, 1),
-        answers=(Judged(1, 0, "accepted", "", trained(1, examples=5)),),
+        answers=(ReplyJudged(1, 0, "accepted", "", trained(1, examples=5)),),
         rulings={(1, 0): Ruling("accepted", ""), (1, 1): None},
     )
     under_test = coordinator(progress=progress)
     assert under_test.start(0.0) == []
-    assert play(under_test, Joined(30, 0, 1.0, 1)) == [Admit(30, 0)]
-    assert play(under_test, Received(30, trained(1))) == [asks(30, Verdict(1, "accepted", ""))]
-    assert play(under_test, Joined(31, 1, 1.0, 0)) == [Admit(31, 1), asks(31, train(1))]
-    records = saved(play(under_test, Received(31, trained(1, examples=7))))
-    assert isinstance(records[1], Closed)
+    assert play(under_test, DeviceJoined(30, 0, 1.0, 1)) == [Admit(30, 0)]
+    assert play(under_test, MessageReceived(30, trained(1))) == [asks(30, Verdict(1, "accepted", ""))]
+    assert play(under_test, DeviceJoined(31, 1, 1.0, 0)) == [Admit(31, 1), asks(31, train(1))]
+    records = saved(play(under_test, MessageReceived(31, trained(1, examples=7))))
+    assert isinstance(records[1], RoundClosed)
     assert records[1].state.values == {"total": 12}
 
 
 def test_a_round_that_was_complete_is_closed_at_the_start() -> None:
-    judged = tuple(Judged(1, client, "accepted", "", trained(1)) for client in (0, 1))
+    judged = tuple(ReplyJudged(1, client, "accepted", "", trained(1)) for client in (0, 1))
     rulings = {(1, client): Ruling("accepted", "") for client in (0, 1)}
     under_test = coordinator(progress=Progress({0: 1.0, 1: 1.0}, opened=(0, 1), answers=judged, rulings=rulings))
     (save,) = under_test.start(0.0)
     assert isinstance(save, Save)
-    assert isinstance(save.record, Closed)
+    assert isinstance(save.record, RoundClosed)
 
 
 def test_an_evaluation_that_was_not_stored_is_repeated() -> None:
     under_test = coordinator(progress=Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True))
     assert under_test.start(0.0) == []
-    assert play(under_test, Joined(30, 0, 1.0, 0)) == [Admit(30, 0), asks(30, Evaluate(2, True, {}))]
+    assert play(under_test, DeviceJoined(30, 0, 1.0, 0)) == [Admit(30, 0), asks(30, Evaluate(2, True, {}))]
 
 
 def test_a_run_that_is_over_says_so_at_once() -> None:
     progress = Progress({0: 1.0}, round=2, state=State({}, {"total": 9}), done=True, scored=2)
-    assert coordinator(progress=progress).start(0.0) == [Done()]
+    assert coordinator(progress=progress).start(0.0) == [RunCompleted()]
 
 
 def test_a_round_begun_with_other_clients_is_an_error() -> None:

@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 from edgefl.server.coordinator import Coordinator
-from edgefl.server.events import Closed, Joined, Left, Opened, Received, Saved, Send, Tick, WakeAt
-from edgefl.server.round_deadline import Auto
+from edgefl.server.events import (
+    DeviceJoined,
+    DeviceLeft,
+    MessageReceived,
+    RecordSaved,
+    RoundClosed,
+    RoundOpened,
+    Send,
+    Tick,
+    WakeAt,
+)
+from edgefl.server.round_deadline import AdaptiveDeadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
 
@@ -21,8 +31,8 @@ SEEN = Rules(rounds=3, eval_every=3, wait_for=4, deadline_s=10.0, seen_s=60.0)
 FOUR = dict.fromkeys(range(4), 1.0)
 
 
-def opened(actions: list[Any]) -> list[Opened]:
-    return [record for record in saved(actions) if isinstance(record, Opened)]
+def opened(actions: list[Any]) -> list[RoundOpened]:
+    return [record for record in saved(actions) if isinstance(record, RoundOpened)]
 
 
 def choosing(rules: Rules = SEEN, per_round: int = 4, progress: Progress | None = None) -> Coordinator:
@@ -31,44 +41,46 @@ def choosing(rules: Rules = SEEN, per_round: int = 4, progress: Progress | None 
 
 
 def joined(under_test: Coordinator, clients: range, now: float = 0.0) -> list[Any]:
-    return play(under_test, *(Joined(10 + client, client, 1.0, 0) for client in clients), now=now)
+    return play(under_test, *(DeviceJoined(10 + client, client, 1.0, 0) for client in clients), now=now)
 
 
 def close_round(under_test: Coordinator, now: float) -> list[Any]:
     """At its deadline, with whoever has replied."""
     actions = under_test.handle(Tick(), now)
-    (closed,) = [record for record in saved(actions) if isinstance(record, Closed)]
-    return play(under_test, Saved(closed), now=now)
+    (closed,) = [record for record in saved(actions) if isinstance(record, RoundClosed)]
+    return play(under_test, RecordSaved(closed), now=now)
 
 
 # Deadlines.
 
 
 def test_a_deadline_follows_the_replies_and_is_logged() -> None:
-    under_test = coordinator(replace(RULES, rounds=3, eval_every=3, deadline_s=Auto()))
+    under_test = coordinator(replace(RULES, rounds=3, eval_every=3, deadline_s=AdaptiveDeadline()))
     under_test.start(0.0)
-    first = play(under_test, Joined(10, 0, 1.0, 0), Joined(11, 1, 1.0, 0))
-    assert (opened(first), WakeAt(3600.0) in first) == ([Opened(1, (0, 1), 3600.0)], True)
-    play(under_test, Received(10, trained(1)), now=20.0)
-    second = play(under_test, Received(11, trained(1)), now=30.0)
-    assert opened(second) == [Opened(2, (0, 1), 300.0)]
+    first = play(under_test, DeviceJoined(10, 0, 1.0, 0), DeviceJoined(11, 1, 1.0, 0))
+    assert (opened(first), WakeAt(3600.0) in first) == ([RoundOpened(1, (0, 1), 3600.0)], True)
+    play(under_test, MessageReceived(10, trained(1)), now=20.0)
+    second = play(under_test, MessageReceived(11, trained(1)), now=30.0)
+    assert opened(second) == [RoundOpened(2, (0, 1), 300.0)]
     assert WakeAt(330.0) in second
 
 
 def test_a_restarted_server_goes_on_with_the_deadline_it_had() -> None:
     stored = Progress({0: 1.0, 1: 1.0}, opened=(0, 1), deadline_s=300.0, rulings={(1, 0): None, (1, 1): None})
-    under_test = coordinator(replace(RULES, deadline_s=Auto()), progress=stored)
+    under_test = coordinator(replace(RULES, deadline_s=AdaptiveDeadline()), progress=stored)
     assert under_test.start(50.0) == [WakeAt(350.0)]
 
 
 def test_a_late_reply_counts() -> None:
-    under_test = coordinator(replace(RULES, rounds=3, eval_every=3, deadline_s=Auto(floor_s=1.0, first_s=10.0)))
+    under_test = coordinator(
+        replace(RULES, rounds=3, eval_every=3, deadline_s=AdaptiveDeadline(floor_s=1.0, first_s=10.0))
+    )
     under_test.start(0.0)
     joined(under_test, range(2))
-    play(under_test, Received(10, trained(1)), now=0.05)
+    play(under_test, MessageReceived(10, trained(1)), now=0.05)
     (second,) = opened(close_round(under_test, 10.0))
     assert second.deadline_s == 1.0
-    play(under_test, Received(11, trained(1)), now=10.5)
+    play(under_test, MessageReceived(11, trained(1)), now=10.5)
     (third,) = opened(close_round(under_test, 11.0))
     assert third.deadline_s == 21.0  # twice 10.5, beyond the ten seconds that there were at first
 
@@ -79,10 +91,10 @@ def test_a_late_reply_counts() -> None:
 def test_a_round_is_planned_with_those_that_were_seen() -> None:
     under_test = choosing()
     under_test.start(0.0)
-    assert opened(joined(under_test, range(4))) == [Opened(1, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
-    play(under_test, Left(13), now=5.0)
-    assert opened(close_round(under_test, 10.0)) == [Opened(2, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
-    assert opened(close_round(under_test, 65.5)) == [Opened(3, (0, 1, 2), 10.0, frozenset({0, 1, 2}))]
+    assert opened(joined(under_test, range(4))) == [RoundOpened(1, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
+    play(under_test, DeviceLeft(13), now=5.0)
+    assert opened(close_round(under_test, 10.0)) == [RoundOpened(2, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
+    assert opened(close_round(under_test, 65.5)) == [RoundOpened(3, (0, 1, 2), 10.0, frozenset({0, 1, 2}))]
 
 
 def test_with_everybody_there_the_same_are_chosen_as_without() -> None:
@@ -101,12 +113,14 @@ def test_a_round_waits_until_somebody_is_there() -> None:
     under_test = choosing()
     under_test.start(0.0)
     joined(under_test, range(4))
-    play(under_test, *(Left(10 + client) for client in range(4)), now=5.0)
+    play(under_test, *(DeviceLeft(10 + client) for client in range(4)), now=5.0)
     assert opened(close_round(under_test, 1000.0)) == []
     assert (under_test.phase, under_test.done) == ("waiting", False)
     waiting = "round 2 waits for clients: none of those it may choose was seen in the last 60 s"
     assert under_test.awaited(1000.0) == waiting
-    assert opened(play(under_test, Joined(20, 2, 1.0, 0), now=1001.0)) == [Opened(2, (2,), 10.0, frozenset({2}))]
+    assert opened(play(under_test, DeviceJoined(20, 2, 1.0, 0), now=1001.0)) == [
+        RoundOpened(2, (2,), 10.0, frozenset({2}))
+    ]
 
 
 def test_a_run_is_over_when_nobody_is_left_to_choose_though_some_are_there() -> None:
@@ -120,13 +134,13 @@ def test_a_run_is_over_when_nobody_is_left_to_choose_though_some_are_there() -> 
     under_test.start(0.0)
     joined(under_test, range(4))
     closed = saved(under_test.handle(Tick(), 10.0))
-    assert [record.done for record in closed if isinstance(record, Closed)] == [True]
+    assert [record.done for record in closed if isinstance(record, RoundClosed)] == [True]
 
 
 def test_at_a_restart_all_that_have_enrolled_count_as_seen() -> None:
     under_test = choosing(progress=Progress(FOUR, round=1, state=State({}, {}), scored=1))
     under_test.state = choosing().state
-    assert opened(under_test.start(0.0)) == [Opened(2, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
+    assert opened(under_test.start(0.0)) == [RoundOpened(2, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
 
 
 def test_a_round_that_was_begun_keeps_its_candidates() -> None:
@@ -168,12 +182,12 @@ def test_it_says_who_has_not_enrolled() -> None:
 def test_it_says_whose_reply_is_missing_and_who_is_not_connected() -> None:
     under_test = begun(replace(RULES, eval_every=1))
     assert under_test.awaited(0.0) == "round 1 waits for 2 of 2 clients: 0, 1; it has no deadline"
-    play(under_test, Received(10, trained(1)), Left(11))
+    play(under_test, MessageReceived(10, trained(1)), DeviceLeft(11))
     assert under_test.awaited(0.0) == (
         "round 1 waits for 1 of 2 clients: 1; not connected: all of them; it has no deadline"
     )
     before = under_test.stage
-    play(under_test, Joined(21, 1, 1.0, 0), Received(21, trained(1)))
+    play(under_test, DeviceJoined(21, 1, 1.0, 0), MessageReceived(21, trained(1)))
     assert under_test.stage != before
     assert under_test.awaited(0.0) == "the evaluation after round 1 waits for 2 of 2 clients: 0, 1; it has no deadline"
 
@@ -197,7 +211,7 @@ def test_an_enrolment_with_a_capacity_plans_for_its_client_alone() -> None:
     clients = 200
     under_test = coordinator(replace(RULES, wait_for=1), Counting(keep=(1.0,), per_round=clients), clients)
     under_test.start(0.0)
-    joins = [Joined(1000 + client, client, 0.5, 0) for client in range(clients)]
+    joins = [DeviceJoined(1000 + client, client, 0.5, 0) for client in range(clients)]
     sends = [action for action in play(under_test, *joins) if isinstance(action, Send)]
     assert [each.message.settings for each in sends] == [{"keep": 0.5}] * clients
     assert asked == ["all"] + ["one"] * (clients - 1)

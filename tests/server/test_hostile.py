@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from edgefl.server import run_history
-from edgefl.server.events import Judged, Received
+from edgefl.server.events import MessageReceived, ReplyJudged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,7 +62,7 @@ def test_nothing_that_a_device_sends_stops_the_server(
         client = data.draw(st.integers(0, CLIENTS - 1), label="client")
         if client in world.link_of and data.draw(st.booleans(), label="hostile"):
             message = data.draw(replies(world.phones[client].pending) | EVALUATED, label="message")
-            world.happen(Received(world.link_of[client], message))
+            world.happen(MessageReceived(world.link_of[client], message))
         elif steps := world.steps():
             steps[data.draw(st.integers(0, len(steps) - 1), label="step")]()
     world.restart_server()
@@ -87,6 +87,6 @@ def test_a_refused_device_goes_back_and_trains_in_the_next_round(tmp_path: Path)
     world.to_server[client].append(msgspec.structs.replace(genuine, examples=0))
     world.finish()
     assert world.done
-    judged = [record for record in world.saved if isinstance(record, Judged) and record.client == client]
+    judged = [record for record in world.saved if isinstance(record, ReplyJudged) and record.client == client]
     assert [record.outcome for record in judged] == ["refused", *["accepted"] * (len(judged) - 1)]
     assert len(judged) > 1

@@ -19,7 +19,7 @@ from edgefl.deployment.device.state_reader import folder_of
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.run_json import read_experiment
 from edgefl.experiment.settings import Experiment
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate
@@ -114,7 +114,7 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
     journal.close()
 
 
-def content(kept: Kept | None) -> tuple[object, dict[str, bytes]]:
+def content(kept: StoredClientState | None) -> tuple[object, dict[str, bytes]]:
     """What a device keeps, as values that can be compared."""
     assert kept is not None
     return kept.private, {name: value.tobytes() for name, value in kept.flat().items()}

@@ -11,9 +11,9 @@ import pytest
 from edgefl.server import admission
 from edgefl.server.admission import Caps
 from edgefl.server.listener import Entrance, ListenAddress
-from edgefl.server.peer import Patience, Peer, Service
+from edgefl.server.peer import ConnectionTerms, Patience, Peer
 
-SERVICE = Service("run", 8, None, lambda client: None, b"", lambda: bytes(32), sum, Patience())  # type: ignore[arg-type, return-value]
+SERVICE = ConnectionTerms("run", 8, None, lambda client: None, b"", lambda: bytes(32), sum, Patience())  # type: ignore[arg-type, return-value]
 LOOKS = 20_000
 HERE = ListenAddress("127.0.0.1", 0)
 

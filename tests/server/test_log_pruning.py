@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgefl.server import run_history
-from edgefl.server.events import Closed, Judged, Opened
+from edgefl.server.events import ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.run_progress import Ruling
 from edgefl.server.store import RECENT, Store
 from edgefl.server.verdict_log import Rulings
@@ -57,8 +57,8 @@ def test_a_server_loads_what_devices_may_still_ask_for(tmp_path: Path) -> None:
     """Of clients that answered in rounds 1 and 3, or in none."""
     store = open_store(tmp_path)
     reply = Trained(1, {}, b"", 1, 1, "on", {}, 0.1)
-    records = [Opened(round, (0, 1)) for round in (1, 2, 3, 4)]
-    store.save([*records, Judged(1, 0, "late", "", reply), Judged(3, 0, "late", "", reply)])
+    records = [RoundOpened(round, (0, 1)) for round in (1, 2, 3, 4)]
+    store.save([*records, ReplyJudged(1, 0, "late", "", reply), ReplyJudged(3, 0, "late", "", reply)])
     everything = {(round, client) for round in (1, 2, 3, 4) for client in (0, 1)}
     assert store.load().rulings.keys() == everything
     assert store.load(RECENT).rulings.keys() == everything - {(1, 0), (2, 0)}
@@ -76,7 +76,7 @@ def test_the_pages_of_old_rounds_are_used_again(tmp_path: Path) -> None:
     clients = [{"client": client, "status": "on"} for client in range(500)]
     for round in range(1, 101):
         line = {"round": round, "clients": clients}
-        store.save([Opened(round, (0,)), Closed(round, State({}), line, False)])
+        store.save([RoundOpened(round, (0,)), RoundClosed(round, State({}), line, False)])
     (pages,) = store._database.execute("PRAGMA page_count").fetchone()
     (size,) = store._database.execute("PRAGMA page_size").fetchone()
     assert pages * size < 12 * len(str(clients))

@@ -6,14 +6,14 @@ import pytest
 from edgefl.server import client_bitmap
 from edgefl.server.presence import Presence
 from edgefl.server.reminder import Reminder
-from edgefl.server.round_deadline import Auto, Pace
+from edgefl.server.round_deadline import AdaptiveDeadline, RoundDeadline
 
-AUTO = Auto()
+AUTO = AdaptiveDeadline()
 
 
-def paced(*times: float, pace: Pace | None = None) -> Pace:
+def paced(*times: float, pace: RoundDeadline | None = None) -> RoundDeadline:
     """After a round each, in which one client took so long."""
-    pace = pace or Pace(AUTO)
+    pace = pace or RoundDeadline(AUTO)
     for round, took in enumerate(times, 1):
         pace.begin(round, 100.0)
         pace.ask(round, 7)
@@ -22,12 +22,12 @@ def paced(*times: float, pace: Pace | None = None) -> Pace:
 
 
 def test_a_deadline_that_was_set_stays() -> None:
-    assert paced(1.0, 2.0, pace=Pace(10.0)).limit_s == 10.0
-    assert paced(1.0, 2.0, pace=Pace(None)).limit_s is None
+    assert paced(1.0, 2.0, pace=RoundDeadline(10.0)).limit_s == 10.0
+    assert paced(1.0, 2.0, pace=RoundDeadline(None)).limit_s is None
 
 
 def test_before_any_reply_there_is_an_hour() -> None:
-    assert Pace(AUTO).limit_s == 3600.0
+    assert RoundDeadline(AUTO).limit_s == 3600.0
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_device_that_was_away_for_a_day_does_not_make_a_round_a_day_long() -> 
 
 def test_what_was_ready_before_a_restart_says_nothing() -> None:
     """The reply comes at once from a device that had it; nobody asked it in this process."""
-    pace = Pace(AUTO, last_s=900.0)
+    pace = RoundDeadline(AUTO, last_s=900.0)
     assert pace.begin(5, 0.0) == 900.0
     pace.heard(5, 1, 0.1)
     assert pace.limit_s == 900.0

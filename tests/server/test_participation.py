@@ -18,7 +18,7 @@ from edgefl.errors import RunError
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedAvg, FedSpa, FedSPU, FedUmf, FjORD, RandomDropout
 from edgefl.methods.algorithm import State
-from edgefl.methods.rounds.participation import Participation
+from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.state_file import flat
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
@@ -37,7 +37,7 @@ def replayed(world: World, path: Path, log: Progress | None = None) -> tuple[Sta
     progress = run_history.progress(world.path) if log is None else log
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
-    participation = Participation(progress.capacities, outcomes, progress.candidates, progress.losses)
+    participation = RecordedParticipation(progress.capacities, outcomes, progress.candidates, progress.losses)
     settings = Settings(world.rules.rounds, world.rules.rounds, stop_after=progress.round)
     state = simulate(world.method, FEDERATION, settings, journal, participation=participation)
     journal.close()
@@ -299,7 +299,7 @@ def test_declared_capacities_are_replayed(name: str, tmp_path: Path) -> None:
 
 
 def test_a_log_of_other_clients_is_refused(tmp_path: Path) -> None:
-    logged = Participation({}, {(1, 0): "accepted"})
+    logged = RecordedParticipation({}, {(1, 0): "accepted"})
     journal = Journal(tmp_path)
     with pytest.raises(RunError, match=r"round 1 is planned with clients \[.*\]; the run had \[0\]"):
         simulate(FedSPU(per_round=3), FEDERATION, Settings(2), journal, participation=logged)

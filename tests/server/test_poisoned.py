@@ -14,11 +14,11 @@ from edgefl.server.events import Enrolment
 
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedSPU
-from edgefl.methods.aggregation import Fold
-from edgefl.methods.algorithm import MODEL, Local, Plan, Reply
-from edgefl.methods.rounds.change_bound import Bound
-from edgefl.methods.rounds.participation import Participation
-from edgefl.methods.rounds.round_closing import Folding
+from edgefl.methods.aggregation import AggregationRule
+from edgefl.methods.algorithm import MODEL, ClientState, Plan, Reply
+from edgefl.methods.rounds.change_bound import UpdateNormBound
+from edgefl.methods.rounds.participation import RecordedParticipation
+from edgefl.methods.rounds.round_closing import AggregationSettings
 from edgefl.models.neurons.update import Update
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
@@ -37,7 +37,7 @@ class Lying(FedSPU):
     value: float = 3e38
     claims: int = 0
 
-    def train(self, local: Local, plan: Plan) -> Reply:
+    def train(self, local: ClientState, plan: Plan) -> Reply:
         reply = super().train(local, plan)
         if plan.client != LIAR:
             return reply
@@ -54,15 +54,15 @@ LIE = Lying(keep=METHOD.keep, per_round=METHOD.per_round, epochs=1, batch=4, lr=
 @pytest.mark.parametrize(
     "folding",
     [
-        Folding(),
-        Folding(bound=Bound("clip")),
-        Folding(Fold("clipped"), Bound("off")),
-        Folding(Fold("trimmed", 1), Bound("off")),
-        Folding(Fold("median"), Bound("off")),
+        AggregationSettings(),
+        AggregationSettings(bound=UpdateNormBound("clip")),
+        AggregationSettings(AggregationRule("clipped"), UpdateNormBound("off")),
+        AggregationSettings(AggregationRule("trimmed", 1), UpdateNormBound("off")),
+        AggregationSettings(AggregationRule("median"), UpdateNormBound("off")),
     ],
     ids=lambda folding: f"{folding.fold.kind}-{folding.bound.kind}",
 )
-def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path) -> None:
+def test_a_lie_is_dealt_with_alike_and_replayed(folding: AggregationSettings, tmp_path: Path) -> None:
     world = World(tmp_path / "served", LIE, replace(RULES, folding=folding))
     world.finish()
     world.store.close()
@@ -70,7 +70,7 @@ def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path
     journal = Journal(tmp_path / "simulated")
     settings = replace(Settings(RULES.rounds, RULES.eval_every), folding=folding)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
-    participation = Participation(progress.capacities, outcomes)
+    participation = RecordedParticipation(progress.capacities, outcomes)
     state = simulate(LIE, FEDERATION, settings, journal, participation=participation)
     assert bits(run_history.final_state(tmp_path / "served")) == bits(state)
     lines = without_times(run_history.metrics(tmp_path / "served"))
@@ -90,7 +90,7 @@ def test_a_lie_is_dealt_with_alike_and_replayed(folding: Folding, tmp_path: Path
 
 def test_without_a_guard_the_lie_decides(tmp_path: Path) -> None:
     """So the test above can fail."""
-    world = World(tmp_path, LIE, replace(RULES, folding=Folding(bound=Bound("off"))))
+    world = World(tmp_path, LIE, replace(RULES, folding=AggregationSettings(bound=UpdateNormBound("off"))))
     world.finish()
     assert max(np.abs(value).max() for value in world.coordinator.state.arrays[MODEL].values()) > 1e30
 

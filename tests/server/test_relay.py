@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 from edgefl.server import run_history
-from edgefl.server.relay import Correspondence, Post
+from edgefl.server.relay import OutgoingEnvelope, RelayServer
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Profile, World
-from edgefl.deployment.device.relayed_device import Correspondent
+from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import read_share, share_file, write_share
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire import envelope as letters
-from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import ModelChunk
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
@@ -71,23 +71,23 @@ class Nodes:
         self._data = [Data(*read_share(share_file(dealt, client))) for client in range(CLIENTS)]
         self.places = [path / f"device-{client}" for client in range(CLIENTS)]
 
-    def server(self, accepting: Collection[int] = ()) -> Iterator[Correspondence]:
+    def server(self, accepting: Collection[int] = ()) -> Iterator[RelayServer]:
         """A server's process."""
         with closing(Store(self.path / "run")) as store:
             coordinator, offer = staff(EXPERIMENT, self.federation, store, self.rules, None, accepting)
-            run = Correspondence(coordinator, store, offer, self.said.append, lambda record: None, self.clock)
+            run = RelayServer(coordinator, store, offer, self.said.append, lambda record: None, self.clock)
             run.start()
             yield run
 
-    def deliver(self, post: Post) -> bytes:
+    def deliver(self, post: OutgoingEnvelope) -> bytes:
         """The answer of a node."""
         client = post.node - FIRST
-        profile = Profile(client, None, 1.0, 1 << 20)
-        world = World(self.said.append, lambda failures: None, lambda: 0.0)
-        with closing(Correspondent(self.places[client], profile, self._data[client], world)) as device:
+        profile = DeviceProfile(client, None, 1.0, 1 << 20)
+        world = DeviceEnvironment(self.said.append, lambda failures: None, lambda: 0.0)
+        with closing(RelayClient(self.places[client], profile, self._data[client], world)) as device:
             return device.answer(post.data)
 
-    def serve(self, fate: Callable[[Post], str] = lambda post: "answer", most: int = 1000) -> bool:
+    def serve(self, fate: Callable[[OutgoingEnvelope], str] = lambda post: "answer", most: int = 1000) -> bool:
         """Until the run is over; False if the server dies before that, after so many letters."""
         for run in self.server():
             turns = 0
@@ -102,7 +102,7 @@ class Nodes:
                     self.carry(run, post, fate(post))
         return True
 
-    def carry(self, run: Correspondence, post: Post, fate: str) -> None:
+    def carry(self, run: RelayServer, post: OutgoingEnvelope, fate: str) -> None:
         if fate == "lost":
             run.failed(post.node, "lost on the way")
             return
@@ -151,9 +151,9 @@ def test_a_server_that_dies_after_every_few_letters_goes_on(nodes: Callable[...,
 
 def test_the_model_goes_once_and_only_what_is_to_be_done_is_asked(nodes: Callable[..., Nodes]) -> None:
     world = nodes()
-    asked: list[tuple[int, str, Letter]] = []
+    asked: list[tuple[int, str, Envelope]] = []
 
-    def note(post: Post) -> str:
+    def note(post: OutgoingEnvelope) -> str:
         asked.append((post.node, post.purpose, letters.decode("server", post.data, 1 << 20)))
         return "answer"
 
@@ -168,7 +168,7 @@ def test_the_model_goes_once_and_only_what_is_to_be_done_is_asked(nodes: Callabl
 
 def test_a_reply_after_its_deadline_is_late_and_the_device_keeps_it(nodes: Callable[..., Nodes]) -> None:
     world = nodes(deadline_s=40.0)
-    held: list[Post] = []
+    held: list[OutgoingEnvelope] = []
     for run in world.server():
         while not run.is_over:
             run.present(range(FIRST, FIRST + CLIENTS))

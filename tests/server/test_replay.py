@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edgefl.server.events import Closed, Judged, Made, Opened, Record
+from edgefl.server.events import ProvenanceRecorded, Record, ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.store import Store
 
 from edgefl.cli.cli import main
@@ -33,10 +33,10 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     found: list[Record] = []
     for line in read_metrics(journal.path):
         clients = tuple(record["client"] for record in line["clients"])
-        found.append(Opened(line["round"], clients))
+        found.append(RoundOpened(line["round"], clients))
         reply = Trained(line["round"], {}, b"", 1, 1, "on", {}, 0.0)
-        found += [Judged(line["round"], client, "accepted", "", reply) for client in clients]
-        found.append(Closed(line["round"], state, line, line["round"] == SMALL.rounds))
+        found += [ReplyJudged(line["round"], client, "accepted", "", reply) for client in clients]
+        found.append(RoundClosed(line["round"], state, line, line["round"] == SMALL.rounds))
     return found
 
 
@@ -60,24 +60,26 @@ def test_an_equal_run_is_identical(records: list[Record], tmp_path: Path, capsys
 def test_a_run_of_devices_with_other_instruction_sets_is_replayed_and_said_to_be(
     records: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = served(tmp_path / "run", [Made(0, maker()), Made(1, "edgefl 0.1.0 native-sse9"), *records])
+    path = served(
+        tmp_path / "run", [ProvenanceRecorded(0, maker()), ProvenanceRecorded(1, "edgefl 0.1.0 native-sse9"), *records]
+    )
     assert main(["simulate", "--replay", str(path)]) == 0
     said = capsys.readouterr().err
     assert said.startswith(f"{path} was made by edgefl 0.1.0 native-sse9; this is {maker()}, whose results differ")
     assert said.endswith("EDGEFL_ISA=sse9 gives the same\n")
 
 
-def one_bit_off(closed: Closed) -> Closed:
+def one_bit_off(closed: RoundClosed) -> RoundClosed:
     model = {name: value.copy() for name, value in closed.state.arrays[MODEL].items()}
     bias = model["conv1.bias"]
     bias[3] = np.nextafter(bias[3], np.float32(np.inf))
-    return Closed(closed.round, State({MODEL: model}), closed.line, closed.done)
+    return RoundClosed(closed.round, State({MODEL: model}), closed.line, closed.done)
 
 
 def test_one_bit_makes_a_run_different(
     records: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert isinstance(records[-1], Closed)
+    assert isinstance(records[-1], RoundClosed)
     path = served(tmp_path / "run", [*records[:-1], one_bit_off(records[-1])])
     assert main(["simulate", "--replay", str(path)]) == 1
     assert capsys.readouterr().out.startswith("different after round 2: model/conv1.bias[3] is ")
@@ -87,7 +89,7 @@ def test_one_bit_makes_a_run_different(
     ("arguments", "change", "code", "message"),
     [
         ([], lambda records: records[:1], 1, "has no closed round; expected at least one"),
-        ([], lambda records: [Opened(1, (0,)), *records[1:]], 1, "round 1 is planned with clients"),
+        ([], lambda records: [RoundOpened(1, (0,)), *records[1:]], 1, "round 1 is planned with clients"),
         (["--rounds", "3"], lambda records: records, 2, "with rounds=3; expected only --data-dir and --workers"),
     ],
     ids=["no closed round", "other clients", "another option"],

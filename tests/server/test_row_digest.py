@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from edgefl.server.events import Made
+from edgefl.server.events import ProvenanceRecorded
 from edgefl.server.row_digest import Account, check_content, digest, last_commit
 from edgefl.server.store import Store
 
@@ -17,7 +17,7 @@ from tests.server.stored import run
 
 def test_every_batch_keeps_it_up(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    for number, batch in enumerate([*run(4), [Made(0, "one"), Made(0, "one")]], start=1):
+    for number, batch in enumerate([*run(4), [ProvenanceRecorded(0, "one"), ProvenanceRecorded(0, "one")]], start=1):
         store.save(batch)
         with closing(sqlite3.connect(tmp_path / "run.db")) as database:
             assert check_content(database).number == number

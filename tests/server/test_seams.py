@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from edgefl.server import run_history
-from edgefl.server.events import Closed, Judged, Opened
+from edgefl.server.events import ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.open_round import OpenRound
 
 from edgefl import methods
@@ -135,10 +135,10 @@ def test_a_run_that_was_broken_off_is_replayed_with_its_schedule(
     journal.close()
     store = open_store(tmp_path / "run")
     for line in metrics:
-        store.save([Opened(line["round"], (0, 1))])
+        store.save([RoundOpened(line["round"], (0, 1))])
         reply = Trained(line["round"], {}, b"", 1, 1, "on", {}, 0.0)
-        store.save([Judged(line["round"], client, "accepted", "", reply) for client in (0, 1)])
-        store.save([Closed(line["round"], state, line, False)])
+        store.save([ReplyJudged(line["round"], client, "accepted", "", reply) for client in (0, 1)])
+        store.save([RoundClosed(line["round"], state, line, False)])
     store.close()
     assert [client["share"] for line in metrics for client in line["clients"]] == [0.4375, 0.4375, 0.375, 0.375]
     assert replay(tmp_path / "run", tmp_path / "replay", None, 1) == (2, None)

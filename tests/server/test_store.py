@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from edgefl.server import run_history
-from edgefl.server.events import Closed, Enrolment, Judged, Made, Opened
+from edgefl.server.events import Enrolment, ProvenanceRecorded, ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create
 from edgefl.server.store import Store
@@ -24,7 +24,7 @@ from edgefl.errors import RunError
 from edgefl.system import durable_files
 from tests.server.stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
 
-TESTS = str(Path(__file__).parent)
+ROOT = str(Path(__file__).parents[2])
 
 
 def after(path: Path, count: int) -> Progress:
@@ -54,7 +54,9 @@ def test_a_new_run_is_empty(tmp_path: Path) -> None:
 
 def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.save([Enrolment(1, 1.0), Made(1, "one"), Made(0, "two"), Made(1, "one")])
+    store.save(
+        [Enrolment(1, 1.0), ProvenanceRecorded(1, "one"), ProvenanceRecorded(0, "two"), ProvenanceRecorded(1, "one")]
+    )
     store.close()
     assert run_history.progress(tmp_path).makers == ((0, "two"), (1, "one"))
 
@@ -64,7 +66,7 @@ def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
     assert found.capacities == {0: 0.5, 1: 0.75, 2: 1.0}
     assert found.secrets == {1: b"token"}
     assert (found.round, found.done, found.scored, found.opened) == (1, False, 1, (0, 1, 2))
-    assert found.answers == (Judged(2, 0, "accepted", "", reply(2, 0)),)
+    assert found.answers == (ReplyJudged(2, 0, "accepted", "", reply(2, 0)),)
     assert found.rulings == {
         (1, 0): Ruling("accepted", ""),
         (1, 1): Ruling("accepted", ""),
@@ -80,7 +82,7 @@ def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:
 
 def test_a_run_that_is_over_stays_over(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.save([*run(0)[0], Opened(1, (0,)), Closed(1, state(1), {"round": 1}, done=True)])
+    store.save([*run(0)[0], RoundOpened(1, (0,)), RoundClosed(1, state(1), {"round": 1}, done=True)])
     assert store.load().done
     store.close()
 
@@ -193,8 +195,8 @@ def test_a_commit_that_fails_is_rolled_back(tmp_path: Path, undisturbed: list[Pr
 FULL = """
 import resource, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-import stored
+sys.path.insert(0, {root!r})
+from tests.server import stored
 from edgefl.errors import RunError
 from edgefl.server.store import Store
 
@@ -215,7 +217,7 @@ print(refused)
 def test_writes_that_the_kernel_refuses_are_repeated(tmp_path: Path, undisturbed: list[Progress]) -> None:
     """A file size limit of 0 makes every write fail, those of SQLite too; then it is lifted."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
-    script = FULL.format(tests=TESTS, path=str(tmp_path))
+    script = FULL.format(root=ROOT, path=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) == len(run(4))
     assert same(run_history.progress(tmp_path), undisturbed[-1])
@@ -258,7 +260,7 @@ def test_a_process_killed_at_any_step_loses_at_most_the_batch_it_was_saving(
     point: str, call: int, tmp_path: Path, undisturbed: list[Progress]
 ) -> None:
     """SIGKILL to a real process. The next one finds the last whole batch, goes on, and ends the same."""
-    script = DYING.format(tests=TESTS, path=str(tmp_path), rounds=4, call=call, point=POINTS[point].format(call=call))
+    script = DYING.format(root=ROOT, path=str(tmp_path), rounds=4, call=call, point=POINTS[point].format(call=call))
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     saved = len(killed.stdout.split())
@@ -343,7 +345,7 @@ def test_a_directory_without_a_served_run_has_no_history(tmp_path: Path) -> None
 
 def test_a_run_without_a_closed_round_has_no_final_state(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.save([Opened(1, (0,))])
+    store.save([RoundOpened(1, (0,))])
     store.close()
     with pytest.raises(RunError, match="has no closed round; expected at least one"):
         run_history.final_state(tmp_path)

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 from edgefl.server import run_history
-from edgefl.server.events import Action, Admit, Joined, Judged, Opened, Timed
+from edgefl.server.events import Action, Admit, DeviceJoined, ReplyJudged, RoundOpened, ThroughputRecorded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedSPUCached
 from edgefl.methods.algorithm import State
-from edgefl.methods.rounds.participation import Participation
-from edgefl.methods.rounds.throughput_log import Paces
-from edgefl.methods.throughput import FORETOLD, Pace
+from edgefl.methods.rounds.participation import RecordedParticipation
+from edgefl.methods.rounds.throughput_log import ThroughputHistory
+from edgefl.methods.throughput import FORETOLD, Throughput
 from edgefl.models.graph.cuts import cuts
-from edgefl.protocol.wire.messages import Measured, Paced, Train
+from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, Train
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from tests.server.served import CLIENTS, FEDERATION, GRAPH, RULES, World, open_store
 from tests.server.test_served import bits
 
 METHOD = FedSPUCached(keep=(0.5, 1.0), per_round=3, epochs=1, batch=4, lr=0.1, budget=(), round_seconds=1.0)
-FAST, SLOW = Measured(0.0, 1e-9, 0.0, 0.1, None), Measured(1e-3, 1e-2, 0.0, 0.1, None)
+FAST, SLOW = MeasuredThroughput(0.0, 1e-9, 0.0, 0.1, None), MeasuredThroughput(1e-3, 1e-2, 0.0, 0.1, None)
 (CUT,) = cuts(GRAPH)
 
 
@@ -35,7 +35,7 @@ class Timing(World):
     speeds  what each says next; None: that it does not say
     """
 
-    def __init__(self, path: Path, speeds: dict[int, Measured | None], method: FedSPUCached = METHOD) -> None:
+    def __init__(self, path: Path, speeds: dict[int, MeasuredThroughput | None], method: FedSPUCached = METHOD) -> None:
         self.speeds = speeds
         super().__init__(path, method)
 
@@ -46,7 +46,7 @@ class Timing(World):
         self.to_device[client].clear()
         self.phones[client].restart()
         claim = self.phones[client].claim()
-        join = Joined(self.links, client, capacity, claim.pending, claim=claim, examples=7, declares=True)
+        join = DeviceJoined(self.links, client, capacity, claim.pending, claim=claim, examples=7, declares=True)
         self.happen(join)
 
     def _carry_out(self, actions: list[Action]) -> None:
@@ -56,7 +56,7 @@ class Timing(World):
                 self.declare(action.client)
 
     def declare(self, client: int) -> None:
-        self.to_server[client].append(Paced(self.speeds[client]))  # type: ignore[arg-type]
+        self.to_server[client].append(ThroughputReport(self.speeds[client]))  # type: ignore[arg-type]
 
     def settings_of(self, round: int) -> dict[int, dict[str, object]]:
         """What the method told each client of a round."""
@@ -64,7 +64,7 @@ class Timing(World):
         return {record["client"]: record for record in line["clients"]}
 
 
-def same(path: Path, said: Measured | None) -> Timing:
+def same(path: Path, said: MeasuredThroughput | None) -> Timing:
     return Timing(path, dict.fromkeys(range(CLIENTS), said))
 
 
@@ -72,7 +72,7 @@ def replayed(world: World, path: Path) -> State:
     """The run again from its log, without devices."""
     progress = run_history.progress(world.path)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
-    logged = Participation(progress.capacities, outcomes, progress.candidates, progress.losses, progress.paces)
+    logged = RecordedParticipation(progress.capacities, outcomes, progress.candidates, progress.losses, progress.paces)
     journal = Journal(path)
     state = simulate(METHOD, FEDERATION, Settings(RULES.rounds, RULES.eval_every), journal, participation=logged)
     journal.close()
@@ -81,7 +81,7 @@ def replayed(world: World, path: Path) -> State:
 
 def check_replay(world: World, path: Path) -> None:
     assert world.done
-    assert not [record for record in world.saved if isinstance(record, Judged) and record.outcome != "accepted"]
+    assert not [record for record in world.saved if isinstance(record, ReplyJudged) and record.outcome != "accepted"]
     found = run_history.final_state(world.path)
     again = replayed(world, path)
     assert bits(again) == bits(found)
@@ -89,8 +89,8 @@ def check_replay(world: World, path: Path) -> None:
 
 
 def test_paces_by_round() -> None:
-    one, two = Pace(1, 1, 1, 1), Pace(2, 2, 2, 2)
-    paces = Paces({(7, 2): one, (7, 5): two, (9, 1): two})
+    one, two = Throughput(1, 1, 1, 1), Throughput(2, 2, 2, 2)
+    paces = ThroughputHistory({(7, 2): one, (7, 5): two, (9, 1): two})
     assert [dict(paces.at(round)) for round in (0, 1, 2, 4, 5)] == [
         {},
         {9: two},
@@ -113,7 +113,7 @@ def test_nobody_is_asked_before_it_has_said_how_fast_it_is(tmp_path: Path) -> No
         world.connect(client)
     world.save()
     assert world.coordinator.phase == "training"
-    planned = next(record for record in world.unsaved if isinstance(record, Opened)).clients
+    planned = next(record for record in world.unsaved if isinstance(record, RoundOpened)).clients
     assert not any(world.to_device[client] for client in planned)
     first = planned[0]
     world.deliver_to_server(first)
@@ -140,10 +140,14 @@ def test_two_paces_and_their_replay(tmp_path: Path) -> None:
         assert record["keep"] == (0.5 if client == 1 else 1.0)
         assert (FORETOLD in record) == (client != 3)
     paces = run_history.progress(world.path).paces
-    assert paces == {(0, 1): Pace(*_values(FAST), 7), (1, 1): Pace(*_values(SLOW), 7), (2, 1): Pace(*_values(FAST), 7)}
+    assert paces == {
+        (0, 1): Throughput(*_values(FAST), 7),
+        (1, 1): Throughput(*_values(SLOW), 7),
+        (2, 1): Throughput(*_values(FAST), 7),
+    }
 
 
-def _values(said: Measured) -> tuple[float, float, float, float, int | None]:
+def _values(said: MeasuredThroughput) -> tuple[float, float, float, float, int | None]:
     return said.still_s, said.mac_s, said.step_s, said.round_s, said.memory
 
 
@@ -154,7 +158,7 @@ def test_the_log_changes_what_a_replay_plans(tmp_path: Path) -> None:
     progress = run_history.progress(world.path)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(tmp_path / "again")
-    without = Participation(progress.capacities, outcomes)
+    without = RecordedParticipation(progress.capacities, outcomes)
     again = simulate(METHOD, FEDERATION, Settings(RULES.rounds), journal, participation=without)
     journal.close()
     assert bits(again) != bits(run_history.final_state(world.path))
@@ -194,11 +198,11 @@ def test_a_reply_that_waits_stays_a_reply_to_the_plan_that_it_was_made_by(tmp_pa
 
 @pytest.mark.parametrize("is_durable", [True, False], ids=["after the record is durable", "before it is"])
 def test_a_server_killed_at_every_record(is_durable: bool, tmp_path: Path) -> None:
-    said: dict[int, Measured | None] = {0: FAST, 1: SLOW, 2: FAST, 3: None}
+    said: dict[int, MeasuredThroughput | None] = {0: FAST, 1: SLOW, 2: FAST, 3: None}
     whole = Timing(tmp_path / "whole", said)
     whole.finish()
     expected = bits(run_history.final_state(whole.path))
-    assert sum(isinstance(record, Timed) for record in whole.saved) == 3
+    assert sum(isinstance(record, ThroughputRecorded) for record in whole.saved) == 3
     for number in range(len(whole.saved)):
         world = Timing(tmp_path / str(number), said)
         while len(world.saved) + len(world.unsaved) <= number:

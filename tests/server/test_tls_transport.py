@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-from edgefl.server.tls_transport import Secured
+from edgefl.server.tls_transport import TlsTransport
 
 from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.protocol.trust.tls import device_context, server_context
@@ -63,9 +63,9 @@ def play(place: Path, client: Client, patience_s: float = 10.0) -> tuple[Any, In
 
     context = server_context(place / "server.pem", place / "server-tls.key")
 
-    def accept() -> Secured:
+    def accept() -> TlsTransport:
         inners.append(Inner())
-        return Secured(context, inners[-1], patience_s, failed.append)
+        return TlsTransport(context, inners[-1], patience_s, failed.append)
 
     async def both() -> Any:
         loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ def idle_kb(place: Path) -> float:
 
 async def _idle_kb(context: ssl.SSLContext, authority: Path, count: int) -> float:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Secured(context, Inner(), 10.0, print), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: TlsTransport(context, Inner(), 10.0, print), "127.0.0.1", 0)
     port = str(server.sockets[0].getsockname()[1])
     arguments = [sys.executable, "-c", CLIENTS, port, str(count), str(authority)]
     clients = await asyncio.create_subprocess_exec(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -232,7 +232,7 @@ def test_a_connection_that_is_gone_leaves_nothing_behind(place: Path) -> None:
         with connected(port, context) as link:
             link.sendall(ASK)
             link.recv(10)
-            (secured,) = [each for each in gc.get_objects() if type(each) is Secured and each._session is not None]
+            (secured,) = [each for each in gc.get_objects() if type(each) is TlsTransport and each._session is not None]
             found.append(weakref.ref(secured._session))
 
     gc.disable()

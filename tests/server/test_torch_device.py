@@ -13,10 +13,10 @@ import pytest
 from edgefl.server import run_history
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.run_folders import StateDirectory
-from edgefl.deployment.device.run_query import Visit
+from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.experiment.client_dataset import read_share, share_file, write_share
 from edgefl.experiment.run_json import open_run
 from edgefl.learning.learner import MakeLearner
@@ -32,10 +32,10 @@ TORCH = 1  # the client whose learner is torch's
 def talk(address: str, path: Path, client: int, make: MakeLearner | None) -> None:
     """A device, until the run is over."""
     server = ServerAddress.parse(address)
-    world = World(lambda line: None, lambda failures: time.sleep(0.1), time.perf_counter)
+    world = DeviceEnvironment(lambda line: None, lambda failures: time.sleep(0.1), time.perf_counter)
     said = (None, secrets.token_bytes, world, 60.0)
-    profile = Profile(client, None, 1.0, 1 << 20)
-    run = DeviceSocket(server, Visit(client, None), *said).run()
+    profile = DeviceProfile(client, None, 1.0, 1 << 20)
+    run = DeviceSocket(server, RunInquiry(client, None), *said).run()
     state = StateDirectory(path / "devices" / str(client)).open(run, None)
     device = Device(state, profile, Data(*read_share(share_file(path / "shares", client))), world, make)
     DeviceSocket(server, device, *said).run()

@@ -14,7 +14,7 @@ from edgefl.errors import RunError
 from edgefl.experiment.run_layout import Trial, run_of, trials
 from edgefl.experiment.settings import Experiment
 from edgefl.study import runner
-from edgefl.study.export.trained_models import Source, find
+from edgefl.study.export.trained_models import ModelSource, find
 
 SMALL = Experiment(
     methods=("fedspu", "local"), clients=4, rounds=2, per_round=2, epochs=1, eval_every=1, checkpoint_every=1, seeds=2
@@ -37,7 +37,7 @@ def without_seconds(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "seconds"}
 
 
-def run(experiment: Experiment, path: Path, watcher: Any = None) -> list[runner.Finished]:
+def run(experiment: Experiment, path: Path, watcher: Any = None) -> list[runner.CompletedTrial]:
     prepared = runner.prepare(experiment)
     runner.claim(prepared, path)
     return runner.run(prepared, path, watcher)
@@ -166,15 +166,15 @@ def test_the_command_runs_seeds_and_goes_on_with_more_of_both(
 
 def test_a_model_is_taken_out_of_the_seed_that_is_asked_for(both: Path) -> None:
     models = [
-        find(Source(both, None, "fedspu", seed=1)).model,
-        find(Source(both, None, "fedspu")).model,
-        find(Source(both / "seed-1" / "fedspu")).model,
-        find(Source(both / "seed-2" / "fedspu")).model,
+        find(ModelSource(both, None, "fedspu", seed=1)).model,
+        find(ModelSource(both, None, "fedspu")).model,
+        find(ModelSource(both / "seed-1" / "fedspu")).model,
+        find(ModelSource(both / "seed-2" / "fedspu")).model,
     ]
     weights = [model.params["conv1.weight"].tobytes() for model in models]
     assert weights[0] == weights[1] == weights[2] != weights[3]
     with pytest.raises(RunError, match=r"--seed 3; expected one of 1, 2, which .* has"):
-        find(Source(both, None, "fedspu", seed=3))
+        find(ModelSource(both, None, "fedspu", seed=3))
     assert run_of(Path("run/fedspu")) == (Path("run"), None)
     assert run_of(Path("run/seed-12/fedspu")) == (Path("run"), 12)
     assert run_of(Path("7/fedspu")) == (Path("7"), None)

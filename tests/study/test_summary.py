@@ -12,7 +12,7 @@ from rich.console import Console
 
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Experiment
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.study.capacity_tiers import Tiers, tiers_of
 from edgefl.study.comparison import compare
@@ -221,6 +221,6 @@ def test_the_memory_of_a_tier_behind_a_cut_is_that_of_what_it_trains() -> None:
     experiment = Experiment(("fedspu-cached",), data="digits", model="digits_cnn", clients=5, batch=4)
     graph = build("digits_cnn", *EXAMPLES["digits_cnn"])
     found = tiers_of(experiment, graph).memory_bytes
-    weak = Training("", graph, 4, keep=0.2, examples=4, cut="flatten")
+    weak = TrainingConfiguration("", graph, 4, keep=0.2, examples=4, cut="flatten")
     assert found[0.2] == estimate("exact", weak).total
-    assert found[1.0] == estimate("exact", Training("", graph, 4)).total
+    assert found[1.0] == estimate("exact", TrainingConfiguration("", graph, 4)).total

@@ -1,7 +1,7 @@
 """What the owner of a device has written down for its agent: a file of TOML, or of JSON with the same names.
 
     state, data, keep_runs                   where it keeps what, and of how many runs that are over
-    check_s, settle_s, poll_s, turn_s        seconds: see Pace
+    check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals
     [limits]       capacity, max_model, max_memory, max_seconds, pace
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
     [[servers]]    address; id, key, tls, tls_ca, tls_cert, tls_key, insecure; data; runs, methods
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from edgefl.deployment.agent.conditions import Conditions, Hours
-from edgefl.deployment.device.device_protocol import Profile
+from edgefl.deployment.device.device_protocol import DeviceProfile
 from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import RequestError
 from edgefl.experiment.user_methods import admit
@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 Default = TypeVar("Default")
 
 
-class Pace(NamedTuple):
+class PollingIntervals(NamedTuple):
     """Seconds.
 
     check_s   how old what is known of the machine may be
@@ -50,14 +50,14 @@ class Pace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Post:
+class ServerSettings:
     """A server that the device serves.
 
     runs  that it takes part in; empty: any
     """
 
     server: ServerAddress
-    profile: Profile
+    profile: DeviceProfile
     data: Path
     runs: tuple[str, ...]
     uses_tls: bool
@@ -66,23 +66,26 @@ class Post:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """All of it."""
 
     state: Path
-    posts: tuple[Post, ...]
+    posts: tuple[ServerSettings, ...]
     conditions: Conditions = field(default_factory=Conditions)
-    pace: Pace = field(default_factory=Pace)
+    pace: PollingIntervals = field(default_factory=PollingIntervals)
     keep_runs: int = KEEP_RUNS
 
 
-def read_settings(file: Path, size: Callable[[str], int]) -> Settings:
+def read_settings(file: Path, size: Callable[[str], int]) -> AgentSettings:
     """The file's settings; keys are read, too. `size`: bytes of "64MB".
 
     Raises  RequestError naming the file, the entry, its value and what was expected.
     """
     top = Section(file, "", _read(file), size)
-    limits, pace = top.section("limits"), Pace(*(top.take(name, _seconds, default) for name, default in PACES))
+    limits, pace = (
+        top.section("limits"),
+        PollingIntervals(*(top.take(name, _seconds, default) for name, default in PACES)),
+    )
     state, data = top.take("state", top.path, None), top.take("data", top.path, None)
     keep_runs = top.take("keep_runs", _count, KEEP_RUNS)
     profile = _profile(limits)
@@ -93,10 +96,10 @@ def read_settings(file: Path, size: Callable[[str], int]) -> Settings:
         raise RequestError(
             f"{file} has no {'state' if state is None else 'servers'}; expected a folder and [[servers]]"
         )
-    return Settings(state, posts, conditions, pace, keep_runs)
+    return AgentSettings(state, posts, conditions, pace, keep_runs)
 
 
-PACES = list(Pace._field_defaults.items())
+PACES = list(PollingIntervals._field_defaults.items())
 
 
 class Section:
@@ -157,14 +160,14 @@ def _toml(file: Path, text: str) -> Mapping[str, Any]:
     raise RequestError(f"{file}: Python 3.10 cannot read TOML; expected the same entries in a file.json")
 
 
-def _profile(limits: Section) -> Profile:
+def _profile(limits: Section) -> DeviceProfile:
     capacity = limits.take("capacity", _share, 1.0)
     model = limits.take("max_model", limits.size, MAX_MODEL_BYTES)
     memory: int | None = limits.take("max_memory", limits.size, None)
     seconds: float | None = limits.take("max_seconds", _seconds, None)
     says_pace: bool = limits.take("pace", _flag, True)
     limits.finish()
-    return Profile(None, None, capacity, model, memory, seconds, says_pace=says_pace)
+    return DeviceProfile(None, None, capacity, model, memory, seconds, says_pace=says_pace)
 
 
 def _conditions(entries: Section) -> Conditions:
@@ -181,7 +184,7 @@ def _conditions(entries: Section) -> Conditions:
     return found
 
 
-def _post(entries: Section, profile: Profile, data: Path | None) -> Post:
+def _post(entries: Section, profile: DeviceProfile, data: Path | None) -> ServerSettings:
     address = entries.take("address", lambda value: ServerAddress.parse(_text(value)), None)
     client = entries.take("id", _count, None)
     key_file = entries.take("key", entries.path, None)
@@ -200,7 +203,7 @@ def _post(entries: Section, profile: Profile, data: Path | None) -> Post:
         raise RequestError(f"{where}address {address} is another machine; expected tls and a key, or insecure = true")
     key = None if key_file is None else read_key(key_file)
     profile = profile._replace(client=client, key=key, methods=methods)
-    return Post(address, profile, data, runs, uses_tls, files, is_insecure)
+    return ServerSettings(address, profile, data, runs, uses_tls, files, is_insecure)
 
 
 def _text(value: object) -> str:

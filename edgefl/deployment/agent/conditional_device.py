@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from edgefl.deployment.agent.machine_watch import Watch
+from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import LeftError
@@ -20,7 +20,7 @@ from edgefl.protocol.wire.messages import Evaluate, Hello, Message, ModelChunk, 
 WORK = (ModelChunk, Train, Evaluate)
 
 
-class Attendance:
+class GuardedDevice:
     """A device for DeviceSocket. `look` is for it, too.
 
     leave_for_others  why the device should see another server, after so many seconds without a request; None: stay
@@ -31,7 +31,7 @@ class Attendance:
     def __init__(
         self,
         device: Device,
-        watch: Watch,
+        watch: ConditionMonitor,
         samples: SampleFile,
         leave_for_others: Callable[[float], str | None],
         tell: Callable[[str], None],

@@ -17,7 +17,7 @@ from edgefl.deployment.agent.machine_status import Power
 UNKNOWN = "unknown"
 
 
-class Check(NamedTuple):
+class ConditionStatus(NamedTuple):
     """A condition: its name, the value and the limit in words, whether it holds."""
 
     name: str
@@ -77,38 +77,38 @@ class Conditions:
     metered: str | tuple[str, ...] | None = None
 
 
-def check_power(found: Power, limit: float) -> Check:
+def check_power(found: Power, limit: float) -> ConditionStatus:
     """On mains, or above a charge."""
     mains = {True: "on mains", False: "on battery", None: UNKNOWN}[found.on_mains]
     value = mains if found.charge is None else f"{mains}, {found.charge:.0%}"
     holds = found.on_mains is True or (found.charge is not None and found.charge >= limit)
-    return Check("power", value, "mains" if math.isinf(limit) else f"mains, or at least {limit:.0%}", holds)
+    return ConditionStatus("power", value, "mains" if math.isinf(limit) else f"mains, or at least {limit:.0%}", holds)
 
 
-def check_most(name: str, found: float | None, limit: float, form: str) -> Check:
+def check_most(name: str, found: float | None, limit: float, form: str) -> ConditionStatus:
     """Not above a limit."""
     value = UNKNOWN if found is None else format(found, form)
-    return Check(name, value, f"at most {limit:{form}}", found is not None and found <= limit)
+    return ConditionStatus(name, value, f"at most {limit:{form}}", found is not None and found <= limit)
 
 
-def check_hours(now: time, hours: Sequence[Hours]) -> Check:
+def check_hours(now: time, hours: Sequence[Hours]) -> ConditionStatus:
     """Within one of them."""
-    return Check("hours", f"{now:%H:%M}", ", ".join(map(str, hours)), any(now in each for each in hours))
+    return ConditionStatus("hours", f"{now:%H:%M}", ", ".join(map(str, hours)), any(now in each for each in hours))
 
 
-def check_interfaces(found: Sequence[str], allowed: Sequence[str]) -> Check:
+def check_interfaces(found: Sequence[str], allowed: Sequence[str]) -> ConditionStatus:
     """The network leads through these alone."""
     holds = bool(found) and set(found) <= set(allowed)
-    return Check("network", ", ".join(found) or "no default route", f"through {', '.join(allowed)}", holds)
+    return ConditionStatus("network", ", ".join(found) or "no default route", f"through {', '.join(allowed)}", holds)
 
 
-def check_manager(found: str | None) -> Check:
+def check_manager(found: str | None) -> ConditionStatus:
     """By NetworkManager's own word."""
     value = UNKNOWN if found is None else f"metered: {found}"
-    return Check("metered", value, "not by NetworkManager", found is not None and found.startswith("no"))
+    return ConditionStatus("metered", value, "not by NetworkManager", found is not None and found.startswith("no"))
 
 
-def why_not(checks: Sequence[Check]) -> str | None:
+def why_not(checks: Sequence[ConditionStatus]) -> str | None:
     """The first condition that does not hold, in words; None if all hold."""
     failed = next((check for check in checks if not check.holds), None)
     return None if failed is None else f"{failed.name} {failed.value}; expected {failed.limit}"

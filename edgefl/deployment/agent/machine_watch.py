@@ -9,10 +9,10 @@ from datetime import time
 from pathlib import Path
 
 from edgefl.deployment.agent import conditions, machine_status
-from edgefl.deployment.agent.conditions import Check, Conditions
+from edgefl.deployment.agent.conditions import Conditions, ConditionStatus
 
 
-class Watch:
+class ConditionMonitor:
     """The conditions of one machine.
 
     root      the folder that stands for /
@@ -37,11 +37,11 @@ class Watch:
         self._every_s, self._settle_s, self._process = every_s, settle_s, process
         self._usage = machine_status.usage(root, process)
         self._others: float | None = None
-        self._checks: list[Check] = []
+        self._checks: list[ConditionStatus] = []
         self._read_at: float | None = None
         self._failed_at: float | None = None
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[ConditionStatus]:
         """Every condition that the owner has named."""
         at = self._clock()
         if self._read_at is None or at - self._read_at >= self._every_s:
@@ -62,7 +62,7 @@ class Watch:
             return f"conditions hold again; beginning in {left:.0f} s" if left > 0 else None
         return why
 
-    def _read(self) -> list[Check]:
+    def _read(self) -> list[ConditionStatus]:
         limits, found = self._limits, []
         if limits.charge is not None:
             found.append(conditions.check_power(machine_status.power(self._root), limits.charge))
@@ -78,7 +78,7 @@ class Watch:
             found.append(conditions.check_hours(self._now(), limits.hours))
         return found + self._network()
 
-    def _network(self) -> list[Check]:
+    def _network(self) -> list[ConditionStatus]:
         limits, found = self._limits, []
         if limits.interfaces:
             found.append(conditions.check_interfaces(machine_status.interfaces(self._root), limits.interfaces))
@@ -87,7 +87,7 @@ class Watch:
             found.append(conditions.check_manager(says))
         elif isinstance(limits.metered, tuple):
             holds, did = machine_status.succeeds(limits.metered)
-            found.append(Check("metered", did, f"0 of {' '.join(limits.metered)}", holds))
+            found.append(ConditionStatus("metered", did, f"0 of {' '.join(limits.metered)}", holds))
         return found
 
     def _used(self) -> float | None:

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefl.deployment.agent.agent_settings import Post, Settings
-from edgefl.deployment.agent.conditional_device import Attendance
-from edgefl.deployment.agent.machine_watch import Watch
+from edgefl.deployment.agent.agent_settings import AgentSettings, ServerSettings
+from edgefl.deployment.agent.conditional_device import GuardedDevice
+from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.agent.sample_file import SampleFile
-from edgefl.deployment.device.device_protocol import Device, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment
 from edgefl.deployment.device.device_socket import DeviceSocket, LeftError, Party
 from edgefl.deployment.device.reconnection import FIRST_DELAY_S
 from edgefl.deployment.device.run_folders import StateDirectory, read_over
-from edgefl.deployment.device.run_query import Visit
+from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment.client_dataset import client_of
 from edgefl.protocol.trust.tls import device_context
@@ -34,14 +34,14 @@ LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has 
 class Turn:
     """A server's place in the queue: when it may have its next turn, and how often it has failed in a row."""
 
-    post: Post
+    post: ServerSettings
     samples: SampleFile
     due: float = 0.0
     failures: int = 0
     said: str = ""
 
 
-class Service:
+class AgentService:
     """The turns of a device's servers.
 
     tell   what it does now
@@ -50,10 +50,10 @@ class Service:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         directory: StateDirectory,
-        watch: Watch,
-        world: World,
+        watch: ConditionMonitor,
+        world: DeviceEnvironment,
         tell: Callable[[str], None],
         after: int | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class Service:
         profile = post.profile
         if profile.client is None:
             profile = profile._replace(client=client_of(post.data))
-        run = self._talk(post, Visit(profile.client, profile.key))
+        run = self._talk(post, RunInquiry(profile.client, profile.key))
         if post.runs and run not in post.runs:
             raise RunError(f"{post.server}: run {run} is none of those that this device takes part in")
         state = self._directory.open(run, post.profile.key)
@@ -128,14 +128,14 @@ class Service:
         finally:
             state.close()
 
-    def _attendance(self, turn: Turn, device: Device) -> Attendance:
+    def _attendance(self, turn: Turn, device: Device) -> GuardedDevice:
         def tell(doing: str) -> None:
             self._tell(f"{turn.post.server}: {doing}")
 
         def others(idle_s: float) -> str | None:
             return self._whose_turn(turn) if idle_s >= self._settings.pace.turn_s else None
 
-        return Attendance(device, self._watch, turn.samples, others, tell, self._world.say, self._world.clock)
+        return GuardedDevice(device, self._watch, turn.samples, others, tell, self._world.say, self._world.clock)
 
     def _whose_turn(self, turn: Turn) -> str | None:
         """That another server waits for its turn; None if none does."""
@@ -143,7 +143,7 @@ class Service:
         other = next((each for each in self._turns if each is not turn and each.due <= now), None)
         return None if other is None else f"it asks for nothing, and it is the turn of {other.post.server}"
 
-    def _talk(self, post: Post, party: Party, look: Callable[[], None] | None = None) -> str:
+    def _talk(self, post: ServerSettings, party: Party, look: Callable[[], None] | None = None) -> str:
         context = device_context(*post.tls_files) if post.uses_tls else None
         every_s = min(LOOK_EVERY_S, self._settings.pace.check_s)
         return DeviceSocket(post.server, party, context, secrets.token_bytes, self._world, 0, look, every_s).run()

@@ -17,20 +17,20 @@ import numpy as np
 from edgefl import methods
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.request_limits import Bounds
-from edgefl.deployment.device.throughput_meter import Clocks, measure
+from edgefl.deployment.device.throughput_meter import ClockPair, measure
 from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.data.split import split as split_by_seed
 from edgefl.learning import Samples
-from edgefl.learning.energy.meter import Meter, unmeasured
+from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import Evaluation, MakeLearner
 from edgefl.learning.losses import Loss
 from edgefl.learning.targets import with_loss
-from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Local, State, evaluate
+from edgefl.methods.algorithm import BODY, MODEL, Algorithm, ClientState, State, evaluate
 from edgefl.methods.method_registry import OWN
 from edgefl.methods.rounds import client_round, exchange
-from edgefl.methods.rounds.state_file import Kept
-from edgefl.methods.throughput import Pace
+from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.throughput import Throughput
 from edgefl.models.graph import Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol import codec
@@ -77,11 +77,11 @@ class Data(NamedTuple):
         return self.split or split_by_seed(everything, welcome.seed, welcome.client, *welcome.shares)
 
 
-class Result(NamedTuple):
+class TrainingResult(NamedTuple):
     """A trained round: the reply, and what the device keeps after it."""
 
     reply: Trained
-    kept: Kept
+    kept: StoredClientState
 
 
 class DeviceModel:
@@ -101,13 +101,15 @@ class DeviceModel:
         initial = self._initial()
         samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape[0]))
         spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
-        self._local = Local(
+        self._local = ClientState(
             welcome.client, welcome.seed, spec, learner, samples, parts.train, parts.validation, parts.test
         )
         self._initial_graph = initial.graph
         self._is_own = False  # whether learner and private values are those after the last round, pending or not
 
-    def train(self, message: Train, clock: Callable[[], float], meter: Callable[[], Meter] = unmeasured) -> Result:
+    def train(
+        self, message: Train, clock: Callable[[], float], meter: Callable[[], EnergyMeter] = unmeasured
+    ) -> TrainingResult:
         """Takes part in a round. What it returns must be on the disk before the next call.
 
         Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if that cannot be done; the device
@@ -121,15 +123,17 @@ class DeviceModel:
             reply, seconds = client_round.trained(self._algorithm, self._initial_graph, local, plan, clock, meter)
         self._is_own = self._algorithm.keeps_model
         answer = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
-        return Result(answer, Kept(local.learner.read() if self._is_own else {}, local.private, local.arrays))
+        return TrainingResult(
+            answer, StoredClientState(local.learner.read() if self._is_own else {}, local.private, local.arrays)
+        )
 
-    def pace(self, clocks: Clocks) -> Pace | None:
+    def pace(self, clocks: ClockPair) -> Throughput | None:
         """How fast it trains, by training the method's trials for a moment, of which it keeps nothing.
 
         Raises  PlanError, DataError or TrainingError if they cannot be trained at all.
         """
         initial = self._initial()
-        self._hold(Kept(initial.params, {}, {}))
+        self._hold(StoredClientState(initial.params, {}, {}))
         self._is_own = False
         with followed(f"measuring the pace of {self._welcome.method}"):
             found = measure(self._algorithm, initial.graph, self._local, clocks)
@@ -157,7 +161,7 @@ class DeviceModel:
             self._is_own = False  # the learner holds what all clients share
         if current is None:
             return Evaluated(message.round, personal, None)
-        self._hold(Kept(current, {}, {}))
+        self._hold(StoredClientState(current, {}, {}))
         return Evaluated(message.round, personal, _scores(evaluate(self._local)))
 
     def _beside(self, message: Evaluate) -> dict[str, Params]:
@@ -184,14 +188,14 @@ class DeviceModel:
             return _scores(self._algorithm.evaluate(self._own(), shared))
         if self._state.round:
             return _scores(self._algorithm.evaluate(self._own(), None))
-        self._hold(Kept(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
+        self._hold(StoredClientState(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
         self._is_own = False
         return _scores(self._algorithm.evaluate(self._local, None))
 
-    def _own(self) -> Local:
+    def _own(self) -> ClientState:
         """The device as after its last round."""
         if not self._is_own:
-            kept = self._state.personal() or Kept({}, {}, {})
+            kept = self._state.personal() or StoredClientState({}, {}, {})
             self._hold(kept if kept.params else kept._replace(params=self._initial().params))
             self._is_own = self._algorithm.keeps_model
         return self._local
@@ -205,7 +209,7 @@ class DeviceModel:
     def _initial(self) -> Model:
         return unpack(self._state.model(), self._bounds.graph())
 
-    def _hold(self, kept: Kept) -> None:
+    def _hold(self, kept: StoredClientState) -> None:
         self._local.learner.write({name: kept.params[name] for name in self._local.spec.params})
         self._local.private, self._local.arrays = kept.private, kept.arrays
 

@@ -22,10 +22,10 @@ from typing import NamedTuple, TypeVar
 from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
 from edgefl.deployment.device.device_state import DeviceState, Membership
 from edgefl.deployment.device.request_limits import Bounds
-from edgefl.deployment.device.throughput_meter import Clocks
-from edgefl.deployment.device.throughput_report import Declaring
+from edgefl.deployment.device.throughput_meter import ClockPair
+from edgefl.deployment.device.throughput_report import ThroughputReporter
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
-from edgefl.learning.energy.meter import Meter, unmeasured
+from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.rounds.provenance import maker
 from edgefl.protocol.wire import handshake
@@ -55,7 +55,7 @@ DEFERRED = 16  # messages that wait for a verdict
 NOTED = 100  # lines about what a server does, in a connection
 
 
-class Profile(NamedTuple):
+class DeviceProfile(NamedTuple):
     """What the user says of a device.
 
     client     its registered id; None where the server may choose
@@ -81,7 +81,7 @@ class Profile(NamedTuple):
         return Bounds(self.max_model, self.max_memory, self.max_seconds)
 
 
-class World(NamedTuple):
+class DeviceEnvironment(NamedTuple):
     """What a device needs of the world around it.
 
     say     shows one line to the user
@@ -98,7 +98,7 @@ class World(NamedTuple):
     clock: Callable[[], float]
     within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
     chance: Callable[[int], bytes] = secrets.token_bytes
-    meter: Callable[[], Meter] = unmeasured
+    meter: Callable[[], EnergyMeter] = unmeasured
     busy: Callable[[], float] = time.process_time
 
 
@@ -116,9 +116,9 @@ class Device:
     def __init__(
         self,
         state: DeviceState,
-        profile: Profile,
+        profile: DeviceProfile,
         data: Data,
-        world: World,
+        world: DeviceEnvironment,
         make: MakeLearner | None = None,
         is_vouched: bool = False,
     ) -> None:
@@ -131,7 +131,7 @@ class Device:
         self._deferred: list[Train | Evaluate] = []
         self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
-        self._declaring = Declaring(profile.says_pace, world.say, world.within)
+        self._declaring = ThroughputReporter(profile.says_pace, world.say, world.within)
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
         self._run = state.run
@@ -260,7 +260,7 @@ class Device:
         assert self._state.enrolment is not None
         if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_pace:
             return
-        clocks = Clocks(self._world.clock, self._world.busy)
+        clocks = ClockPair(self._world.clock, self._world.busy)
         yield self._declaring.paced(clocks, lambda clocks: self._ready().pace(clocks))
 
     def _check(self, welcome: Welcome) -> None:
@@ -358,7 +358,7 @@ def _size(waiting: list[Train | Evaluate]) -> int:
     return sum(payload_bytes(message) for message in waiting)
 
 
-def durably(write: Callable[[], Written], path: Path, world: World) -> Written:
+def durably(write: Callable[[], Written], path: Path, world: DeviceEnvironment) -> Written:
     """Writes, again and again while the disk is full. What is to be written stays in memory.
 
     path    what is written to, for the user

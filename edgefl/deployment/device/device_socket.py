@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from edgefl.deployment.device.device_protocol import SpoiltError, World
+from edgefl.deployment.device.device_protocol import DeviceEnvironment, SpoiltError
 from edgefl.deployment.device.reconnection import Attempts
 from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.protocol.wire.connection import Connection
@@ -96,7 +96,7 @@ class DeviceSocket:
         device: Party,
         context: ssl.SSLContext | None,
         chance: Callable[[int], bytes],
-        world: World,
+        world: DeviceEnvironment,
         give_up_s: float = math.inf,
         look: Callable[[], None] | None = None,
         look_every_s: float = LOOK_EVERY_S,

@@ -31,7 +31,7 @@ import safetensors.numpy
 from edgefl.deployment.device.digest_record import SEAL, digest_of, read_sealed, seal
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
 from edgefl.errors import RunError
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained, Welcome
 from edgefl.protocol.wire.model_message import digest
@@ -185,7 +185,7 @@ class DeviceState:
 
     # Rounds.
 
-    def personal(self) -> Kept | None:
+    def personal(self) -> StoredClientState | None:
         """What the device keeps after its last acknowledged round; None before the first.
 
         Raises  RunError if the file is damaged, or not of that round any more.
@@ -201,7 +201,7 @@ class DeviceState:
         """The reply that has not been acknowledged. There must be one."""
         return read_round(self._pending).reply
 
-    def keep(self, reply: Trained, kept: Kept) -> None:
+    def keep(self, reply: Trained, kept: StoredClientState) -> None:
         """A trained round: durable before its reply may be sent."""
         arrays = {**kept.flat(), REPLY: np.frombuffer(messages.encode(reply), np.uint8)}
         text = json.dumps({"round": reply.round, "private": kept.private})
@@ -240,7 +240,7 @@ class Round(NamedTuple):
     """What a file of a round holds."""
 
     round: int
-    kept: Kept
+    kept: StoredClientState
     reply: Trained
 
 
@@ -253,7 +253,7 @@ def read_round(file: Path) -> Round:
             raise ValueError("another SHA-256 than it states")
         reply = messages.decode(messages.NUMBERS[Trained], arrays.pop(REPLY).tobytes())
         after = json.loads(sealed[AFTER])
-        round, kept = int(after["round"]), Kept.of(arrays, dict(after["private"]))
+        round, kept = int(after["round"]), StoredClientState.of(arrays, dict(after["private"]))
     except (KeyError, TypeError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise RunError(f"{file} is damaged ({error!r}); expected a round of a device") from None
     assert isinstance(reply, Trained)

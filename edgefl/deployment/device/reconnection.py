@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections import Counter
 
-from edgefl.deployment.device.device_protocol import World
+from edgefl.deployment.device.device_protocol import DeviceEnvironment
 from edgefl.errors import RunError
 from edgefl.protocol.trust.tls import fault
 
@@ -34,7 +34,7 @@ class Attempts:
     give_up_s  seconds without a success after which it no longer tries; 0: at once; infinite: never
     """
 
-    def __init__(self, server: str, world: World, give_up_s: float) -> None:
+    def __init__(self, server: str, world: DeviceEnvironment, give_up_s: float) -> None:
         self._server, self._world, self._give_up_s = server, world, give_up_s
         self._failures = 0
         self._last = ""  # why the last one failed

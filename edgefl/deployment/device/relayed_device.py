@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import EdgeflError, RemoteProtocolError
 from edgefl.learning.learner import MakeLearner
 from edgefl.protocol.wire import envelope as letters
-from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.handshake import NONCE_BYTES
 from edgefl.protocol.wire.messages import (
     LONGEST_TEXT,
@@ -44,7 +44,7 @@ from edgefl.protocol.wire.model_message import frame_cap
 AFTER_WELCOME = (ModelChunk, Train, Evaluate, Verdict, Finished)
 
 
-class Correspondent:
+class RelayClient:
     """One device in any number of runs, one letter at a time.
 
     path       its directory, as `edgefl client --state`: a folder for each run
@@ -52,7 +52,9 @@ class Correspondent:
     Raises     RunError if another process uses the directory.
     """
 
-    def __init__(self, path: Path, profile: Profile, data: Data, world: World, make: MakeLearner | None = None) -> None:
+    def __init__(
+        self, path: Path, profile: DeviceProfile, data: Data, world: DeviceEnvironment, make: MakeLearner | None = None
+    ) -> None:
         """`make`: as for Device."""
         self._directory = StateDirectory(path)
         self._profile, self._data, self._world, self._make = profile, data, world, make
@@ -81,9 +83,9 @@ class Correspondent:
             self._open = None
             self._world.say(str(error))
             found = (Refused(str(error)[:LONGEST_TEXT]),)
-        return letters.encode("device", Letter(letter.run, found))
+        return letters.encode("device", Envelope(letter.run, found))
 
-    def _answers(self, letter: Letter) -> Iterator[Message]:
+    def _answers(self, letter: Envelope) -> Iterator[Message]:
         state, device = self._device(letter.run)
         self.finished = None
         replied = 0  # the round whose reply is in this answer: Welcome, the model and Train each ask for it

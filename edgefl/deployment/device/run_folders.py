@@ -41,7 +41,7 @@ def name_of(run: str, key: bytes | None) -> str:
     return hashlib.sha256(b"".join(len(field).to_bytes(4, "little") + field for field in fields)).hexdigest()[:32]
 
 
-class Over(NamedTuple):
+class FinishedRun(NamedTuple):
     """That a run is over: its id, why, and whether the device's files of it are gone."""
 
     run: str
@@ -49,21 +49,21 @@ class Over(NamedTuple):
     is_removed: bool
 
 
-class Removed(NamedTuple):
+class PrunedRun(NamedTuple):
     """What `prune` has removed: a run's folder, and how many bytes lay there."""
 
-    over: Over
+    over: FinishedRun
     folder: Path
     size_bytes: int
 
 
-def read_over(folder: Path) -> Over | None:
+def read_over(folder: Path) -> FinishedRun | None:
     """None while the run is not over. Raises RunError if the record is damaged."""
     record = read_sealed(folder / OVER)
     if record is None:
         return None
     try:
-        return Over(str(record["run"]), str(record["reason"]), bool(record["is_removed"]))
+        return FinishedRun(str(record["run"]), str(record["reason"]), bool(record["is_removed"]))
     except KeyError as error:
         raise RunError(f"{folder / OVER} lacks {error}; expected the record that a device wrote") from None
 
@@ -126,9 +126,9 @@ class StateDirectory:
 
     def over(self, folder: Path, run: str, reason: str) -> None:
         """The run of that folder is over, as its server says."""
-        _write_over(folder, Over(run, reason, False))
+        _write_over(folder, FinishedRun(run, reason, False))
 
-    def prune(self, keep: int) -> list[Removed]:
+    def prune(self, keep: int) -> list[PrunedRun]:
         """Removes what is kept of runs that are over, but for the last `keep`; that they are over is remembered. A
         prune that a crash broke off is completed.
         """
@@ -143,7 +143,7 @@ class StateDirectory:
             _remove_folder(folder, self.path)
         return removed
 
-    def _over(self) -> Iterator[tuple[Path, Over]]:
+    def _over(self) -> Iterator[tuple[Path, FinishedRun]]:
         for folder in folders(self.path):
             over = read_over(folder)
             if over is not None:
@@ -179,13 +179,13 @@ class StateDirectory:
             _remove_folder(folder, self.path)
 
 
-def _write_over(folder: Path, over: Over) -> None:
+def _write_over(folder: Path, over: FinishedRun) -> None:
     write_atomically(folder / OVER, json.dumps(seal(over._asdict())).encode())
 
 
-def _clear(folder: Path, over: Over) -> Removed:
+def _clear(folder: Path, over: FinishedRun) -> PrunedRun:
     """Says first that the files are gone, then removes them: no crash leaves some of them to be used."""
-    found = Removed(over, folder, size_bytes(folder))
+    found = PrunedRun(over, folder, size_bytes(folder))
     if not over.is_removed:
         _write_over(folder, over._replace(is_removed=True))
     _remove_files(folder)

@@ -16,7 +16,7 @@ from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Hello, Message, Refused
 
 
-class Visit:
+class RunInquiry:
     """One question, for DeviceSocket. `finished`: the run, once the server has said it.
 
     client  the id that the device has there; None in a run without keys, where the server may choose

@@ -14,8 +14,8 @@ from statistics import median
 from typing import NamedTuple
 
 from edgefl.errors import MemoryLimitError
-from edgefl.methods.algorithm import Algorithm, Local, State, Task
-from edgefl.methods.throughput import Pace, Work, fit
+from edgefl.methods.algorithm import Algorithm, ClientState, State, Task
+from edgefl.methods.throughput import Throughput, Workload, fit
 from edgefl.models.graph import Graph
 
 LEAST_S, MOST_S = 1.0, 5.0  # of wall time: turns go on up to the first, and none but one begins after the second
@@ -26,17 +26,17 @@ WRONG = 1.5  # times as long as foretold, or as short
 IN_A_ROW = 2  # such rounds before it is measured again
 
 Kind = tuple[int, int]  # of a trial: its length, its plan
-Found = tuple[Kind, Work, float]
+Found = tuple[Kind, Workload, float]
 
 
-class Clocks(NamedTuple):
+class ClockPair(NamedTuple):
     """Seconds of the wall, and of this process on processors."""
 
     wall: Callable[[], float]
     busy: Callable[[], float]
 
 
-class Trials(NamedTuple):
+class ThroughputTrials(NamedTuple):
     """A method's trials on a device: each once with one step, once with more. Its learner is at their disposal.
 
     rounds  the method with fewer passes, and the device with fewer samples
@@ -44,17 +44,17 @@ class Trials(NamedTuple):
 
     task: Task
     state: State
-    rounds: tuple[tuple[Algorithm, Local], ...]
+    rounds: tuple[tuple[Algorithm, ClientState], ...]
 
     @staticmethod
-    def of(algorithm: Algorithm, graph: Graph, local: Local) -> Trials:
+    def of(algorithm: Algorithm, graph: Graph, local: ClientState) -> ThroughputTrials:
         """Those of one step alone."""
         loss, outputs = local.data.loss, graph.output_shape[0]
         task = Task(local.spec, 1, local.seed, loss=loss, outputs=outputs, graph=graph)
         state = algorithm.start(task, {name: value.copy() for name, value in local.learner.read().items()})
-        return Trials(task, state, (_round(algorithm, local, 1),))
+        return ThroughputTrials(task, state, (_round(algorithm, local, 1),))
 
-    def longer(self, algorithm: Algorithm, local: Local, steps: int) -> Trials:
+    def longer(self, algorithm: Algorithm, local: ClientState, steps: int) -> ThroughputTrials:
         """With those of about so many steps, too."""
         return self._replace(rounds=(*self.rounds, _round(algorithm, local, steps)))
 
@@ -72,17 +72,17 @@ class Trials(NamedTuple):
                 yield (length, kind), work, busy() - begun
 
 
-def measure(algorithm: Algorithm, graph: Graph, local: Local, clocks: Clocks) -> Pace | None:
+def measure(algorithm: Algorithm, graph: Graph, local: ClientState, clocks: ClockPair) -> Throughput | None:
     """The pace of a device; None where it cannot train any of the trials. What `local`'s learner holds is of the trials
     afterwards; `local` itself is as before.
     """
-    short = Trials.of(algorithm, graph, local)
+    short = ThroughputTrials.of(algorithm, graph, local)
     sum(1 for _ in short.turn(0, clocks.busy))  # what happens once in a process: files are read, memory is had
     took = sum(seconds for _, _, seconds in short.turn(1, clocks.busy))
     if not took > 0:
         return None
     trials = short.longer(algorithm, local, max(FEW, min(MANY, int(TURN_S / took))))
-    found: dict[Kind, tuple[Work, list[float]]] = {}
+    found: dict[Kind, tuple[Workload, list[float]]] = {}
     wall, busy, turns, wall_s = clocks.wall(), clocks.busy(), 0, 0.0
     while turns == 0 or wall_s < LEAST_S or (turns < TURNS and wall_s < MOST_S):
         turns += 1
@@ -93,12 +93,12 @@ def measure(algorithm: Algorithm, graph: Graph, local: Local, clocks: Clocks) ->
     return pace.slowed(slower)
 
 
-def _round(algorithm: Algorithm, local: Local, steps: int) -> tuple[Algorithm, Local]:
+def _round(algorithm: Algorithm, local: ClientState, steps: int) -> tuple[Algorithm, ClientState]:
     brief, size = algorithm.brief(steps, len(local.train))
     return brief, replace(local, train=local.train[:size], private={}, arrays={})
 
 
-class Misses:
+class ForecastMonitor:
     """Whether rounds take other times than was foretold."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
-from edgefl.deployment.device.throughput_meter import Clocks, Misses
+from edgefl.deployment.device.throughput_meter import ClockPair, ForecastMonitor
 from edgefl.errors import TimeLimitError
-from edgefl.methods.throughput import FORETOLD, Pace
-from edgefl.protocol.wire.messages import Measured, Paced, Trained
+from edgefl.methods.throughput import FORETOLD, Throughput
+from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, Trained
 
 
-class Declaring:
+class ThroughputReporter:
     """Of one device in one process.
 
     says_pace  the owner lets it measure, and say what came of it
@@ -25,13 +25,13 @@ class Declaring:
         self, says_pace: bool, say: Callable[[str], None], within: Callable[[str], AbstractContextManager[None]]
     ) -> None:
         self._says_pace, self._say, self._within = says_pace, say, within
-        self._said: Paced | None = None
-        self._misses = Misses()
+        self._said: ThroughputReport | None = None
+        self._misses = ForecastMonitor()
 
-    def paced(self, clocks: Clocks, measure: Callable[[Clocks], Pace | None]) -> Paced:
+    def paced(self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]) -> ThroughputReport:
         """What to say: as it was measured last, or now if it was not."""
         if self._said is None:
-            self._said = Paced(self._measured(clocks, measure) if self._says_pace else None)
+            self._said = ThroughputReport(self._measured(clocks, measure) if self._says_pace else None)
         return self._said
 
     def trained(self, reply: Trained, settings: Mapping[str, object]) -> None:
@@ -47,7 +47,9 @@ class Declaring:
         self._said = None
         return True
 
-    def _measured(self, clocks: Clocks, measure: Callable[[Clocks], Pace | None]) -> Measured | None:
+    def _measured(
+        self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]
+    ) -> MeasuredThroughput | None:
         """None if the owner's bounds leave no room or time to measure it."""
         try:
             with self._within("measuring its pace"):
@@ -57,9 +59,9 @@ class Declaring:
         if found is None:
             self._say("pace: not measured, as the owner's limits leave no room or time for it")
             return None
-        self._misses = Misses()
+        self._misses = ForecastMonitor()
         self._say(
             f"pace: {found.mac_s * 1e9:.2g} s for 10^9 multiply-adds of steps, {found.still_s * 1e9:.2g} s of what "
             f"stands still, {found.step_s * 1e3:.2g} ms a step, {found.round_s * 1e3:.2g} ms a round"
         )
-        return Measured(found.still_s, found.mac_s, found.step_s, found.round_s, found.memory)
+        return MeasuredThroughput(found.still_s, found.mac_s, found.step_s, found.round_s, found.memory)

@@ -1,4 +1,4 @@
-"""The calls of the Fleet API of a SuperLink, flwr 1.41: protocol buffers over HTTP, one signed POST each.
+"""The calls of the SuperLinkClient API of a SuperLink, flwr 1.41: protocol buffers over HTTP, one signed POST each.
 
 Not when they are made (supernode.py), nor trying again (device/reconnection.py). What the server says is bounded before
 it is read: LONGEST_ANSWER bytes, LONGEST_ERROR of an error.
@@ -22,7 +22,7 @@ from edgefl.deployment.supernode.node_key import NodeKey
 from edgefl.errors import CodecError, RequestError, RunError
 from edgefl.protocol.wire.printable import printable
 
-VERSION = "1.41"  # of flwr, whose Fleet API this is
+VERSION = "1.41"  # of flwr, whose SuperLinkClient API this is
 MEDIA = "application/protobuf"
 CALL_S = 30.0  # for each step of a call
 KEPT_S = 4.0  # a connection that lay longer is made anew: uvicorn closes it after 5
@@ -69,7 +69,7 @@ def utc() -> datetime:
     return datetime.now(tz=timezone.utc)
 
 
-class Fleet:
+class SuperLinkClient:
     """A node's calls to one SuperLink, over one connection that is made anew when it has been closed.
 
     context  for https

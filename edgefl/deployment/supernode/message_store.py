@@ -22,14 +22,14 @@ from edgefl.system.durable_files import private_directory, sha256, sync, write_a
 NODE, KEY, MESSAGE, REPLY, BYTES = "node.json", "node.key", "message.json", "reply.json", "reply.bytes"
 
 
-class Delivered(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message of the SuperLink: the fields of its metadata, and its tree of objects."""
 
     metadata: dict[str, Any]
     tree: dict[str, Any]
 
 
-class Reply(NamedTuple):
+class PendingReply(NamedTuple):
     """An answer on its way.
 
     metadata  the fields of its metadata
@@ -76,21 +76,21 @@ class Mailbox:
         except ValueError as error:
             raise RunError(f"{file} is damaged ({error}); remove it to be a new node") from None
 
-    def keep_message(self, message: Delivered) -> None:
+    def keep_message(self, message: ReceivedMessage) -> None:
         """Before anything is done about it."""
         self._write(MESSAGE, message._asdict())
 
-    def message(self) -> Delivered | None:
+    def message(self) -> ReceivedMessage | None:
         """The message in hand."""
         found = self._read(MESSAGE)
-        return None if found is None else Delivered(found["metadata"], found["tree"])
+        return None if found is None else ReceivedMessage(found["metadata"], found["tree"])
 
-    def keep_reply(self, reply: Reply) -> None:
+    def keep_reply(self, reply: PendingReply) -> None:
         """Before any of it is sent: once it is kept, the message itself is no longer needed."""
         write_atomically(self.path / BYTES, reply.letter, 0o600)
         self._write(REPLY, {**reply._asdict(), "letter": sha256(reply.letter)})
 
-    def reply(self) -> Reply | None:
+    def reply(self) -> PendingReply | None:
         """The answer on its way."""
         found = self._read(REPLY)
         if found is None:
@@ -102,7 +102,7 @@ class Mailbox:
         if sha256(letter) != found["letter"]:
             self._lost(REPLY, f"{self.path / BYTES} is damaged; expected its SHA-256")
             return None
-        return Reply(**{**found, "letter": letter})
+        return PendingReply(**{**found, "letter": letter})
 
     def drop(self) -> None:
         """The reply is delivered, or nobody wants it: nothing is in hand."""

@@ -165,7 +165,7 @@ def _by_package(der: bytes) -> Signer:
         raise RequestError("not an EC private key; expected one on curve P-256, P-384 or P-521")
     own = key
 
-    class Packaged:
+    class CryptographyKey:
         """The key in the hands of `cryptography`."""
 
         def public(self) -> bytes:
@@ -176,4 +176,4 @@ def _by_package(der: bytes) -> Signer:
         def sign(self, data: bytes) -> bytes:
             return own.sign(data, ec.ECDSA(hashes.SHA256()))
 
-    return Packaged()
+    return CryptographyKey()

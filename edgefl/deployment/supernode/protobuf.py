@@ -75,7 +75,7 @@ def write(shapes: Shapes, kind: str, values: Mapping[str, Any]) -> bytes:
 
 def read(shapes: Shapes, kind: str, data: bytes) -> dict[str, Any]:
     """The fields of a message by name. Raises CodecError unless `data` is one."""
-    return _Reader(shapes).message(kind, memoryview(data), 0)
+    return _ProtobufReader(shapes).message(kind, memoryview(data), 0)
 
 
 def varint(value: int) -> bytes:
@@ -124,7 +124,7 @@ def _unsigned(kind: str, value: int) -> int:
     return (value << 1 ^ value >> 63) & U64 if kind == "sint64" else value
 
 
-class _Reader:
+class _ProtobufReader:
     """Reads one message and those inside it, within the bounds of this file."""
 
     def __init__(self, shapes: Shapes) -> None:

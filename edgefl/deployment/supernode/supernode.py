@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from edgefl.deployment.device.device_protocol import World, durably
+from edgefl.deployment.device.device_protocol import DeviceEnvironment, durably
 from edgefl.deployment.device.reconnection import Attempts
 from edgefl.deployment.supernode import message_objects
 from edgefl.deployment.supernode.fleet_api import (
@@ -26,10 +26,10 @@ from edgefl.deployment.supernode.fleet_api import (
     NODE_FAILED,
     REGISTRATION_DISABLED,
     RUN_OVER,
-    Fleet,
     RefusedError,
+    SuperLinkClient,
 )
-from edgefl.deployment.supernode.message_store import Delivered, Mailbox, Reply
+from edgefl.deployment.supernode.message_store import Mailbox, PendingReply, ReceivedMessage
 from edgefl.errors import CodecError, DamagedFrameError, RemoteProtocolError, RunError
 from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
 from edgefl.protocol.wire.printable import printable
@@ -43,7 +43,7 @@ APP_FAILED = 2  # flwr's code: the client app raised an error
 LONGEST_REASON = 1000  # characters
 
 
-class Letters(Protocol):
+class EnvelopeHandler(Protocol):
     """Who answers: a device/relayed_device.py Correspondent."""
 
     finished: str | None
@@ -63,7 +63,7 @@ def polls(for_s: float = math.inf) -> Iterator[float]:
         wait_s = min(2 * wait_s, LONGEST_POLL_S)
 
 
-class Node:
+class FlowerNode:
     """One device in one federation.
 
     fleet      the calls; `beats`: the same over a connection of its own, for the heartbeats
@@ -77,11 +77,11 @@ class Node:
 
     def __init__(
         self,
-        fleet: Fleet,
-        beats: Fleet,
+        fleet: SuperLinkClient,
+        beats: SuperLinkClient,
         mailbox: Mailbox,
-        letters: Letters,
-        world: World,
+        letters: EnvelopeHandler,
+        world: DeviceEnvironment,
         now: Callable[[], float],
         rest: Callable[[float], None],
         registers: bool,
@@ -222,18 +222,18 @@ class Node:
         self._mailbox.drop()
         return reply.finished, True
 
-    def _pulled(self) -> Delivered | None:
+    def _pulled(self) -> ReceivedMessage | None:
         self._is_in_doubt = True
         found = self._fleet.pull(self._node)
         if found is None:
             self._is_in_doubt = False
             return None
-        message = Delivered(*found)
+        message = ReceivedMessage(*found)
         durably(lambda: self._mailbox.keep_message(message), self._mailbox.path, self._world)
         self._is_in_doubt = False
         return message
 
-    def _answer(self, message: Delivered) -> Reply:
+    def _answer(self, message: ReceivedMessage) -> PendingReply:
         """The reply, kept. Raises RefusedError if the message cannot be had any more."""
         run, begun = message.metadata["run_id"], self._world.clock()
         self._tell(run)
@@ -254,7 +254,7 @@ class Node:
         except (CodecError, RemoteProtocolError) as error:
             why = printable(str(error))[:LONGEST_REASON]
             self._world.say(f"run {run}: a message that is not for this device ({why})")
-        reply = Reply(
+        reply = PendingReply(
             self._metadata(message), letter, message.tree["object_id"], self._world.clock() - begun, why,
             None if why else self._letters.finished,
         )  # fmt: skip
@@ -270,7 +270,7 @@ class Node:
             self._rest(wait_s)
         raise ConnectionError(f"object {name[:16]}... has not come to the SuperLink; expected it in {OBJECT_S:g} s")
 
-    def _metadata(self, message: Delivered) -> dict[str, object]:
+    def _metadata(self, message: ReceivedMessage) -> dict[str, object]:
         """Of the reply to a message, which is wanted no longer than that."""
         asked, now = message.metadata, self._now()
         return {
@@ -286,7 +286,7 @@ class Node:
             "dst_task_id": asked["src_task_id"],
         }
 
-    def _push(self, reply: Reply, is_again: bool) -> None:
+    def _push(self, reply: PendingReply, is_again: bool) -> None:
         """Delivers a reply; one that is there already changes nothing. `is_again`: it may have been sent in part."""
         run = reply.metadata["run_id"]
         if reply.error:

@@ -25,7 +25,7 @@ from edgefl.experiment.data.idx import IdxSet
 from edgefl.experiment.data.images import has_images, read_images
 from edgefl.experiment.data.locate import ENVIRONMENT, candidates, holds, roots
 from edgefl.experiment.data.npz import read_npy, read_npz
-from edgefl.experiment.data.published import Download, Published
+from edgefl.experiment.data.published import Download, PublishedDataSet
 from edgefl.experiment.data.speech import SpeechSet
 
 READERS: dict[str, Callable[[Path, Reading | None], DataSet]] = {
@@ -88,7 +88,9 @@ def shape_of(name: str) -> Shape | None:
     return PACKAGED.get(name)
 
 
-def load_published(item: Published, searched: list[Path], *, fetch: bool = True, progress: bool = True) -> DataSet:
+def load_published(
+    item: PublishedDataSet, searched: list[Path], *, fetch: bool = True, progress: bool = True
+) -> DataSet:
     """Read `item` from the first of `searched` that has it, or download it into the first of them."""
     places = candidates(searched, item.folders, item.archive)
     for place in places:
@@ -107,7 +109,7 @@ def load_published(item: Published, searched: list[Path], *, fetch: bool = True,
     return item.reader.read(place)
 
 
-def _fetch(item: Published, root: Path, progress: bool) -> Path:
+def _fetch(item: PublishedDataSet, root: Path, progress: bool) -> Path:
     from edgefl.experiment.data.download import download  # download.py says why here
 
     folder = root if item.archive else root / item.folders[0]
@@ -122,22 +124,22 @@ def _four(base: str, md5s: tuple[str, str, str, str]) -> tuple[Download, ...]:
     return tuple(Download(f"{base}/{file}.gz", f"md5:{md5}") for file, md5 in zip(files, md5s, strict=True))
 
 
-def _emnist(split: str, classes: int, train_count: int, test_count: int, first_label: int = 0) -> Published:
+def _emnist(split: str, classes: int, train_count: int, test_count: int, first_label: int = 0) -> PublishedDataSet:
     reader = IdxSet(
         f"emnist-{split}", classes, train_count, test_count, f"emnist-{split}-train", f"emnist-{split}-test",
         first_label=first_label, transposed=True,
     )  # fmt: skip
     archive = Download("https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip", "md5:58c8d27c78d21e728a6bc7b3cc06412e")
-    return Published(reader, ("EMNIST/raw", "emnist"), (archive,), "gzip.zip")
+    return PublishedDataSet(reader, ("EMNIST/raw", "emnist"), (archive,), "gzip.zip")
 
 
-def _cifar(reader: CifarSet, folder: str, archive: str, md5: str) -> Published:
-    return Published(
+def _cifar(reader: CifarSet, folder: str, archive: str, md5: str) -> PublishedDataSet:
+    return PublishedDataSet(
         reader, (folder,), (Download(f"https://www.cs.toronto.edu/~kriz/{archive}", f"md5:{md5}"),), archive
     )
 
 
-_MNIST = Published(
+_MNIST = PublishedDataSet(
     IdxSet("mnist", 10, 60_000, 10_000),
     ("MNIST/raw", "mnist"),
     _four(
@@ -146,7 +148,7 @@ _MNIST = Published(
          "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"),
     ),
 )  # fmt: skip
-_FASHION_MNIST = Published(
+_FASHION_MNIST = PublishedDataSet(
     IdxSet("fashion-mnist", 10, 60_000, 10_000),
     ("FashionMNIST/raw", "fashion-mnist"),
     _four(
@@ -155,7 +157,7 @@ _FASHION_MNIST = Published(
          "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"),
     ),
 )  # fmt: skip
-_SPEECH = Published(
+_SPEECH = PublishedDataSet(
     SpeechSet(),
     ("SpeechCommands/speech_commands_v0.02", "speech_commands_v0.02"),
     (

@@ -54,7 +54,7 @@ def read_npz(path: Path, reading: Reading | None = None) -> DataSet:
     Raises   DataError naming the file, the key, its value and what was expected.
     """
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
-        return _Reader(path, _members(archive), reading).data_set(path.stem)
+        return _NpzReader(path, _members(archive), reading).data_set(path.stem)
 
 
 def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
@@ -68,7 +68,7 @@ def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
     files = sorted(path.parent.glob(f"{_literal(stem)}*.npy"))
     entries = {each.stem.removeprefix(stem): partial(open, each, "rb") for each in files}
     name = stem.rstrip("_-.") or path.absolute().parent.name
-    return _Reader(path, cast("_Entries", entries), reading).data_set(name)
+    return _NpzReader(path, cast("_Entries", entries), reading).data_set(name)
 
 
 def _literal(text: str) -> str:
@@ -79,7 +79,7 @@ def _literal(text: str) -> str:
 def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
     """Those of the named arrays that the file has, as int32 [n]. Raises DataError like read_npz."""
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
-        reader = _Reader(path, _members(archive))
+        reader = _NpzReader(path, _members(archive))
         return {key: reader.integers(key) for key in keys if key in reader.keys}
 
 
@@ -92,7 +92,7 @@ def read_inputs(path: Path) -> Array:
         with damage_named(str(path)), open(path, "rb") as stream:
             return read_array(stream, str(path))
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
-        reader = _Reader(path, _members(archive))
+        reader = _NpzReader(path, _members(archive))
         x = reader.array(reader.first("x", "x_test"))
         scale, shift = (np.float32(value) for value in reader.scaling(x))
         return x.astype(np.float32) * scale + shift
@@ -108,7 +108,7 @@ def _members(archive: zipfile.ZipFile) -> _Entries:
     }
 
 
-class _Reader:
+class _NpzReader:
     def __init__(self, path: Path, entries: _Entries, reading: Reading | None = None) -> None:
         self.path, self.entries, self.reading = path, entries, reading or Reading()
         self.reading.check(str(path), *USED)

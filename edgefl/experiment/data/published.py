@@ -21,7 +21,7 @@ class Download:
         return self.url.rsplit("/", 1)[-1]
 
 
-class Reader(Protocol):
+class DataSetReader(Protocol):
     """What reads a data set from a folder or an archive that holds `files`."""
 
     @property
@@ -34,10 +34,10 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedDataSet:
     """A data set, its usual folders below a root, its downloads; `archive` if that is one file, read as it is."""
 
-    reader: Reader
+    reader: DataSetReader
     folders: tuple[str, ...]
     downloads: tuple[Download, ...]
     archive: str | None = None

@@ -16,7 +16,7 @@ from edgefl.learning.memory.board_specs import BOARDS as SOLD
 from edgefl.learning.memory.board_specs import MIB
 
 
-class Board(NamedTuple):
+class BoardProfile(NamedTuple):
     """source: of every number that is not 0, by its name in the profile."""
 
     profile: Profile
@@ -31,7 +31,7 @@ WIFI_UP = f"{LTE}, table 4, as quoted: 283.17 mW for each Mbit/s"
 ESP = "Espressif, ESP32-S3 data sheet"
 
 BOARDS = {
-    "mcu": Board(
+    "mcu": BoardProfile(
         Profile(
             macs_per_second=142e6,
             down_bytes_per_second=2.5e6,
@@ -55,7 +55,7 @@ BOARDS = {
             "memory_bytes": f"{ESP}: 8 MB of PSRAM in the package of ESP32-S3R8",
         },
     ),
-    "phone-lte": Board(
+    "phone-lte": BoardProfile(
         Profile(
             macs_per_second=9.1e9,
             down_bytes_per_second=1.6e6,
@@ -81,7 +81,7 @@ BOARDS = {
             "memory_bytes": "our assumption: what an application may take",
         },
     ),
-    "pi4": Board(
+    "pi4": BoardProfile(
         Profile(
             macs_per_second=3.9e9,
             down_bytes_per_second=12.5e6,
@@ -105,7 +105,7 @@ BOARDS = {
             "memory_bytes": SOLD["pi4"].source,
         },
     ),
-    "orin-nano": Board(
+    "orin-nano": BoardProfile(
         Profile(
             macs_per_second=5.7e9,
             down_bytes_per_second=12.5e6,

@@ -35,7 +35,7 @@ KNOWN = [*(each.name for each in fields(Profile)), LIKE, SHARE, CLIENTS, SOURCE]
 
 
 @dataclass(frozen=True)
-class Device:
+class SimulatedDevice:
     """A profile, and who has it: these clients, or else a share of those that are left."""
 
     name: str
@@ -48,11 +48,11 @@ class Device:
 class Fleet:
     """The devices of a simulation."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[SimulatedDevice, ...]
 
-    def dealt(self, clients: int) -> tuple[Device, ...]:
+    def dealt(self, clients: int) -> tuple[SimulatedDevice, ...]:
         """Every client's device, by id. Raises ValueError for a client that has none or two, or an id that is none."""
-        named: dict[int, Device] = {}
+        named: dict[int, SimulatedDevice] = {}
         for device in self.devices:
             for client in device.clients:
                 if client in named or not 0 <= client < clients:
@@ -77,7 +77,7 @@ def fleet_of(devices: str, where: str = "devices") -> Fleet:
     """
     if devices in NAMES:
         names = MIXED if devices == "mixed" else (devices,)
-        return Fleet(tuple(Device(name, BOARDS[name].profile) for name in names))
+        return Fleet(tuple(SimulatedDevice(name, BOARDS[name].profile) for name in names))
     try:
         tables = toml.parse(devices)
     except ValueError as error:
@@ -110,7 +110,7 @@ def _expected() -> str:
     return f"one of {', '.join(NAMES)}, or a file of TOML with a table for each kind of device"
 
 
-def _device(name: str, table: Any) -> Device:
+def _device(name: str, table: Any) -> SimulatedDevice:
     if not isinstance(table, Mapping):
         raise ValueError(f"{name} = {table!r}; expected tables alone, as [{name}]")
     try:
@@ -119,7 +119,7 @@ def _device(name: str, table: Any) -> Device:
         raise ValueError(f"[{name}] {error}") from None
 
 
-def _read(name: str, table: Mapping[str, Any]) -> Device:
+def _read(name: str, table: Mapping[str, Any]) -> SimulatedDevice:
     if unknown := [key for key in table if key not in KNOWN]:
         raise ValueError(f"{unknown[0]} = {table[unknown[0]]!r}; expected one of {', '.join(KNOWN)}")
     values = {key: _field(key, value) for key, value in table.items() if key not in (LIKE, SHARE, CLIENTS, SOURCE)}
@@ -139,7 +139,7 @@ def _read(name: str, table: Mapping[str, Any]) -> Device:
         raise ValueError(f"clients = {clients!r}; expected a list of ids, as [0, 7]")
     if clients and SHARE in table:
         raise ValueError(f"share = {share:g} beside clients; expected one of them")
-    return Device(name, profile, share, tuple(clients))
+    return SimulatedDevice(name, profile, share, tuple(clients))
 
 
 def _field(key: str, value: Any) -> Any:

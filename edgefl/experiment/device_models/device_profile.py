@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from edgefl.methods.throughput import Pace
+from edgefl.methods.throughput import Throughput
 
 DAY_S = 86_400.0
 ABOVE_ZERO = ("macs_per_second", "down_bytes_per_second", "up_bytes_per_second")
@@ -67,10 +67,10 @@ class Profile:
         training = macs / self.macs_per_second + steps * self.overhead_s_per_step
         return _messages(down, up) * self.latency_s + link + training
 
-    def pace(self, examples: int) -> Pace:
+    def pace(self, examples: int) -> Throughput:
         """Of its training on so many samples, as a device that measures itself would say it."""
         mac_s = 1 / self.macs_per_second
-        return Pace(mac_s, mac_s, self.overhead_s_per_step, 0.0, self.memory_bytes or None, examples)
+        return Throughput(mac_s, mac_s, self.overhead_s_per_step, 0.0, self.memory_bytes or None, examples)
 
     def joules(self, macs: float, down: float, up: float, steps: int = 0) -> float:
         """Of the same round."""

@@ -14,14 +14,14 @@ from typing import Any
 from edgefl import rng
 from edgefl.experiment.device_models.device_assignment import Fleet
 from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
-from edgefl.methods.rounds.participation import Everybody
+from edgefl.methods.rounds.participation import FullParticipation
 from edgefl.methods.rounds.round_metrics import ClientRound
-from edgefl.methods.throughput import Pace
+from edgefl.methods.throughput import Throughput
 
 FLOPS_PER_MAC = 2
 
 
-class Clock(Everybody):
+class VirtualClock(FullParticipation):
     """The time of a run, from the midnight at which it begins.
 
     deadline_s  after which a round closes; whose reply would come later is late. 0: rounds wait for everybody
@@ -45,7 +45,7 @@ class Clock(Everybody):
             there = frozenset(client for client in everybody if self._is_there(client))
             yield None if len(there) == len(everybody) else there
 
-    def paces_at(self, round: int) -> Mapping[int, Pace]:
+    def paces_at(self, round: int) -> Mapping[int, Throughput]:
         return self._paces
 
     def expected(self, round: int, client: int) -> str | None:

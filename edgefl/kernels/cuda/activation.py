@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from .launch import At, Ids, Launches, Scratch, chosen, launch, tiled
+from .launch import Ids, KernelArray, Launches, Scratch, chosen, launch, tiled
 
 PLANES = 8  # that a block sums up
 
 
-def activation_forward(x: At, kind: int, beta: float, threshold: float, y: At) -> Launches:
+def activation_forward(x: KernelArray, kind: int, beta: float, threshold: float, y: KernelArray) -> Launches:
     return [launch("activation_forward", y.size, x, y, y.size, kind, float(beta), float(threshold))]
 
 
 def activation_backward(
-    dy: At, saved: At, kind: int, beta: float, threshold: float, dx: At, channels: At | None
+    dy: KernelArray,
+    saved: KernelArray,
+    kind: int,
+    beta: float,
+    threshold: float,
+    dx: KernelArray,
+    channels: KernelArray | None,
 ) -> Launches:
     batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
     fields = dy, saved, dx, *chosen(channels, dy), batch, kind, float(beta), float(threshold)
     return [launch("activation_backward", batch * ids.count * dy.inner, *fields)]
 
 
-def prelu_forward(x: At, weight: At, y: At) -> Launches:
+def prelu_forward(x: KernelArray, weight: KernelArray, y: KernelArray) -> Launches:
     planes, channels = x.shape[0] * x.shape[1], x.shape[1]
     return [launch("prelu_forward", y.size, x, weight, y, weight.size, planes, channels, x.inner)]
 
 
 def prelu_backward(
-    dy: At, x: At, weight: At, dx: At, dweight: At, channels: At | None, outs: At | None
+    dy: KernelArray,
+    x: KernelArray,
+    weight: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray,
+    channels: KernelArray | None,
+    outs: KernelArray | None,
 ) -> Launches:  # dx may be dy, so that the weights' sums come first
     batch, ids, planes = dy.shape[0], Ids.of(channels, dy.shape[1]), dy.shape[0] * dy.shape[1]
     sums, trained = Scratch(0, 4 * max(planes, 1)), Ids.of(outs, weight.size)

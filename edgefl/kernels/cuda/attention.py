@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 
-from .launch import At, Field, Ids, Launches, Planned, Scratch, tiled
+from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, tiled
 
 OWN, SHORT, LONG = 32, 64, 256  # places of a block, and others that it holds at once in either form
 FLOAT = 4  # bytes
 
 
-def attention_forward(qkv: At, heads: int, causal: bool, y: At, shares: At | None) -> Launches:
+def attention_forward(
+    qkv: KernelArray, heads: int, causal: bool, y: KernelArray, shares: KernelArray | None
+) -> Launches:
     lines = _lines(y, heads, causal, Ids(None, heads))
     return [_tiled("attention_forward" + _form(y), y, heads, qkv, y, shares, *lines)]
 
 
 def attention_backward(
-    dy: At, qkv: At, shares: At, heads: int, causal: bool, dqkv: At, heads_needed: At | None
+    dy: KernelArray,
+    qkv: KernelArray,
+    shares: KernelArray,
+    heads: int,
+    causal: bool,
+    dqkv: KernelArray,
+    heads_needed: KernelArray | None,
 ) -> Launches:
     needed = Ids.of(heads_needed, heads)
     totals = Scratch(0, FLOAT * dy.shape[0] * needed.count * dy.shape[2])
@@ -24,12 +32,12 @@ def attention_backward(
     return [_tiled(kernel, dy, needed.count, *fields) for kernel in ("attention_queries" + _form(dy), "attention_keys")]
 
 
-def _form(y: At) -> str:
+def _form(y: KernelArray) -> str:
     """The longest lines hold little, in turns, so that more blocks are at work; those between are held whole."""
     return "_long" if SHORT < y.shape[2] <= LONG else "_short"
 
 
-def _lines(y: At, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
+def _lines(y: KernelArray, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
     """`Lines` of attention_tile.cuh, eight fields of a struct."""
     size, places = y.shape[1] // heads, y.shape[2]
     return needed, heads, size, places, _tiles(places), causal, 1 / math.sqrt(max(size, 1))
@@ -39,5 +47,5 @@ def _tiles(places: int) -> int:
     return -(-places // OWN)
 
 
-def _tiled(kernel: str, y: At, heads: int, *fields: Field) -> Planned:
+def _tiled(kernel: str, y: KernelArray, heads: int, *fields: Field) -> PlannedLaunch:
     return tiled(kernel, (y.shape[0] * heads * _tiles(y.shape[2]), 1, 1), *fields, threads=128)

@@ -35,13 +35,13 @@ from . import (
     sparse_linear,
     update,
 )
-from .device import Device
-from .memory import Memory
-from .program import Body, Operation, operations
-from .program import Program as RecordedCalls
+from .device import CudaDevice
+from .memory import DeviceMemory
+from .program import Body, CudaOperation, operations
+from .program import CudaProgram as RecordedCalls
 
-DEVICE = Device()
-MEMORY = Memory(DEVICE)
+DEVICE = CudaDevice()
+MEMORY = DeviceMemory(DEVICE)
 FAMILIES: tuple[ModuleType, ...] = (
     batch,
     convolution,
@@ -63,7 +63,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     parameters,
 )
 BODIES: dict[str, Body] = {name: body for family in FAMILIES for name, body in vars(family).items() if name in TABLE}
-KNOWN: dict[str, Operation] = operations(BODIES)
+KNOWN: dict[str, CudaOperation] = operations(BODIES)
 KNOWN |= {name: KNOWN[name]._replace(check=host.StructureCheck(TABLE[name])) for name in host.FOLLOWED}
 
 
@@ -79,12 +79,12 @@ def scratch_bytes() -> int:
     return DEVICE.scratch_bytes
 
 
-def backend_of(known: Mapping[str, Operation]) -> dict[str, Any]:
+def backend_of(known: Mapping[str, CudaOperation]) -> dict[str, Any]:
     """What the module of a backend with these operations has, by name: the calls of the table; Program, a recorded list
     of them; and what they need of scratch_bytes, nothing of which runs.
     """
 
-    class Program(RecordedCalls):
+    class CudaBackendProgram(RecordedCalls):
         """A recorded list of calls to the operations of this backend."""
 
         def __init__(self) -> None:
@@ -93,7 +93,7 @@ def backend_of(known: Mapping[str, Operation]) -> dict[str, Any]:
     def call_of(name: str) -> Any:
         @functools.wraps(getattr(reference, name))
         def call(*args: Any, **named: Any) -> None:
-            program = Program()
+            program = CudaBackendProgram()
             program.append(name, *args, **named)
             program.run()
 
@@ -101,7 +101,7 @@ def backend_of(known: Mapping[str, Operation]) -> dict[str, Any]:
 
     def scratch_needed(op: str, *args: Any) -> int:
         """Bytes of scratch memory that such a call would need."""
-        program = Program()
+        program = CudaBackendProgram()
         program.append(op, *args)
         return program.scratch_needed()
 
@@ -111,7 +111,7 @@ def backend_of(known: Mapping[str, Operation]) -> dict[str, Any]:
 
     calls = {name: call_of(name) for name in TABLE}  # one without a kernel refuses
     on_host = {name: host.operation(name, MEMORY) for name in host.OPERATIONS}
-    return {**calls, **on_host, "Program": Program, "scratch_needed": scratch_needed, "packs": packs}
+    return {**calls, **on_host, "Program": CudaBackendProgram, "scratch_needed": scratch_needed, "packs": packs}
 
 
 globals().update(backend_of(KNOWN))

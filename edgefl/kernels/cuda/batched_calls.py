@@ -11,22 +11,22 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from .launch import Field, Ids, Planned
+from .launch import Field, Ids, PlannedLaunch
 
 SEVERAL = 16  # calls of a launch, whose arguments are to fit into 4 kB
 KERNELS = ("sgd", "adam")  # which take them
 
 
-class Call(NamedTuple):
+class GroupedCall(NamedTuple):
     """The launches of one, and its arrays: whether it writes each."""
 
-    launches: Sequence[Planned]
+    launches: Sequence[PlannedLaunch]
     arrays: Sequence[tuple[Array, bool]]
 
 
-def joined(calls: Iterable[Call]) -> Iterator[Planned]:
+def joined(calls: Iterable[GroupedCall]) -> Iterator[PlannedLaunch]:
     """The launches of these calls, in an order that comes to the same."""
-    waiting = _Waiting()
+    waiting = _PendingCalls()
     for call in calls:
         (kernel,) = {each.kernel for each in call.launches} & set(KERNELS) or (None,)
         if not waiting.lets_by(call) or (kernel and not waiting.takes(kernel)):
@@ -38,14 +38,14 @@ def joined(calls: Iterable[Call]) -> Iterator[Planned]:
     yield from waiting.leave()
 
 
-class _Waiting:
+class _PendingCalls:
     """Calls of one kernel that have not been launched yet."""
 
     def __init__(self) -> None:
-        self._planned: list[Planned] = []
+        self._planned: list[PlannedLaunch] = []
         self._arrays: list[tuple[int, int, bool]] = []
 
-    def lets_by(self, call: Call) -> bool:
+    def lets_by(self, call: GroupedCall) -> bool:
         """Whether this call may be made before them."""
         return not self._planned or not any(
             first < last_waiting and first_waiting < last and (is_written or is_written_waiting)
@@ -56,11 +56,11 @@ class _Waiting:
     def takes(self, kernel: str) -> bool:
         return not self._planned or (self._planned[0].kernel == kernel and len(self._planned) < SEVERAL)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: GroupedCall) -> None:
         self._planned += call.launches
         self._arrays += _extents(call.arrays)
 
-    def leave(self) -> Iterator[Planned]:
+    def leave(self) -> Iterator[PlannedLaunch]:
         if self._planned:
             yield _one_launch(self._planned)
         self._planned, self._arrays = [], []
@@ -71,10 +71,10 @@ def _extents(arrays: Sequence[tuple[Array, bool]]) -> list[tuple[int, int, bool]
     return [(array.ctypes.data, array.ctypes.data + array.nbytes, is_written) for array, is_written in arrays]
 
 
-def _one_launch(planned: Sequence[Planned]) -> Planned:
+def _one_launch(planned: Sequence[PlannedLaunch]) -> PlannedLaunch:
     ends = np.cumsum([each.grid[0] for each in planned]).tolist()
     firsts = [0, *ends, *[ends[-1]] * (SEVERAL - len(planned))]
     fields: list[Field] = [field for each in planned for field in each.fields]
     size = sum(2 if isinstance(field, Ids) else 1 for field in planned[0].fields)
     unused: list[Field] = [None] * (size * (SEVERAL - len(planned)))
-    return Planned(planned[0].kernel, (ends[-1], 1, 1), planned[0].threads, (*firsts, *fields, *unused))
+    return PlannedLaunch(planned[0].kernel, (ends[-1], 1, 1), planned[0].threads, (*firsts, *fields, *unused))

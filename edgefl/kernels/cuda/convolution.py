@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from ..arrays import Pair
-from .launch import At, Field, Ids, Launches, Planned, Scratch, tiled
+from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, tiled
 
 PROCESSORS, THREADS_EACH = 128, 512  # of a large GPU, and what keeps one of them busy
 SPLITS, LEAST_DEPTH = tuple(2**i for i in range(8)), 128  # blocks that may share a depth, of at least so much each
@@ -37,7 +37,7 @@ TILES = (
 )
 
 
-class Tiling(NamedTuple):
+class MatmulTiling(NamedTuple):
     """The tiles of each of `copies` products; splits: blocks that share the depth of a tile."""
 
     tile: Tile
@@ -66,11 +66,11 @@ class Tiling(NamedTuple):
         )
 
 
-def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> Tiling:
+def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling:
     """That which should be fastest for `copies` products of rows x columns sums over a depth."""
     most = max(1, min(depth // LEAST_DEPTH, MOST_PARTS // max(1, 4 * rows * columns * copies)))
     all_tilings = (
-        Tiling(tile, -(-rows // tile.rows), -(-columns // tile.columns), copies, splits)
+        MatmulTiling(tile, -(-rows // tile.rows), -(-columns // tile.columns), copies, splits)
         for tile in TILES
         for splits in SPLITS
         if splits <= most
@@ -78,7 +78,7 @@ def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> Tiling:
     return max(all_tilings, key=lambda found: found.pace(max(depth, 1)) if found.blocks else 0)
 
 
-class Axis(NamedTuple):
+class ConvolutionExtent(NamedTuple):
     """`Extent` of csrc/cuda/window.cuh."""
 
     source: int
@@ -93,12 +93,14 @@ class Axis(NamedTuple):
         return (*self, self.stride // math.gcd(self.stride, self.dilation))
 
 
-Axes = tuple[Axis, Axis]
+Axes = tuple[ConvolutionExtent, ConvolutionExtent]
 
 
-def _axes(source: At, target: At, kernel: tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair) -> Axes:
+def _axes(
+    source: KernelArray, target: KernelArray, kernel: tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair
+) -> Axes:
     both = zip(source.shape[2:], target.shape[2:], kernel, stride, padding, dilation, strict=True)
-    height, width = (Axis(*axis) for axis in both)
+    height, width = (ConvolutionExtent(*axis) for axis in both)
     return height, width
 
 
@@ -106,7 +108,14 @@ def _axes(source: At, target: At, kernel: tuple[int, ...], stride: Pair, padding
 
 
 def conv2d_forward(
-    x: At, weight: At, bias: At | None, y: At, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray | None,
+    y: KernelArray,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
 ) -> Launches:
     axes = _axes(x, y, weight.shape[2:], stride, padding, dilation)
     rows, depths = Ids.of(None, y.shape[1]), Ids.of(None, x.shape[1])
@@ -114,15 +123,15 @@ def conv2d_forward(
 
 
 def conv2d_grad_input(
-    dy: At,
-    weight: At,
-    dx: At,
+    dy: KernelArray,
+    weight: KernelArray,
+    dx: KernelArray,
     stride: Pair,
     padding: Pair,
     dilation: Pair,
     groups: int,
-    outs: At | None,
-    ins: At | None,
+    outs: KernelArray | None,
+    ins: KernelArray | None,
 ) -> Launches:
     axes = _axes(dy, dx, weight.shape[2:], stride, padding, dilation)
     rows, depths = Ids.of(ins, dx.shape[1]), Ids.of(outs, dy.shape[1])
@@ -132,10 +141,10 @@ def conv2d_grad_input(
 class _Pass(NamedTuple):
     """From a source to a target: x and y forward, dy and dx backward. rows, depths: their channels."""
 
-    source: At
-    weight: At
-    bias: At | None
-    target: At
+    source: KernelArray
+    weight: KernelArray
+    bias: KernelArray | None
+    target: KernelArray
     rows: Ids
     depths: Ids
     groups: int
@@ -200,15 +209,15 @@ class _Pass(NamedTuple):
 
 
 def conv2d_grad_weight(
-    x: At,
-    dy: At,
-    dw: At,
+    x: KernelArray,
+    dy: KernelArray,
+    dw: KernelArray,
     stride: Pair,
     padding: Pair,
     dilation: Pair,
     groups: int,
-    outs: At | None,
-    ins: At | None,
+    outs: KernelArray | None,
+    ins: KernelArray | None,
     in_channels: int,
 ) -> Launches:
     axes = _axes(x, dy, dw.shape[2:], stride, padding, dilation)
@@ -231,5 +240,5 @@ def conv2d_grad_weight(
     return [product, _sum_parts(dw.size, parts, None, dw, Ids(None, 1), 1, 1, dw.size, splits)]
 
 
-def _sum_parts(values: int, *fields: Field) -> Planned:
+def _sum_parts(values: int, *fields: Field) -> PlannedLaunch:
     return tiled("convolution_sum_parts", (-(-values // 32), 1, 1), *fields, threads=256)

@@ -37,14 +37,14 @@ class Launch(NamedTuple):
     arguments: bytes
 
 
-class Block(NamedTuple):
+class DeviceAllocation(NamedTuple):
     """Device memory."""
 
     address: int
     size: int
 
 
-class Device:
+class CudaDevice:
     """The first device. Raises ImportError, saying why, where there is none that can be used."""
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ class Device:
         self.is_exact = bool(os.environ.get("EDGEFL_CUDA_EXACT"))  # no block is rounded up or reused: for sanitizers
         self.held = 0  # bytes
         self._functions: dict[str, tuple[ctypes.c_void_p, int | None]] = {}
-        self._spare: dict[int, list[Block]] = {}
-        self._scratch, self.generation = Block(0, 0), 0
+        self._spare: dict[int, list[DeviceAllocation]] = {}
+        self._scratch, self.generation = DeviceAllocation(0, 0), 0
         self._unused: deque[Callable[[], None]] = deque()
         self._context: ctypes.c_void_p | None = None
         self._opened: list[Callable[[], None]] = []  # how to give back what was opened in it, the last first
@@ -107,7 +107,7 @@ class Device:
         self._spare.clear()
         if self._scratch.size:
             self.free(self._scratch)
-            self._scratch = Block(0, 0)
+            self._scratch = DeviceAllocation(0, 0)
         while self._opened:
             with suppress(DriverError):
                 self._opened.pop()()
@@ -149,7 +149,7 @@ class Device:
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
-    def take(self, size: int) -> Block:
+    def take(self, size: int) -> DeviceAllocation:
         """Uninitialised memory of at least so many bytes. Raises MemoryLimitError."""
         size = max(size, 1) if self.is_exact else max(_ROUND, 1 << (size - 1).bit_length())
         spare = self._spare.get(size)
@@ -157,17 +157,17 @@ class Device:
             return spare.pop()
         return self.allocate(size)
 
-    def give(self, block: Block) -> None:
+    def give(self, block: DeviceAllocation) -> None:
         """Give memory back, to be taken again."""
         if self.is_exact:
             self.free(block)
         else:
             self._spare.setdefault(block.size, []).append(block)
 
-    def allocate(self, size: int) -> Block:
+    def allocate(self, size: int) -> DeviceAllocation:
         """The same of exactly so many bytes, to be given back by `free`."""
         try:
-            block = Block(self.driver.address("cuMemAlloc_v2", max(size, 1)), max(size, 1))
+            block = DeviceAllocation(self.driver.address("cuMemAlloc_v2", max(size, 1)), max(size, 1))
         except MemoryError:
             free, total = self.driver.sizes("cuMemGetInfo_v2")
             raise MemoryLimitError(f"{size} bytes of device memory; {self.name} has {free} of {total} free") from None
@@ -191,7 +191,7 @@ class Device:
     def unpin(self, host: int) -> None:
         self.driver.call("cuMemHostUnregister", host)
 
-    def free(self, block: Block) -> None:
+    def free(self, block: DeviceAllocation) -> None:
         self.driver.call("cuMemFree_v2", block.address)
         self.held -= block.size
 
@@ -217,7 +217,7 @@ class Device:
             self.wait()
             if self._scratch.size:
                 self.free(self._scratch)
-            self._scratch = Block(0, 0)
+            self._scratch = DeviceAllocation(0, 0)
             self.generation += 1  # even if there is no room for another
             self._scratch = self.allocate(-(-size // _ROUND) * _ROUND)
         return self._scratch.address

@@ -9,28 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .device import Device, Launch
-from .graph_replay import Graph, Steps
-from .launch import At, Field, Ids, Planned, Scratch
-from .memory import Memory
-from .staging import Staged, merged
+from .device import CudaDevice, Launch
+from .graph_replay import CudaGraph, StepReplay
+from .launch import Field, Ids, KernelArray, PlannedLaunch, Scratch
+from .memory import DeviceMemory
+from .staging import StagedArrays, merged
 
 _NOWHERE = 256  # of an array without values: it is not null, which would mean that there is none
 
 
-class Resident:
+class ResidentProgram:
     """arrays: all that the launches name, and whether each is written."""
 
     def __init__(
-        self, device: Device, memory: Memory, arrays: Iterable[tuple[Array, bool]], planned: Sequence[Planned]
+        self,
+        device: CudaDevice,
+        memory: DeviceMemory,
+        arrays: Iterable[tuple[Array, bool]],
+        planned: Sequence[PlannedLaunch],
     ) -> None:
         self._device, self._memory = device, memory
-        self.staged = Staged(device, merged(each for each in arrays if each[0].size and memory.find(each[0]) is None))
+        self.staged = StagedArrays(
+            device, merged(each for each in arrays if each[0].size and memory.find(each[0]) is None)
+        )
         self._scratch = device.scratch(scratch_of(planned))
         self._generation = device.generation
         self._launches = tuple(self._resolved(each) for each in planned)
-        self._graph: Graph | None = None
-        self._steps: Steps | None = None
+        self._graph: CudaGraph | None = None
+        self._steps: StepReplay | None = None
         self._has_run = False
 
     def serves(self, *arrays: Array) -> bool:
@@ -43,17 +49,17 @@ class Resident:
             for each in self._launches:
                 self._device.launch(each)
         else:
-            self._graph = self._graph or Graph(self._device, self._launches)
+            self._graph = self._graph or CudaGraph(self._device, self._launches)
             self._device.replay(self._graph.handle)
         self._has_run = True
 
     def launch_steps(self, index: Array, batches: NDArray[np.int32]) -> None:
         """All launches once for each row of batches, which is in `index` then."""
         if self._steps is None or self._steps.room < len(batches):
-            self._steps = Steps(self._device, self._launches, self._address(At(index)), batches.shape)
+            self._steps = StepReplay(self._device, self._launches, self._address(KernelArray(index)), batches.shape)
         self._steps.run(batches)
 
-    def _resolved(self, planned: Planned) -> Launch:
+    def _resolved(self, planned: PlannedLaunch) -> Launch:
         packed = b"".join(self._packed(field) for field in planned.fields)
         return Launch(planned.kernel, planned.grid, planned.threads, packed)
 
@@ -64,14 +70,14 @@ class Resident:
             return struct.pack("<d", field)
         return struct.pack("<q", self._number(field))
 
-    def _number(self, field: At | Scratch | int | None) -> int:
-        if isinstance(field, At):
+    def _number(self, field: KernelArray | Scratch | int | None) -> int:
+        if isinstance(field, KernelArray):
             return self._address(field)
         if isinstance(field, Scratch):
             return self._scratch + field.offset
         return int(field or 0)
 
-    def _address(self, at: At) -> int:
+    def _address(self, at: KernelArray) -> int:
         if not at.array.size:
             return _NOWHERE
         address = self._place(at.array)
@@ -83,7 +89,7 @@ class Resident:
         return self.staged.address(array.ctypes.data) if address is None else address
 
 
-def scratch_of(planned: Iterable[Planned]) -> int:
+def scratch_of(planned: Iterable[PlannedLaunch]) -> int:
     """Bytes of scratch that launches use."""
     fields = [field for each in planned for field in each.fields if isinstance(field, Scratch)]
     return max((field.offset + field.size for field in fields), default=0)

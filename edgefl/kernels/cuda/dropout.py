@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from .launch import At, Ids, Launches, chosen, launch
+from .launch import Ids, KernelArray, Launches, chosen, launch
 
 TILE_VALUES, TILE_BLOCKS = 64, 16
 
 
 def dropout(
-    x: At, state: At, node: int, threshold: int, scale: float, whole: bool, y: At, channels: At | None
+    x: KernelArray,
+    state: KernelArray,
+    node: int,
+    threshold: int,
+    scale: float,
+    whole: bool,
+    y: KernelArray,
+    channels: KernelArray | None,
 ) -> Launches:
     batch, size = x.shape[0], x.shape[1] * x.inner
     fields = x, state, y, *chosen(channels, x), batch, node, threshold, whole, float(scale)
@@ -18,5 +25,5 @@ def dropout(
     return [launch("dropout_chosen", batch * count * x.inner, *fields)]
 
 
-def count_step(state: At) -> Launches:
+def count_step(state: KernelArray) -> Launches:
     return [launch("count_step", 1, state, threads=1)]

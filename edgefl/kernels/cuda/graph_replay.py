@@ -10,35 +10,35 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from .device import Device, Launch
+from .device import CudaDevice, Launch
 from .launch import THREADS
 
 
-class Graph:
+class CudaGraph:
     """A captured graph, dropped with this."""
 
-    def __init__(self, device: Device, launches: Sequence[Launch]) -> None:
+    def __init__(self, device: CudaDevice, launches: Sequence[Launch]) -> None:
         self.handle = device.capture(launches)
         weakref.finalize(self, device.later, partial(device.drop, self.handle)).atexit = False
 
 
-class Taken:
+class PooledAllocation:
     """A block of the device's, given back with this."""
 
-    def __init__(self, device: Device, size: int) -> None:
+    def __init__(self, device: CudaDevice, size: int) -> None:
         self.block = device.take(size)
         weakref.finalize(self, device.later, partial(device.give, self.block)).atexit = False
 
 
-class Steps:
+class StepReplay:
     """The launches of a step after one that takes the next of at most `room` batches."""
 
-    def __init__(self, device: Device, launches: Sequence[Launch], index: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, device: CudaDevice, launches: Sequence[Launch], index: int, shape: tuple[int, ...]) -> None:
         self._device, self.room, self._size = device, shape[0], shape[1]
-        self._taken = Taken(device, 4 * (1 + self.room * self._size))
+        self._taken = PooledAllocation(device, 4 * (1 + self.room * self._size))
         step, batches = self._taken.block.address, self._taken.block.address + 4
         first = Launch("next_batch", (1, 1, 1), THREADS, struct.pack("<4q", step, batches, index, self._size))
-        self._graph = Graph(device, (first, *launches))
+        self._graph = CudaGraph(device, (first, *launches))
 
     def run(self, batches: NDArray[np.int32]) -> None:
         """So many steps."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .launch import At, Field, Launches, Planned, Scratch, tiled
+from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, tiled
 
 _ALONE = 1 << 15  # values of a list up to which one block is as fast as all
 _LEAST_PART, _MOST_PARTS = 1 << 13, 256  # values that are worth a block; blocks
@@ -11,14 +11,14 @@ _DIGITS, _VALUES_OF_DIGIT = 7, 32  # of a magnitude
 
 
 def keep_largest(
-    grad: At,
+    grad: KernelArray,
     first: int,
-    exists: At,
+    exists: KernelArray,
     count: int,
-    magnitudes: At,
-    places: At,
-    filled: At,
-    smallest: At,
+    magnitudes: KernelArray,
+    places: KernelArray,
+    filled: KernelArray,
+    smallest: KernelArray,
 ) -> Launches:
     capacity, size = magnitudes.size, grad.size
     if size == 0 and first > 0:
@@ -29,7 +29,7 @@ def keep_largest(
         return [_one("keep_largest", *call, *(None,) * 6)]
     blocks = _parts(max(capacity, size))
     memory = _Memory(blocks, count)
-    launches: list[Planned] = []
+    launches: list[PlannedLaunch] = []
     for number in range(min(_ROUNDS, 1 + size // (capacity - count))):
         now = memory.now if number else None
         launches += [
@@ -40,7 +40,7 @@ def keep_largest(
     return [*launches, _one("keep_largest", *call, memory.now, *memory.round)]
 
 
-def largest_places(magnitudes: At, places: At, filled: At, found: At) -> Launches:
+def largest_places(magnitudes: KernelArray, places: KernelArray, filled: KernelArray, found: KernelArray) -> Launches:
     capacity, count = magnitudes.size, found.size
     if capacity <= _ALONE or count == 0:
         return [_one("largest_places", magnitudes, places, filled, found, count)] if count else []
@@ -68,7 +68,7 @@ class _Memory:
 
 def _ranked(
     source: tuple[Field, Field], to: tuple[Field, Field], filled: Field, rank: int, memory: _Memory, blocks: int
-) -> list[Planned]:
+) -> list[PlannedLaunch]:
     """The `rank` largest of the first `filled`, in order: ranking.cuh."""
     fields = *source, *to, filled, rank, memory.cuts, memory.histograms, memory.counted
     kernels = [*["ranking_digit"] * _DIGITS, "ranking_count", "ranking_keep"]
@@ -79,5 +79,5 @@ def _parts(values: int) -> int:
     return min(-(-values // _LEAST_PART), _MOST_PARTS)
 
 
-def _one(kernel: str, *fields: Field) -> Planned:
+def _one(kernel: str, *fields: Field) -> PlannedLaunch:
     return tiled(kernel, (1, 1, 1), *fields)

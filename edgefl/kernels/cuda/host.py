@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import best
-from ..checks import Check
-from ..memory import Memory
+from ..checks import ArgumentCheck
+from ..memory import BackendMemory
 from ..signature import Signature, ordered
 from ..table import FAMILIES, TABLE
 
@@ -24,7 +24,7 @@ OPERATIONS = (
 )
 
 
-def operation(name: str, memory: Memory) -> Callable[..., None]:
+def operation(name: str, memory: BackendMemory) -> Callable[..., None]:
     """The operation, on arrays that may lie on the device."""
     row = TABLE[name]
 
@@ -39,7 +39,7 @@ def operation(name: str, memory: Memory) -> Callable[..., None]:
     return call
 
 
-class StructureCheck(Check):
+class StructureCheck(ArgumentCheck):
     """The check of an operation that follows the structure of a masked convolution."""
 
     def __init__(self, row: Signature) -> None:

@@ -1,6 +1,6 @@
 """What a family's functions are written in: device arrays, ids, memory of its own, and the launches that they return.
 
-    def add(a: At, b: At, y: At) -> Launches:
+    def add(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
         return [launch("add", a.size, a, b, y, a.size)]
 
 A launch's arguments are the fields of the kernel's struct, in order, of 8 bytes each (csrc/cuda/portable.cuh).
@@ -21,7 +21,7 @@ THREADS = 256  # of a block, unless a kernel says otherwise
 MOST_BLOCKS = 1 << 16  # of a launch whose threads take one place after another
 
 
-class At(NamedTuple):
+class KernelArray(NamedTuple):
     """An array of a call, as the kernels see it; offset: bytes from its first one."""
 
     array: Array
@@ -49,21 +49,21 @@ class At(NamedTuple):
 class Ids:
     """Sorted ids, or all of so many: `Ids` of portable.cuh, two fields of a struct."""
 
-    list: At | None
+    list: KernelArray | None
     count: int
 
     @classmethod
-    def of(cls, ids: At | None, size: int) -> Ids:
+    def of(cls, ids: KernelArray | None, size: int) -> Ids:
         return cls(ids, size if ids is None else ids.size)
 
 
-def block_of(w: At, rows: At | None, cols: At | None) -> tuple[Ids, Ids, int, int]:
+def block_of(w: KernelArray, rows: KernelArray | None, cols: KernelArray | None) -> tuple[Ids, Ids, int, int]:
     """w[rows, cols, :] of w [rows, cols, inner]: `BlockOf` of block.cuh, six fields of a struct."""
     all_rows, all_columns, inner = w.shape
     return Ids.of(rows, all_rows), Ids.of(cols, all_columns), all_columns, inner
 
 
-def chosen(channels: At | None, whole: At) -> tuple[Ids, int, int]:
+def chosen(channels: KernelArray | None, whole: KernelArray) -> tuple[Ids, int, int]:
     """Channels of [batch, channels, ...] whose values are taken: `Chosen` of places.cuh, four fields of a struct."""
     return Ids.of(channels, whole.shape[1]), whole.shape[1], whole.inner
 
@@ -75,10 +75,10 @@ class Scratch(NamedTuple):
     size: int
 
 
-Field = At | Ids | Scratch | int | float | None
+Field = KernelArray | Ids | Scratch | int | float | None
 
 
-class Planned(NamedTuple):
+class PlannedLaunch(NamedTuple):
     """A launch whose addresses are not known yet."""
 
     kernel: str
@@ -87,17 +87,17 @@ class Planned(NamedTuple):
     fields: tuple[Field, ...]
 
 
-Launches = Sequence[Planned]
+Launches = Sequence[PlannedLaunch]
 
 
-def launch(kernel: str, work: int, *fields: Field, threads: int = THREADS) -> Planned:
+def launch(kernel: str, work: int, *fields: Field, threads: int = THREADS) -> PlannedLaunch:
     """One whose threads, in blocks in a row, take places below `work` in turns (thread_of_grid)."""
     return tiled(kernel, (min(-(-work // threads), MOST_BLOCKS), 1, 1), *fields, threads=threads)
 
 
-def tiled(kernel: str, grid: tuple[int, int, int], *fields: Field, threads: int = THREADS) -> Planned:
+def tiled(kernel: str, grid: tuple[int, int, int], *fields: Field, threads: int = THREADS) -> PlannedLaunch:
     """One of so many blocks; none if an extent is 0."""
-    return Planned(kernel, grid, threads, fields)
+    return PlannedLaunch(kernel, grid, threads, fields)
 
 
 def fours(size: int) -> int:
@@ -105,5 +105,5 @@ def fours(size: int) -> int:
     return -(-size // 4)
 
 
-def is_empty(planned: Planned) -> bool:
+def is_empty(planned: PlannedLaunch) -> bool:
     return 0 in planned.grid

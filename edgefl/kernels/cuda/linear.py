@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .launch import At, Field, Ids, Launches, Planned, Scratch, launch, tiled
+from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, launch, tiled
 
 _COLUMNS, _WIDE_ROWS, _NARROW_ROWS = 64, 64, 16  # of a tile
 _FULL = 128  # blocks that keep most devices busy
@@ -17,41 +17,53 @@ class _Product(NamedTuple):
     """out = left right of these rows, terms and columns, as ProductArgs has it: left [.., pitch] and alike."""
 
     kernel: str
-    left: At
-    right: At
+    left: KernelArray
+    right: KernelArray
     rows: Ids
     terms: Ids
     columns: Ids
-    out: At
+    out: KernelArray
     placed: Ids  # columns of out
-    bias: At | None = None
-    hyper: At | None = None
+    bias: KernelArray | None = None
+    hyper: KernelArray | None = None
 
 
-def linear_forward(x: At, weight: At, bias: At | None, y: At) -> Launches:
+def linear_forward(x: KernelArray, weight: KernelArray, bias: KernelArray | None, y: KernelArray) -> Launches:
     (batch, ins), outs = x.shape, _all(weight.shape[0])
     return _in_parts(_Product("linear_forward", x, weight, _all(batch), _all(ins), outs, y, outs, bias))
 
 
-def linear_grad_input(dy: At, weight: At, dx: At, outs: At | None, ins: At | None) -> Launches:
+def linear_grad_input(
+    dy: KernelArray, weight: KernelArray, dx: KernelArray, outs: KernelArray | None, ins: KernelArray | None
+) -> Launches:
     (batch, all_outs), columns = dy.shape, Ids.of(ins, weight.shape[1])
     terms = Ids.of(outs, all_outs)
     return _in_parts(_Product("linear_grad_input", dy, weight, _all(batch), terms, columns, dx, columns))
 
 
-def linear_grad_weight(x: At, dy: At, dw: At, outs: At | None, ins: At | None) -> Launches:
+def linear_grad_weight(
+    x: KernelArray, dy: KernelArray, dw: KernelArray, outs: KernelArray | None, ins: KernelArray | None
+) -> Launches:
     (batch, all_outs), columns = dy.shape, Ids.of(ins, x.shape[1])
     rows = Ids.of(outs, all_outs)
     return _whole(_Product("linear_grad_weight", dy, x, rows, _all(batch), columns, dw, _all(columns.count)))
 
 
-def linear_update(x: At, dy: At, w: At, hyper: At, outs: At | None, ins: At | None, cols: At | None) -> Launches:
+def linear_update(
+    x: KernelArray,
+    dy: KernelArray,
+    w: KernelArray,
+    hyper: KernelArray,
+    outs: KernelArray | None,
+    ins: KernelArray | None,
+    cols: KernelArray | None,
+) -> Launches:
     (batch, all_outs), columns, placed = dy.shape, Ids.of(ins, x.shape[1]), Ids.of(cols, w.shape[1])
     rows = Ids.of(outs, all_outs)
     return _whole(_Product("linear_grad_weight", dy, x, rows, _all(batch), columns, w, placed, hyper=hyper))
 
 
-def channel_sum(dy: At, out: At, outs: At | None) -> Launches:
+def channel_sum(dy: KernelArray, out: KernelArray, outs: KernelArray | None) -> Launches:
     (batch, all_channels), inner = dy.shape[:2], dy.inner
     channels = Ids.of(outs, all_channels)
     if inner <= 1:
@@ -59,7 +71,7 @@ def channel_sum(dy: At, out: At, outs: At | None) -> Launches:
         return [tiled("channel_sum_columns", (-(-channels.count // 32), 1, 1), *fields, threads=256)]
     parts = min(-(-4 * _FULL // max(channels.count, 1)), -(-batch * inner // _LEAST_VALUES)) or 1
     part = -(-batch * inner // parts)
-    sums: At | Scratch = out if parts == 1 else Scratch(0, 4 * channels.count * parts)
+    sums: KernelArray | Scratch = out if parts == 1 else Scratch(0, 4 * channels.count * parts)
     values = dy, sums, channels, batch, all_channels, inner, part
     first = tiled("channel_sum_planes", (channels.count, parts, 1), *values, threads=256)
     if parts == 1:
@@ -95,7 +107,7 @@ def _tiles(product: _Product, rows: int) -> int:
     return -(-product.rows.count // rows) * -(-product.columns.count // _COLUMNS)
 
 
-def _launch(product: _Product, is_wide: bool, parts: int, sums: Scratch | None = None) -> Planned:
+def _launch(product: _Product, is_wide: bool, parts: int, sums: Scratch | None = None) -> PlannedLaunch:
     """All tiles of the product, or of `parts` products whose sums linear_sum adds."""
     kernel, rows = product.kernel + ("_wide" if is_wide else "_narrow"), _WIDE_ROWS if is_wide else _NARROW_ROWS
     grid = -(-product.columns.count // _COLUMNS), -(-product.rows.count // rows), parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .launch import At, Field, Launches, Planned, Scratch, tiled
+from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, tiled
 
 THREADS = 256
 WIDE = 256  # classes from which on a row takes 128 threads, not 32
@@ -10,12 +10,20 @@ MOST_BLOCKS = 256
 AT_ONCE = 8  # turns that one block takes rather than that its loss be added by a second launch
 
 
-def softmax_xent(logits: At, labels: At, dlogits: At | None, loss: At, correct: At) -> Launches:
+def softmax_xent(
+    logits: KernelArray, labels: KernelArray, dlogits: KernelArray | None, loss: KernelArray, correct: KernelArray
+) -> Launches:
     return cross_entropy(logits, labels, None, 0.0, dlogits, loss, correct)
 
 
 def cross_entropy(
-    logits: At, labels: At, weight: At | None, smoothing: float, dlogits: At | None, loss: At, correct: At
+    logits: KernelArray,
+    labels: KernelArray,
+    weight: KernelArray | None,
+    smoothing: float,
+    dlogits: KernelArray | None,
+    loss: KernelArray,
+    correct: KernelArray,
 ) -> Launches:
     batch, classes = logits.shape
     kernel, rows = ("cross_entropy_wide", 2) if classes >= WIDE else ("cross_entropy_narrow", 8)
@@ -25,33 +33,45 @@ def cross_entropy(
 
 
 def binary_cross_entropy(
-    logits: At, targets: At, pos_weight: At | None, dlogits: At | None, loss: At, correct: At
+    logits: KernelArray,
+    targets: KernelArray,
+    pos_weight: KernelArray | None,
+    dlogits: KernelArray | None,
+    loss: KernelArray,
+    correct: KernelArray,
 ) -> Launches:
     return _against("binary_cross_entropy", logits, targets, pos_weight, dlogits, loss, correct)
 
 
-def squared_error(y: At, targets: At, dy: At | None, loss: At) -> Launches:
+def squared_error(y: KernelArray, targets: KernelArray, dy: KernelArray | None, loss: KernelArray) -> Launches:
     return _against("squared_error", y, targets, None, dy, loss, None)
 
 
-def huber(y: At, targets: At, delta: float, dy: At | None, loss: At) -> Launches:
+def huber(y: KernelArray, targets: KernelArray, delta: float, dy: KernelArray | None, loss: KernelArray) -> Launches:
     return _against("huber", y, targets, None, dy, loss, None, float(delta))
 
 
 def _against(
-    kernel: str, y: At, targets: At, weight: At | None, dy: At | None, loss: At, correct: At | None, delta: float = 0.0
+    kernel: str,
+    y: KernelArray,
+    targets: KernelArray,
+    weight: KernelArray | None,
+    dy: KernelArray | None,
+    loss: KernelArray,
+    correct: KernelArray | None,
+    delta: float = 0.0,
 ) -> Launches:
     turns = -(-y.size // THREADS)
     return _summed(kernel, turns, (y, targets, weight, dy), loss, correct, y.size, y.shape[1], delta)
 
 
 def _summed(
-    kernel: str, turns: int, fields: tuple[Field, ...], loss: At, correct: At | None, *others: Field
+    kernel: str, turns: int, fields: tuple[Field, ...], loss: KernelArray, correct: KernelArray | None, *others: Field
 ) -> Launches:
     """One block that takes all turns, or several and a launch that adds what they have found."""
     blocks = 1 if 0 < turns <= AT_ONCE else min(turns, MOST_BLOCKS)
     partials = Scratch(0, 16 * blocks) if blocks > 1 else None
-    launches: list[Planned] = [tiled(kernel, (blocks, 1, 1), *fields, loss, correct, partials, *others)]
+    launches: list[PlannedLaunch] = [tiled(kernel, (blocks, 1, 1), *fields, loss, correct, partials, *others)]
     if partials:
         launches.append(tiled("add_losses", (1, 1, 1), loss, correct, partials, blocks))
     return launches

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array
 from ..memory import ALIGNMENT
-from .device import Device
+from .device import CudaDevice
 
 
 class Mapped(NamedTuple):
@@ -32,10 +32,10 @@ class Mapped(NamedTuple):
     address: int
 
 
-class Memory:
+class DeviceMemory:
     """The blocks of a device. Thread-safe."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._mapped: list[Mapped] = []
         self._pins: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by their first byte
@@ -118,7 +118,7 @@ class Memory:
         weakref.finalize(owner, self._forget, mapped, free).atexit = False
 
     def _forget(self, mapped: Mapped, free: Callable[[], None]) -> None:
-        """The host bytes are about to be somebody else's, so at once; no call of the driver, see Device.later."""
+        """The host bytes are about to be somebody else's, so at once; no call of the driver, see CudaDevice.later."""
         self._mapped.remove(mapped)
         self._device.later(free)
 

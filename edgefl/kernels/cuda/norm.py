@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from .divisor import divisor
-from .launch import At, Field, Ids, Launches, Planned, Scratch, launch
+from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, launch
 from .norm_runs import Runs
 
 FLOAT = 4  # bytes
@@ -21,16 +21,16 @@ class Forward:
     most: of the rectifier, if there is one. A smaller y than x has the largest of each window.
     """
 
-    x: At
-    weight: At
-    bias: At
-    y: At
-    inv_std: At | None
+    x: KernelArray
+    weight: KernelArray
+    bias: KernelArray
+    y: KernelArray
+    inv_std: KernelArray | None
     eps: float
-    xhat: At | None = None
-    mean: At | None = None
-    running_mean: At | None = None
-    running_var: At | None = None
+    xhat: KernelArray | None = None
+    mean: KernelArray | None = None
+    running_mean: KernelArray | None = None
+    running_var: KernelArray | None = None
     momentum: float = 0.0
     most: float | None = None
 
@@ -42,7 +42,9 @@ class Forward:
         origins = Scratch(runs.sums.size, runs.count * FLOAT)
         return [self._launch(runs, runs.sums, None, origins), self._launch(runs, None, runs.sums, origins)]
 
-    def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, origins: Scratch | None) -> Planned:
+    def _launch(
+        self, runs: Runs, leaves: Scratch | None, left: Scratch | None, origins: Scratch | None
+    ) -> PlannedLaunch:
         written = (self.y, self.xhat, self.mean, self.inv_std, self.running_mean, self.running_var)
         arrays = (self.x, self.weight, self.bias, *written)
         sums = (leaves, left, origins, runs.per_value, runs.unbiased)
@@ -55,15 +57,15 @@ class Forward:
 class Backward:
     """The signal, what was normalised (or, without `mean`, what came of that) and the gradients."""
 
-    dy: At
-    x: At
-    weight: At
-    bias: At | None
-    mean: At | None
-    inv_std: At
-    dx: At | None
-    dweight: At | None
-    dbias: At | None
+    dy: KernelArray
+    x: KernelArray
+    weight: KernelArray
+    bias: KernelArray | None
+    mean: KernelArray | None
+    inv_std: KernelArray
+    dx: KernelArray | None
+    dweight: KernelArray | None
+    dbias: KernelArray | None
     outs: Ids
     most: float | None = None
 
@@ -90,7 +92,9 @@ class Backward:
     def _shared(self, runs: Runs) -> Runs:
         return runs.shared(runs.rows * (self.dy.inner if self._is_pooled else runs.inner))
 
-    def _launch(self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage = WHOLE) -> Planned:
+    def _launch(
+        self, runs: Runs, leaves: Scratch | None, left: Scratch | None, image: ByImage = WHOLE
+    ) -> PlannedLaunch:
         kernel = "norm_pooled_backward" if self._is_pooled else "norm_backward"
         return runs.launch(kernel, *self._fields(runs, leaves, left, image))
 
@@ -106,26 +110,26 @@ def rectifier(most: float | None) -> tuple[float, bool]:
     return (math.inf if most is None else most), most is not None
 
 
-def windows_of(x: At, y: At) -> tuple[int, ...]:
+def windows_of(x: KernelArray, y: KernelArray) -> tuple[int, ...]:
     """A plane's width, and what divides by the windows that fit in a row and by those that begin in it."""
     width = x.shape[-1] if y.inner < x.inner else 0
     return (width, *divisor(width // 2), *divisor((width + 1) // 2))
 
 
-def channels_of(x: At, chosen: Ids) -> Runs:
+def channels_of(x: KernelArray, chosen: Ids) -> Runs:
     """Of all images."""
     batch, count = x.shape[:2]
     return Runs(chosen, images=1, all=count, size=1, rows=batch, step=count, inner=x.inner)
 
 
-def groups_of(x: At, count: int, chosen: At | None, lanes: int = 1) -> Runs:
+def groups_of(x: KernelArray, count: int, chosen: KernelArray | None, lanes: int = 1) -> Runs:
     """Of channels of each image, or of each of those side by side."""
     batch, size = x.shape[0], x.shape[1] // count
     inner = x.inner // max(lanes, 1)
     return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=inner, lanes=lanes, is_group=True)
 
 
-def places_of(x: At) -> Runs:
+def places_of(x: KernelArray) -> Runs:
     return groups_of(x, 1, None, lanes=x.inner)
 
 
@@ -133,14 +137,14 @@ def places_of(x: At) -> Runs:
 
 
 def batchnorm_forward(
-    x: At,
-    weight: At,
-    bias: At,
-    running_mean: At,
-    running_var: At,
-    y: At,
-    xhat: At,
-    inv_std: At,
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    running_mean: KernelArray,
+    running_var: KernelArray,
+    y: KernelArray,
+    xhat: KernelArray,
+    inv_std: KernelArray,
     eps: float,
     momentum: float,
 ) -> Launches:
@@ -149,22 +153,30 @@ def batchnorm_forward(
     return Forward(x, weight, bias, y, *statistics).launches(all_channels)
 
 
-def batchnorm_eval(x: At, weight: At, bias: At, running_mean: At, running_var: At, y: At, eps: float) -> Launches:
+def batchnorm_eval(
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    running_mean: KernelArray,
+    running_var: KernelArray,
+    y: KernelArray,
+    eps: float,
+) -> Launches:
     all_channels = channels_of(x, Ids(None, x.shape[1]))
     statistics = (None, eps, None, None, running_mean, running_var)
     return Forward(x, weight, bias, y, *statistics).launches(all_channels)
 
 
 def batchnorm_backward(
-    dy: At,
-    xhat: At,
-    weight: At,
-    inv_std: At,
-    dx: At,
-    dweight: At,
-    dbias: At,
-    channels: At | None,
-    outs: At | None,
+    dy: KernelArray,
+    xhat: KernelArray,
+    weight: KernelArray,
+    inv_std: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray,
+    dbias: KernelArray,
+    channels: KernelArray | None,
+    outs: KernelArray | None,
 ) -> Launches:
     count = dy.shape[1]
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, count))
@@ -172,29 +184,44 @@ def batchnorm_backward(
 
 
 def groupnorm_forward(
-    x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, groups: int, eps: float
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    y: KernelArray,
+    xhat: KernelArray | None,
+    inv_std: KernelArray,
+    groups: int,
+    eps: float,
 ) -> Launches:
     return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(groups_of(x, groups, None))
 
 
 def groupnorm_backward(
-    dy: At,
-    xhat: At,
-    weight: At,
-    inv_std: At,
-    dx: At,
-    dweight: At,
-    dbias: At,
+    dy: KernelArray,
+    xhat: KernelArray,
+    weight: KernelArray,
+    inv_std: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray,
+    dbias: KernelArray,
     groups: int,
-    groups_needed: At | None,
-    outs: At | None,
+    groups_needed: KernelArray | None,
+    outs: KernelArray | None,
 ) -> Launches:
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
     return [*back.gradients(groups), *back.launches(groups_of(dy, groups, groups_needed))]
 
 
 def groupnorm_lanes_forward(
-    x: At, weight: At, bias: At, y: At, mean: At, inv_std: At, groups: int, relu: bool, eps: float
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    y: KernelArray,
+    mean: KernelArray,
+    inv_std: KernelArray,
+    groups: int,
+    relu: bool,
+    eps: float,
 ) -> Launches:
     most = math.inf if relu else None
     forward = Forward(x, weight, bias, y, inv_std, eps, mean=mean, most=most)
@@ -202,15 +229,15 @@ def groupnorm_lanes_forward(
 
 
 def groupnorm_lanes_backward(
-    dy: At,
-    x: At,
-    weight: At,
-    bias: At,
-    mean: At,
-    inv_std: At,
-    dx: At,
-    dweight: At | None,
-    dbias: At | None,
+    dy: KernelArray,
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    mean: KernelArray,
+    inv_std: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray | None,
+    dbias: KernelArray | None,
     groups: int,
     relu: bool,
 ) -> Launches:
@@ -220,12 +247,27 @@ def groupnorm_lanes_backward(
     return [*gradients, *back.launches(groups_of(x, groups, None, lanes))]
 
 
-def layernorm_forward(x: At, weight: At, bias: At, y: At, xhat: At | None, inv_std: At, eps: float) -> Launches:
+def layernorm_forward(
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    y: KernelArray,
+    xhat: KernelArray | None,
+    inv_std: KernelArray,
+    eps: float,
+) -> Launches:
     return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(places_of(x))
 
 
 def layernorm_backward(
-    dy: At, xhat: At, weight: At, inv_std: At, dx: At, dweight: At, dbias: At, outs: At | None
+    dy: KernelArray,
+    xhat: KernelArray,
+    weight: KernelArray,
+    inv_std: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray,
+    dbias: KernelArray,
+    outs: KernelArray | None,
 ) -> Launches:
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
     return [*back.gradients(1), *back.launches(places_of(dy))]

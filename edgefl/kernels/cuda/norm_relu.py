@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-from .launch import At, Ids, Launches
+from .launch import Ids, KernelArray, Launches
 from .norm import Backward, Forward, channels_of, groups_of
 
 
 def batchnorm_relu_forward(
-    x: At,
-    weight: At,
-    bias: At,
-    running_mean: At,
-    running_var: At,
-    y: At,
-    mean: At,
-    inv_std: At,
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    running_mean: KernelArray,
+    running_var: KernelArray,
+    y: KernelArray,
+    mean: KernelArray,
+    inv_std: KernelArray,
     eps: float,
     momentum: float,
     relu6: bool,
@@ -27,7 +27,14 @@ def batchnorm_relu_forward(
 
 
 def batchnorm_relu_eval(
-    x: At, weight: At, bias: At, running_mean: At, running_var: At, y: At, eps: float, relu6: bool
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    running_mean: KernelArray,
+    running_var: KernelArray,
+    y: KernelArray,
+    eps: float,
+    relu6: bool,
 ) -> Launches:
     statistics = (None, eps, None, None, running_mean, running_var, 0.0)
     forward = Forward(x, weight, bias, y, *statistics, _most(relu6))
@@ -35,17 +42,17 @@ def batchnorm_relu_eval(
 
 
 def batchnorm_relu_backward(
-    dy: At,
-    x: At,
-    weight: At,
-    bias: At,
-    mean: At,
-    inv_std: At,
-    dx: At,
-    dweight: At,
-    dbias: At,
-    channels: At | None,
-    outs: At | None,
+    dy: KernelArray,
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    mean: KernelArray,
+    inv_std: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray,
+    dbias: KernelArray,
+    channels: KernelArray | None,
+    outs: KernelArray | None,
     relu6: bool,
 ) -> Launches:
     count = x.shape[1]
@@ -54,25 +61,32 @@ def batchnorm_relu_backward(
 
 
 def groupnorm_relu_forward(
-    x: At, weight: At, bias: At, y: At, mean: At, inv_std: At, groups: int, eps: float
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    y: KernelArray,
+    mean: KernelArray,
+    inv_std: KernelArray,
+    groups: int,
+    eps: float,
 ) -> Launches:
     forward = Forward(x, weight, bias, y, inv_std, eps, mean=mean, most=math.inf)
     return forward.launches(groups_of(x, groups, None))
 
 
 def groupnorm_relu_backward(
-    dy: At,
-    x: At,
-    weight: At,
-    bias: At,
-    mean: At,
-    inv_std: At,
-    dx: At,
-    dweight: At,
-    dbias: At,
+    dy: KernelArray,
+    x: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray,
+    mean: KernelArray,
+    inv_std: KernelArray,
+    dx: KernelArray,
+    dweight: KernelArray,
+    dbias: KernelArray,
     groups: int,
-    groups_needed: At | None,
-    outs: At | None,
+    groups_needed: KernelArray | None,
+    outs: KernelArray | None,
 ) -> Launches:
     back = Backward(dy, x, weight, bias, mean, inv_std, dx, dweight, dbias, Ids.of(outs, x.shape[1]), math.inf)
     return [*back.gradients(groups), *back.launches(groups_of(x, groups, groups_needed))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from .divisor import divisor
-from .launch import THREADS, Field, Ids, Planned, Scratch, tiled
+from .launch import THREADS, Field, Ids, PlannedLaunch, Scratch, tiled
 
 FEW = 8  # values of a thread, where there are threads to spare
 BLOCK = 4096  # values that a block sums, where that leaves a run to several
@@ -65,7 +65,7 @@ class Runs:
         """Two for each piece of each run."""
         return Scratch(0, self.pieces * self.count * PAIR)
 
-    def launch(self, kernel: str, *fields: Field) -> Planned:
+    def launch(self, kernel: str, *fields: Field) -> PlannedLaunch:
         return tiled(kernel, (self._blocks, self.pieces, 1), *fields)
 
     def shared(self, values: int | None = None) -> Runs:

@@ -6,46 +6,66 @@ from dataclasses import replace
 
 from ..arrays import Pair
 from .divisor import divisor
-from .launch import At, Field, Ids, Launches, launch
+from .launch import Field, Ids, KernelArray, Launches, launch
 from .norm_runs import Runs
 
 
-def maxpool_forward(x: At, y: At, codes: At | None, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
+def maxpool_forward(
+    x: KernelArray, y: KernelArray, codes: KernelArray | None, kernel: Pair, stride: Pair, padding: Pair
+) -> Launches:
     return _forward("maxpool_forward", x, y, codes, (kernel, stride, padding))
 
 
-def maxpool_lanes_forward(x: At, y: At, codes: At | None, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
+def maxpool_lanes_forward(
+    x: KernelArray, y: KernelArray, codes: KernelArray | None, kernel: Pair, stride: Pair, padding: Pair
+) -> Launches:
     return _forward("maxpool_forward", x, y, codes, (kernel, stride, padding), x.shape[4])
 
 
 def maxpool_backward(
-    dy: At, codes: At, dx: At, kernel: Pair, stride: Pair, padding: Pair, channels: At | None
+    dy: KernelArray,
+    codes: KernelArray,
+    dx: KernelArray,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    channels: KernelArray | None,
 ) -> Launches:
     return _backward("maxpool_backward", dy, codes, dx, (kernel, stride, padding), channels)
 
 
-def maxpool_lanes_backward(dy: At, codes: At, dx: At, kernel: Pair, stride: Pair, padding: Pair) -> Launches:
+def maxpool_lanes_backward(
+    dy: KernelArray, codes: KernelArray, dx: KernelArray, kernel: Pair, stride: Pair, padding: Pair
+) -> Launches:
     return _backward("maxpool_backward", dy, codes, dx, (kernel, stride, padding), None, dx.shape[4])
 
 
-def avgpool_forward(x: At, y: At, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> Launches:
+def avgpool_forward(
+    x: KernelArray, y: KernelArray, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool
+) -> Launches:
     if tuple(kernel) == x.shape[2:] and y.inner == 1 and not any(padding):
         return _means(x, y)
     return _forward("avgpool_forward", x, y, None, (kernel, stride, padding), with_padding=count_include_pad)
 
 
 def avgpool_backward(
-    dy: At, dx: At, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: At | None
+    dy: KernelArray,
+    dx: KernelArray,
+    kernel: Pair,
+    stride: Pair,
+    padding: Pair,
+    count_include_pad: bool,
+    channels: KernelArray | None,
 ) -> Launches:
     window = (kernel, stride, padding)
     return _backward("avgpool_backward", dy, None, dx, window, channels, with_padding=count_include_pad)
 
 
-def adaptive_avgpool_forward(x: At, y: At) -> Launches:
+def adaptive_avgpool_forward(x: KernelArray, y: KernelArray) -> Launches:
     return _means(x, y) if y.inner == 1 else _adaptive("adaptive_avgpool_forward", x, y, None)
 
 
-def adaptive_avgpool_backward(dy: At, dx: At, channels: At | None) -> Launches:
+def adaptive_avgpool_backward(dy: KernelArray, dx: KernelArray, channels: KernelArray | None) -> Launches:
     return _adaptive("adaptive_avgpool_backward", dy, dx, channels)
 
 
@@ -54,9 +74,9 @@ def adaptive_avgpool_backward(dy: At, dx: At, channels: At | None) -> Launches:
 
 def _forward(
     kernel: str,
-    x: At,
-    y: At,
-    codes: At | None,
+    x: KernelArray,
+    y: KernelArray,
+    codes: KernelArray | None,
     window: tuple[Pair, Pair, Pair],
     lanes: int = 1,
     with_padding: bool = False,
@@ -68,11 +88,11 @@ def _forward(
 
 def _backward(
     kernel: str,
-    dy: At,
-    codes: At | None,
-    dx: At,
+    dy: KernelArray,
+    codes: KernelArray | None,
+    dx: KernelArray,
     window: tuple[Pair, Pair, Pair],
-    channels: At | None,
+    channels: KernelArray | None,
     lanes: int = 1,
     with_padding: bool = False,
 ) -> Launches:
@@ -81,19 +101,19 @@ def _backward(
     return [launch(kernel, count * lanes, dy, codes, dx, *axes, *chosen, lanes, *divisor(lanes), with_padding)]
 
 
-def _adaptive(kernel: str, read: At, written: At, channels: At | None) -> Launches:
+def _adaptive(kernel: str, read: KernelArray, written: KernelArray, channels: KernelArray | None) -> Launches:
     chosen, count = _chosen(written, channels)
     return [launch(kernel, count, read, written, *chosen, *read.shape[2:])]
 
 
-def _means(x: At, y: At) -> Launches:
+def _means(x: KernelArray, y: KernelArray) -> Launches:
     batch, channels = x.shape[:2]
     planes = Runs(Ids(None, channels), batch, channels, size=1, rows=1, step=1, inner=x.inner)
     planes = replace(planes.shared(), pieces=1)
     return [planes.launch("plane_means", x, y, *planes.fields)]
 
 
-def _axes(x: At, y: At, window: tuple[Pair, Pair, Pair]) -> tuple[Field, ...]:
+def _axes(x: KernelArray, y: KernelArray, window: tuple[Pair, Pair, Pair]) -> tuple[Field, ...]:
     """Of the vertical and the horizontal one: size, result, kernel, stride, padding and what divides by the stride."""
     return tuple(
         field
@@ -102,7 +122,7 @@ def _axes(x: At, y: At, window: tuple[Pair, Pair, Pair]) -> tuple[Field, ...]:
     )
 
 
-def _chosen(x: At, channels: At | None) -> tuple[tuple[Field, ...], int]:
+def _chosen(x: KernelArray, channels: KernelArray | None) -> tuple[tuple[Field, ...], int]:
     """The cells of planes of channels, and how many they are."""
     batch, all_channels, rows, columns = x.shape[:4]
     ids = Ids.of(channels, all_channels)

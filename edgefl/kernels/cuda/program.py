@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from edgefl.errors import BackendError
 
 from ..arrays import Array
-from ..checks import Check, require_array
+from ..checks import ArgumentCheck, require_array
 from ..signature import Signature, ordered
 from ..table import TABLE
-from .batched_calls import Call, joined
-from .device import Device
-from .device_program import Resident, scratch_of
-from .launch import At, Launches, Planned, is_empty
-from .memory import Memory
-from .staging import Staged
+from .batched_calls import GroupedCall, joined
+from .device import CudaDevice
+from .device_program import ResidentProgram, scratch_of
+from .launch import KernelArray, Launches, PlannedLaunch, is_empty
+from .memory import DeviceMemory
+from .staging import StagedArrays
 
 Body = Callable[..., Launches]
 MOST_VALUES = 1 << 31  # of an array: kernels count in int
@@ -32,24 +32,24 @@ LOOKED_AT = ("ids", "hyper", "rates")  # floats whose values rules.py asks for; 
 THE_HOSTS = ("structure", "structure_t")  # which it builds, so that its bytes are the device's
 
 
-class Operation(NamedTuple):
+class CudaOperation(NamedTuple):
     """A row of the table, its checks, and the function that gives its launches."""
 
     row: Signature
-    check: Check
+    check: ArgumentCheck
     body: Body
 
 
-def operations(bodies: Mapping[str, Body]) -> dict[str, Operation]:
-    return {name: Operation(TABLE[name], Check(TABLE[name]), body) for name, body in bodies.items()}
+def operations(bodies: Mapping[str, Body]) -> dict[str, CudaOperation]:
+    return {name: CudaOperation(TABLE[name], ArgumentCheck(TABLE[name]), body) for name, body in bodies.items()}
 
 
-class Recorded(NamedTuple):
+class RecordedCall(NamedTuple):
     """A call whose shapes have been checked."""
 
-    operation: Operation
+    operation: CudaOperation
     values: tuple[Any, ...]
-    launches: tuple[Planned, ...]
+    launches: tuple[PlannedLaunch, ...]
 
     @property
     def arrays(self) -> list[tuple[Array, bool]]:
@@ -58,13 +58,13 @@ class Recorded(NamedTuple):
         return [(value, argument.is_written) for argument, value in named if isinstance(value, np.ndarray)]
 
 
-class Program:
+class CudaProgram:
     """Calls to the operations, appended once and run many times. It keeps their arrays alive."""
 
-    def __init__(self, device: Device, memory: Memory, known: Mapping[str, Operation]) -> None:
+    def __init__(self, device: CudaDevice, memory: DeviceMemory, known: Mapping[str, CudaOperation]) -> None:
         self._device, self._memory, self._known = device, memory, known
-        self._calls: list[Recorded] = []
-        self._resident: Resident | None = None  # until another call is recorded
+        self._calls: list[RecordedCall] = []
+        self._resident: ResidentProgram | None = None  # until another call is recorded
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -107,20 +107,20 @@ class Program:
         """Bytes that its calls share for partial results."""
         return max((scratch_of(call.launches) for call in self._calls), default=0)
 
-    def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> Recorded:
+    def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> RecordedCall:
         if op not in TABLE:
             raise ValueError(f"op={op!r}; expected an operation of edgefl.kernels.table.TABLE")
         if op not in self._known:
-            Check(TABLE[op])(ordered(TABLE[op], args, named))
+            ArgumentCheck(TABLE[op])(ordered(TABLE[op], args, named))
             raise BackendError(f"{op} has no CUDA kernel; EDGEFL_KERNELS=native has one")
         operation = self._known[op]
         values = ordered(operation.row, args, named)
         self._check(operation, values)
-        given = [At(value) if isinstance(value, np.ndarray) else value for value in values]
+        given = [KernelArray(value) if isinstance(value, np.ndarray) else value for value in values]
         launches = tuple(each for each in operation.body(*given) if not is_empty(each))
-        return Recorded(operation, values, launches)
+        return RecordedCall(operation, values, launches)
 
-    def _check(self, operation: Operation, values: tuple[Any, ...]) -> None:
+    def _check(self, operation: CudaOperation, values: tuple[Any, ...]) -> None:
         """What a kernel may have written is not looked at: zeros stand for it, and for how full a list is, its room."""
         named = dict(zip(operation.row.names, values, strict=True))
         operation.check(tuple(self._seen(name, value, named) for name, value in named.items()))
@@ -141,7 +141,7 @@ class Program:
                 self._check(call.operation, call.values)
 
     @contextmanager
-    def _running(self, *more: Array) -> Iterator[Resident]:
+    def _running(self, *more: Array) -> Iterator[ResidentProgram]:
         """Everything on the device before launches, and back after them. What fails leaves nothing to rely on there."""
         with self._device.used():
             resident = self._on_device(*more)
@@ -154,7 +154,7 @@ class Program:
                 self._resident = None
                 raise
 
-    def _is_changed(self, staged: Staged) -> bool:
+    def _is_changed(self, staged: StagedArrays) -> bool:
         """Whether inputs have changed; what they say now is checked then."""
         is_changed = staged.is_changed()
         if is_changed:
@@ -163,11 +163,11 @@ class Program:
                     self._check(call.operation, call.values)
         return is_changed
 
-    def _on_device(self, *more: Array) -> Resident:
+    def _on_device(self, *more: Array) -> ResidentProgram:
         """Made once for all runs that name no further arrays than it has."""
         if self._resident is None or not self._resident.serves(*more):
-            calls = [Call(call.launches, call.arrays) for call in self._calls]
+            calls = [GroupedCall(call.launches, call.arrays) for call in self._calls]
             arrays = [each for call in calls for each in call.arrays] + [(value, False) for value in more]
             launches = list(joined(calls))
-            self._resident = Resident(self._device, self._memory, arrays, launches)
+            self._resident = ResidentProgram(self._device, self._memory, arrays, launches)
         return self._resident

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .arrange import tiles_of, transposed
 from .elementwise import fill_zero
-from .launch import At, Field, Ids, Launches, Planned, Scratch, tiled
+from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, tiled
 
 _THROUGH = 128  # most units of a layer that takes one launch
 _FEW, _MANY = 256, 512  # threads, of which a row of the weight takes one
@@ -26,7 +26,7 @@ class _Layer(NamedTuple):
     units: int
 
     @classmethod
-    def of(cls, name: str, gates: At, weight: At) -> _Layer:
+    def of(cls, name: str, gates: KernelArray, weight: KernelArray) -> _Layer:
         (steps, batch, _), (rows, units) = gates.shape, weight.shape
         return cls(name, rows // max(units, 1), steps, batch, units)
 
@@ -47,38 +47,57 @@ class _Layer(NamedTuple):
         return not self.steps * self.batch * self.units
 
 
-def to_steps(x: At, y: At) -> Launches:
+def to_steps(x: KernelArray, y: KernelArray) -> Launches:
     batch, channels, steps = x.shape
     grid = tiles_of(batch, channels, steps)
     return [tiled("to_steps", grid, x, y, batch, channels, steps, 0)]
 
 
-def from_steps(y: At, x: At) -> Launches:
+def from_steps(y: KernelArray, x: KernelArray) -> Launches:
     batch, channels, steps = x.shape
     grid = tiles_of(batch, steps, channels)
     return [tiled("from_steps", grid, y, x, batch, channels, steps, y.shape[0] - steps)]
 
 
-def gru_forward(gates: At, weight: At, bias: At | None, hidden: At | None, states: At) -> Launches:
+def gru_forward(
+    gates: KernelArray, weight: KernelArray, bias: KernelArray | None, hidden: KernelArray | None, states: KernelArray
+) -> Launches:
     return _forward(_Layer.of("gru", gates, weight), gates, weight, bias, (hidden, None), states)
 
 
-def lstm_forward(gates: At, weight: At, bias: At | None, cells: At, states: At) -> Launches:
+def lstm_forward(
+    gates: KernelArray, weight: KernelArray, bias: KernelArray | None, cells: KernelArray, states: KernelArray
+) -> Launches:
     layer = _Layer.of("lstm", gates, weight)
     return _forward(layer, gates, weight, bias, (_after_first(cells, layer), cells), states)
 
 
-def gru_backward(dy: At, gates: At, hidden: At, states: At, weight: At, dhidden: At, units: At | None) -> Launches:
+def gru_backward(
+    dy: KernelArray,
+    gates: KernelArray,
+    hidden: KernelArray,
+    states: KernelArray,
+    weight: KernelArray,
+    dhidden: KernelArray,
+    units: KernelArray | None,
+) -> Launches:
     return _backward(_Layer.of("gru", gates, weight), (dy, gates, states, hidden, weight, dhidden), units)
 
 
-def lstm_backward(dy: At, gates: At, cells: At, weight: At, units: At | None) -> Launches:
+def lstm_backward(
+    dy: KernelArray, gates: KernelArray, cells: KernelArray, weight: KernelArray, units: KernelArray | None
+) -> Launches:
     layer = _Layer.of("lstm", gates, weight)
     return _backward(layer, (dy, gates, cells, _after_first(cells, layer), weight, None), units)
 
 
 def _forward(
-    layer: _Layer, gates: At, weight: At, bias: At | None, beside: tuple[At | None, At | None], states: At
+    layer: _Layer,
+    gates: KernelArray,
+    weight: KernelArray,
+    bias: KernelArray | None,
+    beside: tuple[KernelArray | None, KernelArray | None],
+    states: KernelArray,
 ) -> Launches:
     if layer.is_empty:
         return [each for to in (states, beside[1]) if to is not None for each in fill_zero(to)]
@@ -91,7 +110,7 @@ def _forward(
     return [*turn, _through(layer, "through", gates, turned, bias, *beside, states, *layer.extents)]
 
 
-def _backward(layer: _Layer, arrays: tuple[At | None, ...], units: At | None) -> Launches:
+def _backward(layer: _Layer, arrays: tuple[KernelArray | None, ...], units: KernelArray | None) -> Launches:
     if layer.is_empty:
         return []
     passing = Ids.of(units, layer.units)
@@ -105,7 +124,7 @@ def _backward(layer: _Layer, arrays: tuple[At | None, ...], units: At | None) ->
     return [*mark, *(tiled(f"{layer.name}_back_step", grid, *fields, step) for step in reversed(range(layer.steps)))]
 
 
-def _through(layer: _Layer, kernel: str, *fields: Field) -> Planned:
+def _through(layer: _Layer, kernel: str, *fields: Field) -> PlannedLaunch:
     """Blocks of as many groups of examples as have threads."""
     many = layer.rows > _FEW
     threads = _MANY if many else _FEW
@@ -114,6 +133,6 @@ def _through(layer: _Layer, kernel: str, *fields: Field) -> Planned:
     return tiled(f"{layer.name}_{kernel}_{'many' if many else 'few'}", grid, *fields, groups, threads=threads)
 
 
-def _after_first(cells: At, layer: _Layer) -> At:
+def _after_first(cells: KernelArray, layer: _Layer) -> KernelArray:
     """Of the step after each; one that holds none has none to read."""
-    return At(cells.array, cells.offset + 4 * layer.batch * layer.units)
+    return KernelArray(cells.array, cells.offset + 4 * layer.batch * layer.units)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from .launch import At, Field, Launches, Planned, Scratch, launch, tiled
+from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, launch, tiled
 from .sparse_tiling import (
     GRADIENTS,
     THREADS,
     TILING_FIELDS,
     Images,
-    Layer,
+    SparseLayer,
     Unpacked,
     of_gradients,
     of_products,
@@ -29,14 +29,14 @@ def shares_of(batch: int, rows: int, positions: int, blocks: int) -> int:
     return max(1, min(-(-FEW // max(threads, 1)), blocks, MOST_PRODUCTS))
 
 
-class Call:
+class SparseCall:
     """One call: where its weights are unpacked to, and for which tiles; None: windows that no tile has room for.
 
     parts    of the rows
     is_said  whether the structure says what its blocks of channels are
     """
 
-    def __init__(self, layer: Layer, parts: int, *, is_said: bool = False, is_gradient: bool = False) -> None:
+    def __init__(self, layer: SparseLayer, parts: int, *, is_said: bool = False, is_gradient: bool = False) -> None:
         self.layer, self._is_said = layer, is_said
         self._cells = parts * layer.tiles
         self._tiling, self.cycles = of_gradients(layer, parts) if is_gradient else of_products(layer)
@@ -61,7 +61,7 @@ class Call:
         most = places_of(layer, tiling) - 1 - tiling.furthest
         return tiling.down + layer.extents[0], tiling.pitch, tiling.group_pitch, phases, most
 
-    def product(self, x: Images, y: Images, bias: At | None = None) -> Launches:
+    def product(self, x: Images, y: Images, bias: KernelArray | None = None) -> Launches:
         layer, tiling, read = self.layer, self._tiling, (self._unpacked.entries, self._unpacked.lists)
         if tiling is None:
             work = layer.batch * layer.rows * math.prod(layer.positions)
@@ -73,7 +73,7 @@ class Call:
         apart = self._fields(x, Images(y.at, y.lanes, to))
         return [tiled(tiling.kind.name, grid, *apart, *read, None), _add(to, y.at, bias, layer.shares, y.lanes)]
 
-    def gradient(self, x: Images, dy: Images, gradients: At) -> Launches:
+    def gradient(self, x: Images, dy: Images, gradients: KernelArray) -> Launches:
         if not gradients.size:
             return []
         read = *self._fields(x, dy), self._unpacked.entries, self._unpacked.cells
@@ -84,7 +84,7 @@ class Call:
         shares = max(1, min(BUSY // (self._cells * chunks), tiles, MOST_SHARES))
         to = gradients if shares == 1 else self._unpacked.shares(shares * count)
         correlate = tiled(tiling.kind.name, (self._cells, chunks, shares), *read, to, count)
-        return [correlate] if isinstance(to, At) else [correlate, _add(to, gradients, None, shares)]
+        return [correlate] if isinstance(to, KernelArray) else [correlate, _add(to, gradients, None, shares)]
 
     def _fields(self, x: Images, y: Images) -> tuple[Field, ...]:
         said = self._unpacked.blocks if self._is_said else None
@@ -92,6 +92,6 @@ class Call:
         return *x.fields, *y.fields, *self.layer.fields(said), *tiling
 
 
-def _add(shares: Scratch, to: At, bias: At | None, number: int, lanes: int = 1) -> Planned:
+def _add(shares: Scratch, to: KernelArray, bias: KernelArray | None, number: int, lanes: int = 1) -> PlannedLaunch:
     channels, inner = to.shape[1:2] or (1,), lanes * math.prod(to.shape[2:])
     return launch("sparse_add_shares", to.size, shares, to, bias, number, to.size, *channels, inner)

@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 from ..arrays import Pair
-from ..sparse_layout import HEADER, Layout
-from ..sparse_layout import Layer as Window
-from .launch import At, Launches, Planned, tiled
-from .sparse_calls import Call, shares_of
-from .sparse_tiling import Images, Layer
+from ..sparse_layout import HEADER, SparseConvolutionLayout
+from ..sparse_layout import ConvolutionShape as Window
+from .launch import KernelArray, Launches, PlannedLaunch, tiled
+from .sparse_calls import SparseCall, shares_of
+from .sparse_tiling import Images, SparseLayer
 
 UNPACKERS = 128
 CUT_FOR, SHARED_FOR = 128, 16  # examples: what is good for them is what all batches have
@@ -18,11 +18,11 @@ CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)  # of a block of channels that has no 
 
 
 def sparse_conv2d_forward(
-    x: At,
-    structure: At,
-    values: At,
-    bias: At | None,
-    y: At,
+    x: KernelArray,
+    structure: KernelArray,
+    values: KernelArray,
+    bias: KernelArray | None,
+    y: KernelArray,
     kernel: Pair,
     stride: Pair,
     padding: Pair,
@@ -37,10 +37,10 @@ def sparse_conv2d_forward(
 
 
 def sparse_conv2d_grad_input(
-    dy: At,
-    structure_t: At,
-    values_t: At,
-    dx: At,
+    dy: KernelArray,
+    structure_t: KernelArray,
+    values_t: KernelArray,
+    dx: KernelArray,
     kernel: Pair,
     stride: Pair,
     padding: Pair,
@@ -54,10 +54,10 @@ def sparse_conv2d_grad_input(
 
 
 def sparse_conv2d_grad_weight(
-    x: At,
-    dy: At,
-    structure: At,
-    gradients: At,
+    x: KernelArray,
+    dy: KernelArray,
+    structure: KernelArray,
+    gradients: KernelArray,
     kernel: Pair,
     stride: Pair,
     padding: Pair,
@@ -70,27 +70,29 @@ def sparse_conv2d_grad_weight(
     return [_unpack(call, layout, structure, None), *call.gradient(Images(x, x_lanes), Images(dy, y_lanes), gradients)]
 
 
-def _layout(x: At, y: At, values: At, window: tuple[Pair, ...], is_transposed: bool = False) -> Layout:
+def _layout(
+    x: KernelArray, y: KernelArray, values: KernelArray, window: tuple[Pair, ...], is_transposed: bool = False
+) -> SparseConvolutionLayout:
     height, width = x.shape[2:]
     kernel, stride, padding, dilation = ((int(first), int(second)) for first, second in window)
     layer = Window(x.shape[1], y.shape[1], (height, width), kernel, stride, padding, dilation)
-    return Layout(layer, values.size, is_transposed)
+    return SparseConvolutionLayout(layer, values.size, is_transposed)
 
 
-def _call(layout: Layout, batch: int, is_gradient: bool = False) -> Call:
+def _call(layout: SparseConvolutionLayout, batch: int, is_gradient: bool = False) -> SparseCall:
     """Of results cuts and shares of channels, and with them the order of sums, are the same for any batch."""
     layer = _layer(layout, batch if is_gradient else CUT_FOR)
     cuts = (replace(layer, cuts=cuts) for cuts in CUTS if cuts <= layer.block)
-    best = min((Call(each, layout.parts, is_gradient=is_gradient) for each in cuts), key=lambda call: call.cycles)
+    best = min((SparseCall(each, layout.parts, is_gradient=is_gradient) for each in cuts), key=lambda call: call.cycles)
     if is_gradient:
         return best
     shares = shares_of(SHARED_FOR, layer.rows, math.prod(layer.positions), best.layer.tiles)
-    return Call(replace(best.layer, batch=batch, shares=shares), layout.parts)
+    return SparseCall(replace(best.layer, batch=batch, shares=shares), layout.parts)
 
 
-def _layer(layout: Layout, batch: int) -> Layer:
+def _layer(layout: SparseConvolutionLayout, batch: int) -> SparseLayer:
     down, along = layout.axes
-    return Layer(
+    return SparseLayer(
         batch,
         layout.rows,
         layout.channels,
@@ -106,7 +108,9 @@ def _layer(layout: Layout, batch: int) -> Layer:
     )
 
 
-def _unpack(call: Call, layout: Layout, structure: At, values: At | None) -> Planned:
+def _unpack(
+    call: SparseCall, layout: SparseConvolutionLayout, structure: KernelArray, values: KernelArray | None
+) -> PlannedLaunch:
     rows, pitch, group_pitch, phases, most = call.reach
     phase_plane = (layout.band + layout.extents[0]) * layout.pitch
     return tiled(

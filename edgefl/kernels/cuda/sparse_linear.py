@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..weight_structure import HEADER, MOST_WIDTH, PANEL
-from .launch import At, Launches, Planned, tiled
-from .sparse_calls import Call, shares_of
-from .sparse_tiling import Images, Layer
+from .launch import KernelArray, Launches, PlannedLaunch, tiled
+from .sparse_calls import SparseCall, shares_of
+from .sparse_tiling import Images, SparseLayer
 
 FORWARD, TRANSPOSED, ANY = 0, 1, 2  # SparseLinearArgs::turned
 
@@ -37,20 +37,22 @@ class Matrix(NamedTuple):
         return max(1, min(most, MOST_WIDTH))
 
 
-def sparse_linear_forward(x: At, structure: At, values: At, bias: At | None, y: At) -> Launches:
+def sparse_linear_forward(
+    x: KernelArray, structure: KernelArray, values: KernelArray, bias: KernelArray | None, y: KernelArray
+) -> Launches:
     matrix = _matrix(structure, values.size, y.shape[1], x.shape[1])
     assert matrix is not None  # as has been checked
     layer = _layer(x, matrix, values)
     shares = shares_of(layer.batch, layer.rows, 1, layer.blocks)
-    call = Call(replace(layer, shares=shares), matrix.panels, is_said=True)
+    call = SparseCall(replace(layer, shares=shares), matrix.panels, is_said=True)
     return [_unpack(call, structure, values, matrix, ANY), *call.product(Images(x), Images(y), bias)]
 
 
-def sparse_linear_grad_input(dy: At, structure: At, values: At, dx: At) -> Launches:
+def sparse_linear_grad_input(dy: KernelArray, structure: KernelArray, values: KernelArray, dx: KernelArray) -> Launches:
     """Which of the two structures it is may lie on the device alone: where its size does not tell, that decides."""
     (batch, ins), outs = dx.shape, dy.shape[1]
     if not outs:
-        return Call(Layer(batch, ins, 0, 1, 0, 0), 0).product(Images(dy), Images(dx))
+        return SparseCall(SparseLayer(batch, ins, 0, 1, 0, 0), 0).product(Images(dy), Images(dx))
     transposed = _matrix(structure, values.size, ins, outs)
     forward = _matrix(structure, values.size, outs, ins)
     turned = forward and Matrix(ins, outs, -(-outs // PANEL))  # columns by panels
@@ -58,8 +60,8 @@ def sparse_linear_grad_input(dy: At, structure: At, values: At, dx: At) -> Launc
     width = max(each.width if each is transposed else min(PANEL, outs) for each in of_results)
     parts = max(each.panels for each in (transposed, forward) if each)
     blocks = max(each.blocks for each in of_results)
-    layer = Layer(batch, ins, outs, width, blocks, values.size, shares=shares_of(batch, ins, 1, blocks))
-    call = Call(layer, parts, is_said=True)
+    layer = SparseLayer(batch, ins, outs, width, blocks, values.size, shares=shares_of(batch, ins, 1, blocks))
+    call = SparseCall(layer, parts, is_said=True)
     found = []
     if transposed:
         found.append(_unpack(call, structure, values, transposed, TRANSPOSED if forward else ANY))
@@ -68,14 +70,16 @@ def sparse_linear_grad_input(dy: At, structure: At, values: At, dx: At) -> Launc
     return [*found, *call.product(Images(dy), Images(dx))]
 
 
-def sparse_linear_grad_weight(x: At, dy: At, structure: At, gradients: At) -> Launches:
+def sparse_linear_grad_weight(
+    x: KernelArray, dy: KernelArray, structure: KernelArray, gradients: KernelArray
+) -> Launches:
     matrix = _matrix(structure, gradients.size, dy.shape[1], x.shape[1])
     assert matrix is not None  # as has been checked
-    call = Call(_layer(x, matrix, gradients), matrix.panels, is_said=True, is_gradient=True)
+    call = SparseCall(_layer(x, matrix, gradients), matrix.panels, is_said=True, is_gradient=True)
     return [_unpack(call, structure, None, matrix, ANY), *call.gradient(Images(x), Images(dy), gradients)]
 
 
-def _matrix(structure: At, count: int, rows: int, columns: int) -> Matrix | None:
+def _matrix(structure: KernelArray, count: int, rows: int, columns: int) -> Matrix | None:
     """None if no structure of such a matrix has so many words."""
     room = structure.size - (HEADER + 2 + (count + 1) // 2 + 1)
     of_block = 2 * -(-rows // PANEL) + rows
@@ -86,13 +90,18 @@ def _matrix(structure: At, count: int, rows: int, columns: int) -> Matrix | None
     return Matrix(rows, columns, blocks) if is_one else None
 
 
-def _layer(x: At, matrix: Matrix, values: At) -> Layer:
-    return Layer(x.shape[0], matrix.rows, matrix.columns, matrix.width, matrix.blocks, values.size)
+def _layer(x: KernelArray, matrix: Matrix, values: KernelArray) -> SparseLayer:
+    return SparseLayer(x.shape[0], matrix.rows, matrix.columns, matrix.width, matrix.blocks, values.size)
 
 
 def _unpack(
-    call: Call, structure: At, values: At | None, matrix: Matrix, turned: int, kernel: str = "sparse_linear_unpack"
-) -> Planned:
+    call: SparseCall,
+    structure: KernelArray,
+    values: KernelArray | None,
+    matrix: Matrix,
+    turned: int,
+    kernel: str = "sparse_linear_unpack",
+) -> PlannedLaunch:
     count = call.layer.count
     return tiled(kernel, (matrix.segments, 1, 1), structure, values, *call.unpacked, count, matrix.rows, matrix.columns,
                  matrix.blocks, matrix.width, call.group_pitch, turned, threads=PANEL)  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .launch import At, Field, Scratch
+from .launch import Field, KernelArray, Scratch
 
 THREADS, PLACES, LISTS, FEWEST_LANES = 256, 2048, 512, 4
 TILING_FIELDS = 9
@@ -42,7 +42,7 @@ GRADIENTS = Kind("sparse_gradient_large", 24, 2), Kind("sparse_gradient_small", 
 class Images:
     """SparseImages."""
 
-    at: At
+    at: KernelArray
     lanes: int = 1
     data: Scratch | None = None  # where they are instead
 
@@ -53,7 +53,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Layer:
+class SparseLayer:
     """SparseLayer, which says what they are; a Linear layer has one position. count: its weights; shares: blocks of
     threads that take some of the channels each, for the same results.
     """
@@ -90,7 +90,7 @@ class Layer:
         return self.batch, self.rows, self.channels, *blocks, said, *itertools.chain(*pairs)
 
 
-class Tiling(NamedTuple):
+class SparseTiling(NamedTuple):
     """SparseTiling, with the kernel that it is for."""
 
     kind: Kind
@@ -117,10 +117,10 @@ class Tiling(NamedTuple):
         return ((self.down - 1) * self.pitch + self.along - 1) * self.group_pitch + self.groups - 1
 
 
-class Choice(NamedTuple):
+class TilingChoice(NamedTuple):
     """The best tiling and its time; None if there is nothing to do, or no tile has room for its channels."""
 
-    tiling: Tiling | None
+    tiling: SparseTiling | None
     cycles: float
 
 
@@ -141,28 +141,28 @@ class Unpacked(NamedTuple):
         return Scratch(self.blocks.offset + self.blocks.size, 4 * size)
 
 
-def of_products(layer: Layer) -> Choice:
+def of_products(layer: SparseLayer) -> TilingChoice:
     """For results."""
     return _best(layer, PRODUCTS, layer.rows, layer.count / max(layer.rows * layer.tiles, 1))
 
 
-def of_gradients(layer: Layer, parts: int) -> Choice:
+def of_gradients(layer: SparseLayer, parts: int) -> TilingChoice:
     """For gradients of weights, whose rows are slots there, of so many parts of the rows."""
     return _best(layer, GRADIENTS, -(-layer.count // max(parts * layer.tiles, 1)), 1.0)
 
 
 @functools.lru_cache(1024)
-def _best(layer: Layer, kinds: tuple[Kind, ...], rows: int, weights: float) -> Choice:
+def _best(layer: SparseLayer, kinds: tuple[Kind, ...], rows: int, weights: float) -> TilingChoice:
     if 0 in (layer.batch, rows, *layer.positions):
-        return Choice(None, 0.0)
+        return TilingChoice(None, 0.0)
     found = (each for kind in kinds for each in _tilings(layer, kind) if places_of(layer, each) <= PLACES // kind.quads)
     tiles = -(-layer.tiles // layer.shares)
     unpacking = UNPACKING * layer.count * layer.cuts
-    timed = [Choice(each, _cycles(layer, each, rows, weights) * tiles + unpacking) for each in found]
-    return min(timed, key=lambda choice: choice.cycles, default=Choice(None, math.inf))
+    timed = [TilingChoice(each, _cycles(layer, each, rows, weights) * tiles + unpacking) for each in found]
+    return min(timed, key=lambda choice: choice.cycles, default=TilingChoice(None, math.inf))
 
 
-def _tilings(layer: Layer, kind: Kind) -> Iterator[Tiling]:
+def _tilings(layer: SparseLayer, kind: Kind) -> Iterator[SparseTiling]:
     down, along = layer.positions
     images = -(-layer.batch // (4 * kind.quads))
     for of_down, of_along, groups in itertools.product(_sizes(down), _sizes(along), _sizes(_power(images))):
@@ -170,7 +170,7 @@ def _tilings(layer: Layer, kind: Kind) -> Iterator[Tiling]:
         if lanes <= THREADS and (kind not in PRODUCTS or kind.rows * THREADS // lanes <= LISTS):
             tiles = -(-down // of_down), -(-along // of_along), -(-images // groups)
             pitch, group_pitch = of_along + layer.extents[1], groups | (groups > 4)  # odd: loading meets no bank twice
-            yield Tiling(kind, of_down, of_along, groups, pitch, group_pitch, lanes, tiles)
+            yield SparseTiling(kind, of_down, of_along, groups, pitch, group_pitch, lanes, tiles)
 
 
 def _sizes(extent: int) -> list[int]:
@@ -181,13 +181,13 @@ def _power(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def places_of(layer: Layer, tiling: Tiling) -> int:
+def places_of(layer: SparseLayer, tiling: SparseTiling) -> int:
     """Of shared memory, that a block of channels takes."""
     plane = math.prod(layer.phases) * (tiling.down + layer.extents[0]) * tiling.pitch
     return layer.cut * plane * tiling.group_pitch
 
 
-def _cycles(layer: Layer, tiling: Tiling, rows: int, weights: float) -> float:
+def _cycles(layer: SparseLayer, tiling: SparseTiling, rows: int, weights: float) -> float:
     """For a tile of channels. weights: of a row in it. Shared memory gives a warp's float4 in four cycles."""
     kind, row_blocks = tiling.kind, -(-rows // tiling.rows)
     places = places_of(layer, tiling)

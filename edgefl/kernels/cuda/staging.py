@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Array
-from .device import Device
-from .graph_replay import Taken
+from .device import CudaDevice
+from .graph_replay import PooledAllocation
 
 _ALIGNED = 256
 
@@ -30,12 +30,12 @@ class Span(NamedTuple):
         return np.ndarray(len(memory), np.uint8, memoryview(memory))
 
 
-class Staged:
+class StagedArrays:
     """Copies on the device of arrays that lie elsewhere. Those that are only read come first, and lie in a mirror too,
     so that they are sent only when they have changed.
     """
 
-    def __init__(self, device: Device, spans: Sequence[Span]) -> None:
+    def __init__(self, device: CudaDevice, spans: Sequence[Span]) -> None:
         self._device = device
         self._spans = sorted(spans, key=lambda span: (span.is_written, span.first))
         self._offsets: list[int] = []
@@ -48,7 +48,7 @@ class Staged:
         self._mirror = np.zeros(self._end, np.uint8)
         self._is_fresh = False
         sizes = [each.size for each in self._bytes] if device.is_exact else [self._end]
-        self._taken = [Taken(device, size) for size in sizes]
+        self._taken = [PooledAllocation(device, size) for size in sizes]
 
     def address(self, host: int) -> int | None:
         """Where a byte of the host's is on the device, if it is of these arrays."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .launch import THREADS, At, Launches, Scratch, block_of, launch, tiled
+from .launch import THREADS, KernelArray, Launches, Scratch, block_of, launch, tiled
 
 _LEAST_VALUES, _MOST_BLOCKS = 16 * THREADS, 1024  # of a block of sum_squares; blocks
 
 
-def sum_squares(x: At, total: At) -> Launches:
+def sum_squares(x: KernelArray, total: KernelArray) -> Launches:
     blocks = min(-(-x.size // _LEAST_VALUES), _MOST_BLOCKS)
     if blocks <= 1:
         return [launch("sum_squares", min(x.size, THREADS), x, total, x.size)]
@@ -15,55 +15,55 @@ def sum_squares(x: At, total: At) -> Launches:
     return [tiled("sum_squares", (blocks, 1, 1), x, sums, x.size), launch("add_squares", 1, sums, total, blocks)]
 
 
-def clip_scale(total: At, max_norm: float, scale: At) -> Launches:
+def clip_scale(total: KernelArray, max_norm: float, scale: KernelArray) -> Launches:
     return [launch("clip_scale", 1, total, float(max_norm), scale, threads=1)]
 
 
 def sgd(
-    w: At,
-    grad: At,
-    hyper: At,
-    rows: At | None,
-    cols: At | None,
-    scale: At | None = None,
-    velocity: At | None = None,
-    centre: At | None = None,
-    linear: At | None = None,
+    w: KernelArray,
+    grad: KernelArray,
+    hyper: KernelArray,
+    rows: KernelArray | None,
+    cols: KernelArray | None,
+    scale: KernelArray | None = None,
+    velocity: KernelArray | None = None,
+    centre: KernelArray | None = None,
+    linear: KernelArray | None = None,
 ) -> Launches:
     gradient = w, grad, scale, centre, linear, *block_of(w, rows, cols)
     return [launch("sgd", grad.size, *gradient, velocity, hyper, 0)]
 
 
 def nesterov(
-    w: At,
-    grad: At,
-    hyper: At,
-    rows: At | None,
-    cols: At | None,
-    velocity: At,
-    scale: At | None = None,
-    centre: At | None = None,
-    linear: At | None = None,
+    w: KernelArray,
+    grad: KernelArray,
+    hyper: KernelArray,
+    rows: KernelArray | None,
+    cols: KernelArray | None,
+    velocity: KernelArray,
+    scale: KernelArray | None = None,
+    centre: KernelArray | None = None,
+    linear: KernelArray | None = None,
 ) -> Launches:
     gradient = w, grad, scale, centre, linear, *block_of(w, rows, cols)
     return [launch("sgd", grad.size, *gradient, velocity, hyper, 1)]
 
 
-def begin_adam(settings: At, steps: At, rates: At) -> Launches:
+def begin_adam(settings: KernelArray, steps: KernelArray, rates: KernelArray) -> Launches:
     return [launch("begin_adam", 1, settings, steps, rates, threads=1)]
 
 
 def adam(
-    w: At,
-    grad: At,
-    rates: At,
-    rows: At | None,
-    cols: At | None,
-    mean: At,
-    square: At,
-    scale: At | None = None,
-    centre: At | None = None,
-    linear: At | None = None,
+    w: KernelArray,
+    grad: KernelArray,
+    rates: KernelArray,
+    rows: KernelArray | None,
+    cols: KernelArray | None,
+    mean: KernelArray,
+    square: KernelArray,
+    scale: KernelArray | None = None,
+    centre: KernelArray | None = None,
+    linear: KernelArray | None = None,
 ) -> Launches:
     gradient = w, grad, scale, centre, linear, *block_of(w, rows, cols)
     return [launch("adam", grad.size, *gradient, mean, square, rates)]

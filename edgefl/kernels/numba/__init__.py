@@ -7,7 +7,7 @@ scatters, the loss, sums over little data. A Program checks the arguments of wha
 
 from .. import reference
 from ..checked_functions import functions
-from ..program import Program as RecordedCalls
+from ..program import PythonProgram as RecordedCalls
 from . import convolution, elementwise, linear, mask, norm, norm_relu, pool, update
 
 OWN = functions(convolution, linear, norm, norm_relu, pool, elementwise, update, mask, checks_once=True)
@@ -15,8 +15,11 @@ FUNCTIONS = reference.FUNCTIONS | OWN
 globals().update({name: function.call for name, function in FUNCTIONS.items()})
 
 
-class Program(RecordedCalls):
+class NumbaProgram(RecordedCalls):
     """A recorded list of calls to the operations of this backend."""
 
     def __init__(self) -> None:
         super().__init__(FUNCTIONS)
+
+
+Program = NumbaProgram  # the name by which a backend's callers know it

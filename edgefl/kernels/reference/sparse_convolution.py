@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, Pair
-from ..sparse_layout import HEADER, Layer, Layout
+from ..sparse_layout import HEADER, ConvolutionShape, SparseConvolutionLayout
 from .batch import from_lanes, to_lanes
 from .convolution import conv2d_forward, conv2d_grad_input, conv2d_grad_weight
 
@@ -37,11 +37,11 @@ def sparse_conv2d_build(
     if kept != len(order):
         raise ValueError(f"order has shape {order.shape}; expected ({kept},), the weights that mask keeps")
     outs, ins, *kernel = mask.shape
-    layer = Layer(ins, outs, *map(_pair, (size, kernel, stride, padding, dilation)))
-    order[:] = _build(mask, Layout(layer, kept, False), structure)
+    layer = ConvolutionShape(ins, outs, *map(_pair, (size, kernel, stride, padding, dilation)))
+    order[:] = _build(mask, SparseConvolutionLayout(layer, kept, False), structure)
     slots = np.zeros(mask.size, np.uint32)
     slots[order] = np.arange(kept)
-    order_t[:] = slots[_build(mask, Layout(layer, kept, True), structure_t)]
+    order_t[:] = slots[_build(mask, SparseConvolutionLayout(layer, kept, True), structure_t)]
 
 
 def _pair(values: Any) -> Pair:
@@ -49,7 +49,7 @@ def _pair(values: Any) -> Pair:
     return int(first), int(second)
 
 
-def _build(mask: Array, layout: Layout, structure: Array) -> Array:
+def _build(mask: Array, layout: SparseConvolutionLayout, structure: Array) -> Array:
     """Write the structure; the weight of each slot."""
     weights, runs = _runs(mask, layout)
     part, block = runs.row // layout.part, runs.channel // layout.block
@@ -78,7 +78,7 @@ class _Runs(NamedTuple):
     first: Array
 
 
-def _runs(mask: Array, layout: Layout) -> tuple[Array, _Runs]:
+def _runs(mask: Array, layout: SparseConvolutionLayout) -> tuple[Array, _Runs]:
     """The weights by row, channel and cell, and the runs that they form."""
     taps = layout.layer.taps
     phase, offset = (np.array([of(tap) for tap in range(taps)], np.int64) for of in (layout.row_phase, layout.offset))
@@ -109,7 +109,7 @@ def _spread(first: Array, length: Array, values: Array) -> Array:
 class _Parts:
     """Views of a structure's parts."""
 
-    def __init__(self, structure: Array, layout: Layout) -> None:
+    def __init__(self, structure: Array, layout: SparseConvolutionLayout) -> None:
         self._layout = layout
         self._lists = structure[layout.lists_at : layout.runs_at].view(np.uint16)
         self.cells = structure[HEADER : layout.lists_at].reshape(-1, 3)  # first slot, first run, lists that are filled
@@ -123,7 +123,7 @@ class _Parts:
         return self._lists[first * size : (first + rows) * size].reshape(rows, size)
 
 
-def _write_lists(parts: _Parts, layout: Layout, sizes: Array, runs: _Runs, block: Array) -> None:
+def _write_lists(parts: _Parts, layout: SparseConvolutionLayout, sizes: Array, runs: _Runs, block: Array) -> None:
     """Each cell, and its lists: most weights first, then by row."""
     counts = np.zeros((layout.blocks, layout.rows, layout.kinds), np.int64)
     np.add.at(counts, (block, runs.row, runs.kind), 1)
@@ -142,7 +142,7 @@ def _write_lists(parts: _Parts, layout: Layout, sizes: Array, runs: _Runs, block
 # ---- reading one ----------------------------------------------------------------------------------------------------
 
 
-def _order(structure: Array, layout: Layout, name: str) -> Array:
+def _order(structure: Array, layout: SparseConvolutionLayout, name: str) -> Array:
     """The weight of each slot. ValueError if the structure is corrupt or was made for another layer or mask."""
     weights = _weights(structure, layout) if structure[:HEADER].tolist() == layout.header else None
     if weights is None or len(weights) != layout.count or len(np.unique(weights)) < len(weights):
@@ -150,7 +150,7 @@ def _order(structure: Array, layout: Layout, name: str) -> Array:
     return weights
 
 
-def _weights(structure: Array, layout: Layout) -> Array | None:
+def _weights(structure: Array, layout: SparseConvolutionLayout) -> Array | None:
     """The weight of each slot, or None where the structure says what cannot be."""
     runs = _read_runs(structure, layout)
     if runs is None:
@@ -171,7 +171,7 @@ def _weights(structure: Array, layout: Layout) -> Array | None:
     return (out * layout.layer.ins + into) * layout.layer.taps + tap if is_sound else None
 
 
-def _read_runs(structure: Array, layout: Layout) -> _Runs | None:
+def _read_runs(structure: Array, layout: SparseConvolutionLayout) -> _Runs | None:
     parts, none = _Parts(structure, layout), np.zeros(0, np.int64)
     rows, channels, kinds, cells = [none], [none], [none], [none]
     start = 0
@@ -193,7 +193,7 @@ def _read_runs(structure: Array, layout: Layout) -> _Runs | None:
     return _Runs(row, channel, cell, 0 * row, kind, 0 * row)
 
 
-def _dense(structure: Array, values: Array, layout: Layout, name: str) -> Array:
+def _dense(structure: Array, values: Array, layout: SparseConvolutionLayout, name: str) -> Array:
     """The weight [O, I, Y, X] that a structure and its values say."""
     layer = layout.layer
     weight = np.zeros((layer.outs, layer.ins, *layer.kernel), values.dtype)
@@ -269,6 +269,6 @@ def _apart(side_by_side: Array, lanes: int) -> Array:
 
 def _layout(
     x: tuple[int, ...], y: tuple[int, ...], count: int, window: tuple[Pair, ...], is_transposed: bool = False
-) -> Layout:
-    layer = Layer(x[1], y[1], _pair(x[2:]), *map(_pair, window))
-    return Layout(layer, count, is_transposed)
+) -> SparseConvolutionLayout:
+    layer = ConvolutionShape(x[1], y[1], _pair(x[2:]), *map(_pair, window))
+    return SparseConvolutionLayout(layer, count, is_transposed)

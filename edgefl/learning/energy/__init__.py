@@ -10,7 +10,7 @@ A counter is the machine's: whatever else runs is in it. Joules of a model, of d
 room's.
 """
 
-from edgefl.learning.energy.meter import Meter, idle_watts, meter, unmeasured
+from edgefl.learning.energy.meter import EnergyMeter, idle_watts, meter, unmeasured
 from edgefl.learning.energy.source_detection import choose, survey
 
-__all__ = ["Meter", "choose", "idle_watts", "meter", "survey", "unmeasured"]
+__all__ = ["EnergyMeter", "choose", "idle_watts", "meter", "survey", "unmeasured"]

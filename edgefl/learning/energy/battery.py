@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgefl.learning.energy.energy_counters import Found, Source
+from edgefl.learning.energy.energy_counters import EnergySource, EnergySourceProbe
 from edgefl.system.sysfs import number, supplies, text
 
 KIND = "battery"
@@ -18,17 +18,17 @@ JOULES_PER_UAH_UV = 3.6e-9  # 3.6e-3 coulomb, a microvolt
 DISCHARGING, CHARGING = "Discharging", "Charging"
 
 
-def find(root: Path) -> Found:
+def find(root: Path) -> EnergySourceProbe:
     """All batteries of the machine together, whether or not they discharge now. `root` stands for /."""
     there = supplies(root)["Battery"]
     if not there:
-        return Found(KIND, None, "no battery")
+        return EnergySourceProbe(KIND, None, "no battery")
     for battery in there:
         if _gauge(battery) is None:
             gauges = "energy_now, or charge_now and voltage_now"
-            return Found(KIND, None, f"{battery.name} says nothing of what it holds; expected {gauges}")
+            return EnergySourceProbe(KIND, None, f"{battery.name} says nothing of what it holds; expected {gauges}")
     name = "battery " + " + ".join(battery.name for battery in there)
-    return Found(KIND, Source(KIND, name, EVERY_S, False, lambda: Drained(there)))
+    return EnergySourceProbe(KIND, EnergySource(KIND, name, EVERY_S, False, lambda: Drained(there)))
 
 
 class Drained:

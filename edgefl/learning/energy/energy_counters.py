@@ -17,7 +17,7 @@ MICRO = 1e-6
 LONGEST_GAP_S = 1.0  # between two samples of power: beyond it nobody knows what happened meanwhile
 
 
-class Tally(Protocol):
+class EnergyAccumulator(Protocol):
     """Joules since the first reading."""
 
     def take(self, at_s: float) -> None:
@@ -28,7 +28,7 @@ class Tally(Protocol):
         """None where it was read once, a reading was missing, or nothing has moved."""
 
 
-class Source(NamedTuple):
+class EnergySource(NamedTuple):
     """Something that tells of energy.
 
     kind      one word, which metrics carry: "rapl", "hwmon", "iio" or "battery"
@@ -42,14 +42,14 @@ class Source(NamedTuple):
     name: str
     every_s: float
     is_cheap: bool
-    tally: Callable[[], Tally]
+    tally: Callable[[], EnergyAccumulator]
 
 
-class Found(NamedTuple):
+class EnergySourceProbe(NamedTuple):
     """Of one kind of source: it, or why there is none."""
 
     kind: str
-    source: Source | None
+    source: EnergySource | None
     why: str = ""
 
 
@@ -69,7 +69,7 @@ class Counter:
         return now - before + self.range_uj
 
 
-class Counted:
+class CounterAccumulator:
     """What counters have grown by, all together."""
 
     def __init__(self, counters: Sequence[Counter]) -> None:
@@ -93,7 +93,7 @@ class Counted:
         return MICRO * self._uj if self._is_whole and self._uj > 0 else None
 
 
-class Integrated:
+class PowerIntegrator:
     """Power over time, by trapezoids between samples."""
 
     def __init__(self, watts: Callable[[], float | None]) -> None:

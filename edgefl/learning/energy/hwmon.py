@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from edgefl.learning.energy.energy_counters import MICRO, Counter, Found
+from edgefl.learning.energy.energy_counters import MICRO, Counter, EnergySourceProbe
 from edgefl.learning.energy.rails import Rail, whole
 from edgefl.system.sysfs import folders, number, text
 
@@ -20,7 +20,7 @@ CHANNELS = {"ina3221": 3, "ina3221x": 3}  # a fourth current is their sum, furth
 IDLE = ("NC", "sum of shunt voltages")  # labels of channels at which nothing is
 
 
-def find(root: Path) -> Found:
+def find(root: Path) -> EnergySourceProbe:
     """The whole board's rails. `root` stands for /."""
     return whole(KIND, rails(root))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgefl.learning.energy.energy_counters import Found
+from edgefl.learning.energy.energy_counters import EnergySourceProbe
 from edgefl.learning.energy.rails import Rail, whole
 from edgefl.system.sysfs import folders, text
 
@@ -15,7 +15,7 @@ CHANNELS = range(3)
 MILLI = 1e-3
 
 
-def find(root: Path) -> Found:
+def find(root: Path) -> EnergySourceProbe:
     """The whole board's rails. `root` stands for /."""
     return whole(KIND, rails(root))
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 
-from edgefl.learning.energy.energy_counters import Source, Tally
+from edgefl.learning.energy.energy_counters import EnergyAccumulator, EnergySource
 from edgefl.learning.energy.source_detection import choose
 
 Repeat = Callable[[Callable[[], object], float], AbstractContextManager[None]]  # calls it every so many seconds
 
 
-class Meter:
+class EnergyMeter:
     """Joules and seconds between entering and leaving it; used once.
 
     kind, source  of what told the joules: one word, and what exactly it is. None without a source
@@ -34,7 +34,7 @@ class Meter:
 
     def __init__(
         self,
-        source: Source | None,
+        source: EnergySource | None,
         idle_watts: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         repeat: Repeat | None = None,
@@ -45,7 +45,7 @@ class Meter:
         self.seconds = 0.0
         self.idle_watts = idle_watts
         self._source, self._clock, self._repeat = source, clock, repeat or repeating
-        self._tally: Tally | None = None
+        self._tally: EnergyAccumulator | None = None
         self._reading: AbstractContextManager[None] | None = None
         self._began_s = 0.0
 
@@ -55,7 +55,7 @@ class Meter:
             return None
         return self.joules - self.idle_watts * self.seconds
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> EnergyMeter:
         if self._source is not None:
             self._tally = self._source.tally()
         self._began_s = self._take()
@@ -85,7 +85,7 @@ def meter(
     is_asked: bool = True,
     rails: Sequence[str] = (),
     idle_watts: float | None = None,
-) -> Meter:
+) -> EnergyMeter:
     """A meter by the best source that this machine has.
 
     root        the folder that stands for /
@@ -94,22 +94,22 @@ def meter(
     idle_watts  of the machine with nothing to do, for `net_joules`
     Raises      RequestError for a rail that is not here.
     """
-    return Meter(choose(root, is_asked, rails), idle_watts)
+    return EnergyMeter(choose(root, is_asked, rails), idle_watts)
 
 
-def unmeasured() -> Meter:
+def unmeasured() -> EnergyMeter:
     """A meter without a source: seconds alone."""
-    return Meter(None)
+    return EnergyMeter(None)
 
 
 def idle_watts(
-    source: Source | None,
+    source: EnergySource | None,
     seconds: float,
     wait: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> float | None:
     """What the machine takes while this process waits so long; None if nothing tells it."""
-    with Meter(source, clock=clock) as idle:
+    with EnergyMeter(source, clock=clock) as idle:
         wait(seconds)
     return None if idle.joules is None or not idle.seconds else idle.joules / idle.seconds
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgefl.errors import RequestError
-from edgefl.learning.energy.energy_counters import Counted, Counter, Found, Integrated, Source
+from edgefl.learning.energy.energy_counters import (
+    Counter,
+    CounterAccumulator,
+    EnergySource,
+    EnergySourceProbe,
+    PowerIntegrator,
+)
 from edgefl.system.sysfs import number
 
 EVERY_S = 0.1  # a monitor averages over some milliseconds, and a reading over I2C takes about one
@@ -59,25 +65,27 @@ class Rail:
         return (self.counter is not None and number(self.counter.file) is not None) or self.watts is not None
 
 
-def whole(kind: str, rails: Sequence[Rail]) -> Found:
+def whole(kind: str, rails: Sequence[Rail]) -> EnergySourceProbe:
     """The source that the whole board's rails make, all of one kind; or why they make none."""
     if not rails:
-        return Found(kind, None, "no power monitor that is known here")
+        return EnergySourceProbe(kind, None, "no power monitor that is known here")
     if chosen := _whole(rails):
-        return Found(kind, added(chosen))
+        return EnergySourceProbe(kind, added(chosen))
     if len(rails) == 1:  # perhaps not at the board's input: it is taken where it is asked for
-        return Found(kind, added(rails)._replace(is_cheap=False))
+        return EnergySourceProbe(kind, added(rails)._replace(is_cheap=False))
     there = ", ".join(rail.label for rail in rails)
-    return Found(kind, None, f"of {there} it is not known which are the whole; expected some named by --measure-energy")
+    return EnergySourceProbe(
+        kind, None, f"of {there} it is not known which are the whole; expected some named by --measure-energy"
+    )
 
 
-def added(rails: Sequence[Rail]) -> Source:
+def added(rails: Sequence[Rail]) -> EnergySource:
     """All of these rails together, at least one."""
     kind, name = rails[0].kind, f"{rails[0].chip} " + " + ".join(rail.label for rail in rails)
     counters = [rail.counter for rail in rails if rail.counter is not None]
     if len(counters) == len(rails):
-        return Source(kind, name, COUNTED_EVERY_S, True, lambda: Counted(counters))
-    return Source(kind, name, EVERY_S, False, lambda: Integrated(lambda: _watts(rails)))
+        return EnergySource(kind, name, COUNTED_EVERY_S, True, lambda: CounterAccumulator(counters))
+    return EnergySource(kind, name, EVERY_S, False, lambda: PowerIntegrator(lambda: _watts(rails)))
 
 
 def named(rails: Sequence[Rail], wanted: Sequence[str]) -> list[Rail]:

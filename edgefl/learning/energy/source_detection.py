@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgefl.learning.energy import battery, hwmon, jetson, rapl
-from edgefl.learning.energy.energy_counters import Found, Source
+from edgefl.learning.energy.energy_counters import EnergySource, EnergySourceProbe
 from edgefl.learning.energy.rails import Rail, added, named
 
 ROOT = "EDGEFL_ENERGY_ROOT"
 
 
-def survey(root: Path | None = None) -> list[Found]:
+def survey(root: Path | None = None) -> list[EnergySourceProbe]:
     """Every kind of source, the best first: what is there, and why the others are not."""
     root = _root(root)
     found = [rapl.find(root), hwmon.find(root), jetson.find(root), battery.find(root)]
     return sorted(found, key=lambda each: each.source is None or not each.source.is_cheap)  # the order stays otherwise
 
 
-def choose(root: Path | None = None, is_asked: bool = True, wanted: Sequence[str] = ()) -> Source | None:
+def choose(root: Path | None = None, is_asked: bool = True, wanted: Sequence[str] = ()) -> EnergySource | None:
     """The best source; None if there is none.
 
     is_asked  False: only one that costs two readings and is exact, a counter

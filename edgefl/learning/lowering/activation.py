@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from edgefl.kernels.table import ACTIVATIONS
 from edgefl.learning.lowering.channel_sets import is_empty
-from edgefl.learning.lowering.gradients import Gradients, Signals, trained_block
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Tensor
 from edgefl.models.graph import Node
@@ -51,7 +51,7 @@ def _rectifier(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _rectifier_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _rectifier_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     dx, below = signals.target(dy), node.inputs[0]
     channels = recorder.channels_needed(below) if len(dy.shape) > 2 else None
     bits, (kernel, settings) = recorder.extras[node.name, "bits"], rectifier(node.op)
@@ -77,7 +77,7 @@ def _smooth(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _smooth_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _smooth_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     dx, below = signals.target(dy), node.inputs[0]
     saved, channels = recorder.extras[node.name, "saved"], recorder.channels_needed(below)
     recorder.call("activation_backward", dy, saved, *kind(node.op), dx, channels)
@@ -93,7 +93,7 @@ def _prelu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _prelu_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _prelu_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     weight, dx, below = trained_block(recorder, node, "weight"), signals.target(dy), node.inputs[0]
     arguments = (dy, recorder.extras[node.name, "saved"], recorder.param(node, "weight"), dx, weight.values)
     recorder.call("prelu_backward", *arguments, recorder.channels_needed(below), weight.rows)
@@ -111,7 +111,7 @@ FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     **dict.fromkeys(_SMOOTH, _smooth),
     PReLU: _prelu,
 }
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     **dict.fromkeys(_RECTIFIERS, _rectifier_backward),
     **dict.fromkeys(_SMOOTH, _smooth_backward),
     PReLU: _prelu_backward,

@@ -35,7 +35,7 @@ class Growth(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Active:
+class ActiveIndices:
     """The id lists, by what they select; None is all. Without gradients, nothing is selected.
 
     blocks   trained parameter -> rows, columns
@@ -62,7 +62,7 @@ class Active:
         trainable: Trainable,
         delta: Delta,
         masks: Mapping[str, Existing] | None = None,
-    ) -> Active:
+    ) -> ActiveIndices:
         """What training these neurons or layers (None: all) selects, of the parameters in `masks` these coordinates.
 
         Raises  SelectionError for neurons where there are masks.
@@ -78,12 +78,12 @@ class Active:
         neurons = trainable.active if isinstance(trainable, NeuronSet) else {}
         chosen = {group: ids.copy() for group, ids in neurons.items()}
         masked = {name: bits for name, bits in (masks or {}).items() if name in blocks}
-        return Active(blocks, needs, groups, saved, chosen, masked)
+        return ActiveIndices(blocks, needs, groups, saved, chosen, masked)
 
     @staticmethod
-    def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> Active:
+    def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> ActiveIndices:
         """What a search for the largest gradients of these parameters selects."""
-        whole = Active.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
+        whole = ActiveIndices.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
         return replace(whole, grown=grown)
 
     @property
@@ -94,7 +94,7 @@ class Active:
         lengths = tuple(None if ids is None else ids.size for ids in self._lists())
         return lengths, tuple(self.blocks), tuple(self.needs), tuple(self.masked)
 
-    def adopt(self, other: Active) -> None:
+    def adopt(self, other: ActiveIndices) -> None:
         """Overwrite every list with that of `other`, which has the same signature."""
         for ours, theirs in zip(self._lists(), other._lists(), strict=True):
             if ours is not None and theirs is not None and ours.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from edgefl.learning.lowering.gradients import Gradients, Signals
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Tensor
 from edgefl.models.graph import Node
@@ -30,7 +30,7 @@ def _view(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return x.view(x.shape[0], *recorder.scope.graph.shapes[node.name])
 
 
-def _view_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _view_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below = node.inputs[0]
     signals.give(below, dy.view(*recorder.values[below].shape))
     return {}
@@ -44,7 +44,7 @@ def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _add_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _add_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     signals.share(node.inputs, dy)
     return {}
 
@@ -64,7 +64,7 @@ def _product(recorder: Recorder, a: Tensor, b: Tensor, y: Tensor) -> None:
         recorder.call("scale_channels", a, b.view(*b.shape[:2]), y)
 
 
-def _mul_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _mul_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     """The second factor's gradient comes first, as it reads dy, over which the first one's may be written."""
     (first, second), (a, b) = node.inputs, (recorder.read(name, node) for name in node.inputs)
     if recorder.needed(second):
@@ -96,7 +96,7 @@ def _concat(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _concat_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _concat_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     for name, first in _parts(recorder, node):
         if recorder.needed(name):
             dx = recorder.new(recorder.values[name].shape)
@@ -111,7 +111,7 @@ def _pad(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _pad_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _pad_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
     recorder.call("crop_planes", dy, *_corner(node), dx)
@@ -133,7 +133,7 @@ def _upsample(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _upsample_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _upsample_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, Upsample)
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
@@ -148,7 +148,7 @@ def _flatten_places(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _flatten_places_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _flatten_places_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
     recorder.call("transpose", _turned(dy, dx), _rows(dx))
@@ -173,7 +173,7 @@ def _permute(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _permute_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _permute_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, Permute)
     below, axes = node.inputs[0], node.op.axes
     dx = recorder.new(recorder.values[below].shape)
@@ -213,7 +213,7 @@ def _slice(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _slice_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _slice_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, SliceOfRow)
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
@@ -234,7 +234,7 @@ FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     ZeroPad2d: _pad,
     Upsample: _upsample,
 }
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     Flatten: _view_backward,
     Reshape: _view_backward,
     FlattenPlaces: _flatten_places_backward,

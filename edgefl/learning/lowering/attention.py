@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from edgefl.learning.lowering.channel_sets import is_empty
 from edgefl.learning.lowering.gradient_needs import own_rows
-from edgefl.learning.lowering.gradients import Gradients, Signals, trained_block
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input
 from edgefl.learning.lowering.schedule import Param, Tensor
@@ -34,7 +34,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, SelfAttention)
     qkv, shares = (recorder.extras[node.name, what] for what in ("qkv", "shares"))
@@ -78,4 +78,6 @@ def _line(x: Tensor) -> Tensor:
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {SelfAttention: _forward}
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {SelfAttention: _backward}
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
+    SelfAttention: _backward
+}

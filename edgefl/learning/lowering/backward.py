@@ -23,8 +23,14 @@ from edgefl.learning.lowering import (
 )
 from edgefl.learning.lowering.channel_sets import count, is_empty
 from edgefl.learning.lowering.forward import average_window
-from edgefl.learning.lowering.fusion import HALVING, NormReLU
-from edgefl.learning.lowering.gradients import Gradients, Product, Signals, bias, trained_block
+from edgefl.learning.lowering.fusion import HALVING, FusedNormReLU
+from edgefl.learning.lowering.gradients import (
+    ActivationGradients,
+    DeferredWeightGradient,
+    Gradients,
+    bias,
+    trained_block,
+)
 from edgefl.learning.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learning.lowering.mask_zeroing import mask
 from edgefl.learning.lowering.recorder import Recorder
@@ -47,7 +53,7 @@ from edgefl.models.graph.operations import (
 
 def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
     """Record all nodes in reverse; yields each node's parameter gradients when its own signal has been passed on."""
-    signals = Signals(recorder)
+    signals = ActivationGradients(recorder)
     signals.give(nodes[-1].name, dlogits)
     for node in reversed(nodes):
         dy = signals.take(node.name)
@@ -74,7 +80,7 @@ def _mask(recorder: Recorder, gradients: Gradients) -> None:
             mask(recorder, name, block.values)
 
 
-def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _conv(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, Conv2d)
     gradients: Gradients = {}
@@ -97,7 +103,7 @@ def _conv(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradi
     return gradients
 
 
-def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _linear(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, Linear)
     gradients: Gradients = {}
@@ -117,7 +123,7 @@ def _linear(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gra
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
     if recorder.scope.in_place and weight not in recorder.scope.sparse:
-        return {weight: Product(*active.blocks[weight], x, ids, dy)}
+        return {weight: DeferredWeightGradient(*active.blocks[weight], x, ids, dy)}
 
     def grad_weight(dw: Tensor, outs: Index) -> None:
         recorder.call("linear_grad_weight", x, dy, dw, outs, ids)
@@ -158,7 +164,7 @@ def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...
     return "groupnorm", (norm.op.num_groups, recorder.scope.active.groups[norm.name])
 
 
-def _norm(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _norm(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     weight, bias = trained_block(recorder, node, "weight"), trained_block(recorder, node, "bias")
     dx = signals.target(dy)
     if isinstance(node.op, GroupNorm) and dy.lanes > 1:
@@ -180,8 +186,8 @@ def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]
     return x, mean, inv_std
 
 
-def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
-    assert isinstance(node.op, NormReLU)
+def _norm_relu(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+    assert isinstance(node.op, FusedNormReLU)
     norm = node.op.norm
     weight, bias = trained_block(recorder, norm, "weight"), trained_block(recorder, norm, "bias")
     saved = x, mean, inv_std = _statistics(recorder, node)
@@ -202,7 +208,7 @@ def _norm_relu(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> 
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 
 
-def _maxpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _maxpool(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, MaxPool2d)
     dx = recorder.new(recorder.values[below].shape, lanes=dy.lanes)
@@ -223,7 +229,7 @@ def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPoo
     return dx
 
 
-def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _avgpool(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = average_window(recorder, node), node.inputs[0]
     dx, channels = recorder.new(recorder.values[below].shape), recorder.channels_needed(below)
     if op is None:
@@ -235,13 +241,13 @@ def _avgpool(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gr
     return {}
 
 
-_TABLE: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+_TABLE: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     Conv2d: _conv,
     Linear: _linear,
     BatchNorm2d: _norm,
     BatchNorm1d: _norm,
     GroupNorm: _norm,
-    NormReLU: _norm_relu,
+    FusedNormReLU: _norm_relu,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,

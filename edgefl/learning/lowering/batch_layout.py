@@ -16,12 +16,12 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from edgefl.learning.lowering.fusion import NormReLU
+from edgefl.learning.lowering.fusion import FusedNormReLU
 from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import Add, BatchNorm2d, GroupNorm, MaxPool2d, Rectifier, Shape
 
-KEEPING = (Add, BatchNorm2d, GroupNorm, MaxPool2d, NormReLU, Rectifier)
+KEEPING = (Add, BatchNorm2d, GroupNorm, MaxPool2d, FusedNormReLU, Rectifier)
 SPARSE_TURNS = 3  # of an input or a result that does not lie side by side, in a training step
 OTHER_TURNS = 3  # of a result between two layouts, and back of its gradient: each takes half as long again by itself
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgefl.kernels.arrays import Index
-from edgefl.learning.lowering.gradients import Gradients, Signals
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Slot, Tensor
 from edgefl.models.graph import Node
@@ -39,7 +39,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     dx, below = dy, node.inputs[0]
     if recorder.scope.drops_at(node):
         dx = signals.target(dy)
@@ -59,7 +59,7 @@ FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Dropout: _forward,
     Dropout2d: _forward,
 }
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     Dropout: _backward,
     Dropout2d: _backward,
 }

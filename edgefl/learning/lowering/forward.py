@@ -21,7 +21,7 @@ from edgefl.learning.lowering import (
     sparse,
     transposed,
 )
-from edgefl.learning.lowering.fusion import HALVING, NormReLU
+from edgefl.learning.lowering.fusion import HALVING, FusedNormReLU
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input, weight_and_bias
 from edgefl.learning.lowering.schedule import Slot, Tensor
@@ -124,7 +124,7 @@ def _groupnorm_lanes(recorder: Recorder, readers: Readers, node: Node, x: Tensor
 
 def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     """Saved for backward: x, whose place the gradient takes if nothing else reads x."""
-    assert isinstance(node.op, NormReLU)
+    assert isinstance(node.op, FusedNormReLU)
     norm, x, free = node.op.norm, recorder.source(node), readers.is_sole(node.inputs[0])
     over = (free or readers.is_free(node.inputs[0], node)) and not recorder.needed(node.name)
     y = x if over and not node.op.is_pooled else recorder.result(node)
@@ -162,7 +162,7 @@ def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor)
 
 
 def _is_relu6(node: Node) -> bool:
-    assert isinstance(node.op, NormReLU)
+    assert isinstance(node.op, FusedNormReLU)
     return node.op.is_relu6
 
 
@@ -217,7 +217,7 @@ _TABLE: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     BatchNorm2d: _batchnorm,
     BatchNorm1d: _batchnorm,
     GroupNorm: _groupnorm,
-    NormReLU: _norm_relu,
+    FusedNormReLU: _norm_relu,
     MaxPool2d: _maxpool,
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,

@@ -22,7 +22,7 @@ HALVING = MaxPool2d((2, 2), (2, 2))
 
 
 @dataclass(frozen=True)
-class NormReLU(Operation):
+class FusedNormReLU(Operation):
     """A node of a schedule, never of a Graph: the normalisation `norm`, its rectifier and, if is_pooled, a pool.
 
     is_relu6  the rectifier is ReLU6, after batch norm only
@@ -52,7 +52,7 @@ def fuse(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         is_pooled = pool is not None and pool.op == HALVING
         last = pool if pool is not None and is_pooled else relu
         gone |= {node.name, relu.name}
-        fused[last.name] = Node(last.name, NormReLU(node, is_pooled, isinstance(relu.op, ReLU6)), node.inputs)
+        fused[last.name] = Node(last.name, FusedNormReLU(node, is_pooled, isinstance(relu.op, ReLU6)), node.inputs)
     return tuple(fused.get(node.name, node) for node in nodes if node.name in fused or node.name not in gone)
 
 

@@ -14,7 +14,7 @@ from edgefl.models.graph import Node
 from edgefl.models.graph.operations import BatchNorm
 
 
-class Product(NamedTuple):
+class DeferredWeightGradient(NamedTuple):
     """A Linear layer's weight gradient that is not stored: the update multiplies dy by x[:, ids]."""
 
     rows: Index
@@ -24,11 +24,11 @@ class Product(NamedTuple):
     dy: Tensor
 
 
-Gradients = dict[str, TrainedBlock | Product]  # parameter -> its trained block
+Gradients = dict[str, TrainedBlock | DeferredWeightGradient]  # parameter -> its trained block
 
 
 @dataclass
-class Signals:
+class ActivationGradients:
     """Gradients of results that are complete so far, or still being summed; two results may share one buffer."""
 
     recorder: Recorder

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from edgefl.kernels.table import FAMILIES, TABLE
 from edgefl.learning.lowering.arena import aligned
 from edgefl.learning.lowering.recorder import Recorder
-from edgefl.learning.lowering.schedule import Call, Tensor
+from edgefl.learning.lowering.schedule import KernelCall, Tensor
 
 EXACT = frozenset({"mean", "inv_std", "ids"})  # arguments whose tensors stay float32
 _LOSSES = frozenset(row.name for row in FAMILIES["loss"])
 
 
-class Waiting(NamedTuple):
+class SavedTensor(NamedTuple):
     """A tensor that waits for the backward pass.
 
     since   the last call of the forward pass that uses it
@@ -44,7 +44,7 @@ class Waiting(NamedTuple):
         return self.since < position < self.reread and position not in self.copies
 
 
-class Narrowed(NamedTuple):
+class NarrowedPass(NamedTuple):
     """A pass with narrowed tensors, the place that each of its calls had before, and the bytes live at each."""
 
     recorder: Recorder
@@ -59,7 +59,7 @@ class Narrowed(NamedTuple):
 def narrow(recorder: Recorder, float_bytes: int) -> Recorder:
     """The same pass with float16 where that lessens the memory that is live at once; else `recorder` itself."""
     waiting, chosen = _waiting(recorder), list[int]()
-    best = now = Narrowed(recorder, list(range(len(recorder.calls))), _live(recorder, float_bytes))
+    best = now = NarrowedPass(recorder, list(range(len(recorder.calls))), _live(recorder, float_bytes))
     while (largest := _largest_idle(waiting, chosen, now)) is not None:
         chosen.append(largest)
         now = _narrowed(recorder, {which: waiting[which] for which in chosen}, float_bytes)
@@ -67,7 +67,7 @@ def narrow(recorder: Recorder, float_bytes: int) -> Recorder:
     return best.recorder
 
 
-def _largest_idle(waiting: Mapping[int, Waiting], chosen: Collection[int], now: Narrowed) -> int | None:
+def _largest_idle(waiting: Mapping[int, SavedTensor], chosen: Collection[int], now: NarrowedPass) -> int | None:
     """Of what waits where most is live, the largest that is not chosen yet."""
     peak = now.places[int(now.live.argmax())] if now.places else 0
     idle = [which for which, each in waiting.items() if which not in chosen and each.is_idle(peak)]
@@ -84,7 +84,7 @@ def _live(recorder: Recorder, float_bytes: int) -> NDArray[np.int64]:
     return np.cumsum(change)[: len(recorder.calls)]
 
 
-def _waiting(recorder: Recorder) -> dict[int, Waiting]:
+def _waiting(recorder: Recorder) -> dict[int, SavedTensor]:
     """The tensors that may be narrowed, by buffer; none without a loss."""
     loss = next((i for i, call in enumerate(recorder.calls) if call.op in _LOSSES), len(recorder.calls))
     uses: dict[int, list[int]] = defaultdict(list)
@@ -98,7 +98,7 @@ def _waiting(recorder: Recorder) -> dict[int, Waiting]:
     return {which: each._replace(size=sizes[which]) for which, each in found.items() if each is not None}
 
 
-def _of_uses(recorder: Recorder, which: int, uses: list[int], loss: int) -> Waiting | None:
+def _of_uses(recorder: Recorder, which: int, uses: list[int], loss: int) -> SavedTensor | None:
     """Without its size; None where nothing written before the loss is read after it."""
     before, after = [at for at in uses if at < loss], sorted({at for at in uses if at > loss})
     if not before or not after or not _reads(recorder.calls[after[0]], which):
@@ -109,29 +109,29 @@ def _of_uses(recorder: Recorder, which: int, uses: list[int], loss: int) -> Wait
         is_same = is_written or recorder.calls[at].node == recorder.calls[earlier].node
         copies[at] = copies[earlier] + (not is_same)
         reread = reread if is_same else at
-    return Waiting(0, before[-1], copies, reread)
+    return SavedTensor(0, before[-1], copies, reread)
 
 
-def _tensors(call: Call) -> list[tuple[str, Tensor]]:
+def _tensors(call: KernelCall) -> list[tuple[str, Tensor]]:
     names = TABLE[call.op].names
     return [(name, arg) for name, arg in zip(names, call.args, strict=False) if isinstance(arg, Tensor)]
 
 
-def _accesses(call: Call, which: int) -> list[str]:
+def _accesses(call: KernelCall, which: int) -> list[str]:
     """How a call's arguments use a buffer: "" reads, "!" writes, "+" does both."""
     rows = zip(TABLE[call.op].arguments, call.args, strict=False)
     return [row.access for row, arg in rows if isinstance(arg, Tensor) and arg.buffer == which]
 
 
-def _reads(call: Call, which: int) -> bool:
+def _reads(call: KernelCall, which: int) -> bool:
     return any(access != "!" for access in _accesses(call, which))
 
 
-def _writes(call: Call, which: int) -> bool:
+def _writes(call: KernelCall, which: int) -> bool:
     return any(_accesses(call, which))
 
 
-def _narrowed(recorder: Recorder, chosen: Mapping[int, Waiting], float_bytes: int) -> Narrowed:
+def _narrowed(recorder: Recorder, chosen: Mapping[int, SavedTensor], float_bytes: int) -> NarrowedPass:
     """Record the calls once more, with these tensors narrowed."""
     again, places = recorder.again(), list[int]()
     halves = {which: again.new((2 * each.size,), "byte") for which, each in chosen.items()}
@@ -144,13 +144,13 @@ def _narrowed(recorder: Recorder, chosen: Mapping[int, Waiting], float_bytes: in
             if each.since == position:
                 again.call("narrow_float16", Tensor(which, (each.size,)), halves[which])
         places += [position] * (len(again.calls) - len(places))
-    return Narrowed(again, places, _live(again, float_bytes))
+    return NarrowedPass(again, places, _live(again, float_bytes))
 
 
 def _widen(
     again: Recorder,
     position: int,
-    chosen: Mapping[int, Waiting],
+    chosen: Mapping[int, SavedTensor],
     halves: Mapping[int, Tensor],
     wide: dict[tuple[int, int], int],
 ) -> None:
@@ -163,7 +163,9 @@ def _widen(
             again.call("widen_float16", halves[which], widened)
 
 
-def _in_copy(arg: object, position: int, chosen: Mapping[int, Waiting], wide: Mapping[tuple[int, int], int]) -> object:
+def _in_copy(
+    arg: object, position: int, chosen: Mapping[int, SavedTensor], wide: Mapping[tuple[int, int], int]
+) -> object:
     """An argument of the call at `position`, in its widened copy where it has one."""
     if not isinstance(arg, Tensor) or arg.buffer not in chosen or position not in chosen[arg.buffer].copies:
         return arg

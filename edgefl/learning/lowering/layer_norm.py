@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 from edgefl.learning.lowering.channel_sets import NONE, count, is_empty, members
-from edgefl.learning.lowering.gradients import Gradients, Signals
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Param, Tensor, TrainedBlock
 from edgefl.models.graph import Node
@@ -34,7 +34,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
     dx, below = signals.target(dy), node.inputs[0]
     xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
@@ -85,4 +85,6 @@ def _flat(recorder: Recorder, node: Node, name: str) -> Param:
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {LayerNorm: _forward}
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {LayerNorm: _backward}
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
+    LayerNorm: _backward
+}

@@ -23,7 +23,7 @@ from typing import Literal
 
 from edgefl.learning.learner import Delta, Trainable
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
-from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.arena import place
 from edgefl.learning.lowering.backward import backward
 from edgefl.learning.lowering.batch_layout import side_by_side
@@ -71,7 +71,7 @@ def lower(
     cut        in mode "features"
     Raises  GraphError if the graph's output is not a vector of logits, or there is no such cut.
     """
-    active = Active.of(graph, spec, trainable, delta, masks) if mode in TRAINING else Active()
+    active = ActiveIndices.of(graph, spec, trainable, delta, masks) if mode in TRAINING else ActiveIndices()
     return lower_active(
         graph, spec, batch, active, mode=mode, terms=terms, float_bytes=float_bytes, sparse=sparse, loss=loss, cut=cut
     )
@@ -81,7 +81,7 @@ def lower_active(
     graph: Graph,
     spec: ModelSpec,
     batch: int,
-    active: Active,
+    active: ActiveIndices,
     *,
     mode: Mode = "train",
     terms: Terms | None = None,

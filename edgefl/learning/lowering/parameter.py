@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from edgefl.learning.lowering.channel_sets import is_empty, members
 from edgefl.learning.lowering.gradient_needs import own_rows
-from edgefl.learning.lowering.gradients import Gradients, Signals, trained_block
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Param, Tensor, TrainedBlock
 from edgefl.models.graph import Node
@@ -31,7 +31,7 @@ def _embedding(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _embedding_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _embedding_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, Embedding)
     weight = trained_block(recorder, node, "weight")
     if is_empty(weight.cols):
@@ -55,7 +55,7 @@ def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _add_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _add_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     found = _gradient(recorder, node, _values(node, dy), dy)
     signals.give(node.inputs[0], dy)
     return found
@@ -67,7 +67,7 @@ def _mul(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _mul_backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _mul_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below, x = node.inputs[0], _values(node, recorder.source(node))
     found: Gradients = {}
     if not is_empty(own_rows(node, recorder.scope.active.blocks)):
@@ -142,7 +142,7 @@ FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     AddParameter: _add,
     MulParameter: _mul,
 }
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     EmbeddingOfRow: _embedding_backward,
     AddParameter: _add_backward,
     MulParameter: _mul_backward,

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgefl.kernels.table import FAMILIES
 from edgefl.learning.lowering.channel_sets import count
-from edgefl.learning.lowering.schedule import Call, Index, Param, Schedule, Structure, Tensor
+from edgefl.learning.lowering.schedule import Index, KernelCall, Param, Schedule, Structure, Tensor
 
 Pair = tuple[int, int]
 
@@ -25,7 +25,7 @@ def flops(schedule: Schedule) -> int:
     return 2 * sum(map(_macs, schedule.calls))
 
 
-def _macs(call: Call) -> int:
+def _macs(call: KernelCall) -> int:
     if call.op in PRODUCTS:
         return PRODUCTS[call.op](*call.args)
     if call.op not in WITHOUT:

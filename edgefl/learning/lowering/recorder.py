@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
-from edgefl.learning.lowering.fusion import NormReLU
-from edgefl.learning.lowering.schedule import Buffer, BufferKind, Call, Index, Param, Tensor
+from edgefl.learning.lowering.fusion import FusedNormReLU
+from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.operations import (
@@ -44,7 +44,7 @@ class Scope(NamedTuple):
     graph: Graph
     spec: ModelSpec
     batch: int
-    active: Active  # what is trained
+    active: ActiveIndices  # what is trained
     in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
     trains: bool  # batch statistics, and values saved for a backward pass
     sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
@@ -85,7 +85,7 @@ class Recorder:
 
     scope: Scope
     node: str = INPUT
-    calls: list[Call] = field(default_factory=list)
+    calls: list[KernelCall] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Recorder:
             if isinstance(arg, Tensor):
                 self._first.setdefault(arg.buffer, position)
                 self._last[arg.buffer] = position
-        self.calls.append(Call(op, args, self.node))
+        self.calls.append(KernelCall(op, args, self.node))
 
     def keep(self, tensor: Tensor) -> None:
         """Let the tensor's values live to the end of the pass."""
@@ -173,7 +173,7 @@ class Recorder:
         return self.scope.active.needs.get(name, NONE)
 
 
-def _kept_by(node: Node, active: Active) -> tuple[str, ...]:
+def _kept_by(node: Node, active: ActiveIndices) -> tuple[str, ...]:
     """The results that the node's backward pass reads, of those whose kind reads any beside what layers save."""
     if isinstance(node.op, Sigmoid | Tanh):
         return (node.name,) if node.inputs[0] in active.needs else ()
@@ -207,7 +207,7 @@ class Readers:
             if _is_saved_whole(node, scope):
                 self._saved.add(self.root(node.inputs[0]))
             is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
-            if (isinstance(node.op, NormReLU) or is_lanes) and active.blocks:
+            if (isinstance(node.op, FusedNormReLU) or is_lanes) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
             kept = _kept_by(node, active)
             self._saved.update(self.root(name) for name in kept)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from edgefl.learning.lowering.channel_sets import count, is_empty
-from edgefl.learning.lowering.gradients import Gradients, Product, Signals, trained_block
+from edgefl.learning.lowering.gradients import ActivationGradients, DeferredWeightGradient, Gradients, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder, SavedInput
 from edgefl.learning.lowering.schedule import Index, Param, Tensor
 from edgefl.models.graph import Node
@@ -57,7 +57,7 @@ def _save_input(recorder: Recorder, node: Node, x: Tensor) -> None:
     recorder.inputs[node.name] = SavedInput(active, None)
 
 
-def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     gates, states, beside = (recorder.extras[node.name, what] for what in ("gates", "states", "beside"))
     steps, weight = _to_steps(recorder, dy), recorder.param(node, "weight_hh_l0")
     passing = recorder.channels_needed(node.name)  # not all, only where a cut is asked for
@@ -94,7 +94,7 @@ def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden
 def _weight(recorder: Recorder, node: Node, name: str, x: Tensor, ids: Index, dy: Tensor) -> Gradients:
     full = f"{node.name}.{name}"
     if recorder.scope.in_place:
-        return {full: Product(*recorder.scope.active.blocks[full], x, ids, dy)}
+        return {full: DeferredWeightGradient(*recorder.scope.active.blocks[full], x, ids, dy)}
     dw = trained_block(recorder, node, name)
     recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
     return {full: dw}
@@ -132,7 +132,7 @@ def _rows(steps: Tensor) -> Tensor:
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {GRU: _forward, LSTM: _forward}
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     GRU: _backward,
     LSTM: _backward,
 }

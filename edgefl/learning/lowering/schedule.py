@@ -99,7 +99,7 @@ class Slot(NamedTuple):
     name: SlotName
 
 
-class Call(NamedTuple):
+class KernelCall(NamedTuple):
     """A kernel and its arguments; `node` is the node of the graph it is made for, or "input" or "loss"."""
 
     op: str
@@ -128,7 +128,7 @@ class Schedule:
     """
 
     batch: int
-    calls: tuple[Call, ...]
+    calls: tuple[KernelCall, ...]
     buffers: tuple[Buffer, ...]
     offsets: tuple[int, ...]
     arena_bytes: int

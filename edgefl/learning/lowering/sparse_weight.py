@@ -108,11 +108,15 @@ def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) 
     return SparseWeight(node, spec.params[name].shape, size, count, batch)
 
 
-def _layouts(op: Conv2d, size: Shape, count: int) -> tuple[sparse_layout.Layout, sparse_layout.Layout]:
+def _layouts(
+    op: Conv2d, size: Shape, count: int
+) -> tuple[sparse_layout.SparseConvolutionLayout, sparse_layout.SparseConvolutionLayout]:
     height, width = size
     geometry = (op.kernel_size, op.stride, op.padding, op.dilation)
-    layer = sparse_layout.Layer(op.in_channels, op.out_channels, (height, width), *geometry)
-    return sparse_layout.Layout(layer, count, False), sparse_layout.Layout(layer, count, True)
+    layer = sparse_layout.ConvolutionShape(op.in_channels, op.out_channels, (height, width), *geometry)
+    return sparse_layout.SparseConvolutionLayout(layer, count, False), sparse_layout.SparseConvolutionLayout(
+        layer, count, True
+    )
 
 
 Sparse = Mapping[str, SparseWeight]

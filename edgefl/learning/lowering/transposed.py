@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from edgefl.learning.lowering.gradients import Gradients, Signals, bias, trained_block
+from edgefl.learning.lowering.gradients import ActivationGradients, Gradients, bias, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input, weight_and_bias
 from edgefl.learning.lowering.schedule import Param, Tensor
@@ -24,7 +24,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _backward(recorder: Recorder, signals: Signals, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, ConvTranspose2d)
     gradients: Gradients = {}
@@ -69,4 +69,6 @@ def _geometry(op: ConvTranspose2d) -> tuple[object, ...]:
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {ConvTranspose2d: _forward}
-BACKWARD: dict[type[Operation], Callable[[Recorder, Signals, Node, Tensor], Gradients]] = {ConvTranspose2d: _backward}
+BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
+    ConvTranspose2d: _backward
+}

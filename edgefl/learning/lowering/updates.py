@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from edgefl.kernels.arrays import Index
-from edgefl.learning.lowering.backward import Gradients, Product
+from edgefl.learning.lowering.backward import DeferredWeightGradient, Gradients
 from edgefl.learning.lowering.mask_zeroing import mask
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Companion, CompanionKind, Param, Slot, Tensor, TrainedBlock
@@ -90,7 +90,7 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Compan
     used: list[Companion] = []
     scale = None if terms.clip is None else Slot("clip")
     for name, block in gradients.items():
-        if isinstance(block, Product):
+        if isinstance(block, DeferredWeightGradient):
             w = Param(name, recorder.scope.spec.params[name].shape)
             recorder.call("linear_update", block.x, block.dy, w, Slot("hyper"), block.rows, block.ids, block.cols)
             mask(recorder, name, w)

@@ -21,13 +21,13 @@ from collections.abc import Callable
 from edgefl.learning.memory.exact import exact
 from edgefl.learning.memory.footprint import Footprint
 from edgefl.learning.memory.scalar_counts import kept_scalars, output_scalars, saved_bits, scalars, trained_scalars
-from edgefl.learning.memory.training_setup import FLOAT, Pass, Training
+from edgefl.learning.memory.training_setup import FLOAT, Pass, TrainingConfiguration
 from edgefl.models.graph.operations import BatchNorm
 
 Parts = dict[str, int]
 
 
-def estimate(account: str, training: Training) -> Footprint:
+def estimate(account: str, training: TrainingConfiguration) -> Footprint:
     """The footprint of a way of training by one of ACCOUNTS.
 
     Raises  ValueError for another account; GraphError if a sub-model or a head is impossible.
@@ -39,10 +39,10 @@ def estimate(account: str, training: Training) -> Footprint:
     return ACCOUNTS[account](training)
 
 
-def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[Training], Footprint]:
+def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[TrainingConfiguration], Footprint]:
     """An account of the method's largest pass."""
 
-    def footprint(training: Training) -> Footprint:
+    def footprint(training: TrainingConfiguration) -> Footprint:
         found = {name: parts_of(each) for name, each in training.passes().items()}
         phase = max(found, key=lambda name: sum(found[name].values()))
         return training.footprint(account, found[phase], phase=phase)
@@ -80,7 +80,7 @@ def _weights_and_gradients(one: Pass) -> Parts:
     }
 
 
-ACCOUNTS: dict[str, Callable[[Training], Footprint]] = {
+ACCOUNTS: dict[str, Callable[[TrainingConfiguration], Footprint]] = {
     "pfeiffer2023": _of_passes("pfeiffer2023", _pfeiffer2023),
     "paper": _of_passes("paper", _paper),
     "bound": _of_passes("bound", _bound),

@@ -69,7 +69,7 @@ BOARDS = {
 }  # fmt: skip
 
 
-class Chosen(NamedTuple):
+class BoardVariant(NamedTuple):
     """A board with one of its memories, in bytes."""
 
     board: Board
@@ -87,7 +87,7 @@ class Chosen(NamedTuple):
         return f"{self.board.title}, {_bytes(self.memory)}: {what} ({self.board.source})"
 
 
-def choose(text: str) -> Chosen:
+def choose(text: str) -> BoardVariant:
     """pi4, the one with the least memory, or pi4:4GB. Raises ValueError."""
     name, _, wanted = text.partition(":")
     if name not in BOARDS:
@@ -96,7 +96,7 @@ def choose(text: str) -> Chosen:
     sold = {_bytes(memory).replace(" ", ""): memory for memory in board.memory}
     if wanted and wanted not in sold:
         raise ValueError(f"board {text!r}; expected {name} with {', '.join(sold)}")
-    return Chosen(board, sold[wanted] if wanted else board.memory[0])
+    return BoardVariant(board, sold[wanted] if wanted else board.memory[0])
 
 
 def _bytes(count: int) -> str:

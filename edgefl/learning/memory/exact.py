@@ -20,15 +20,15 @@ from edgefl.learning.lowering.lower import lower
 from edgefl.learning.lowering.product_flops import flops
 from edgefl.learning.lowering.schedule import Schedule
 from edgefl.learning.memory.footprint import Footprint
-from edgefl.learning.memory.mask_memory import Masked
+from edgefl.learning.memory.mask_memory import MaskFootprint
 from edgefl.learning.memory.scalar_counts import trained_scalars
-from edgefl.learning.memory.training_setup import FLOAT, Pass, Training
+from edgefl.learning.memory.training_setup import FLOAT, Pass, TrainingConfiguration
 from edgefl.learning.running.cached_prefix import chunk_of
 from edgefl.learning.running.scratch_memory import scratch_bytes
 from edgefl.models.neurons.model_spec import ModelSpec
 
 
-def exact(training: Training) -> Footprint:
+def exact(training: TrainingConfiguration) -> Footprint:
     """The footprint by the learner's schedules. Raises GraphError if a sub-model or a head is impossible."""
     found = {name: _measure(each, training) for name, each in training.passes().items()}
     phase = max(found, key=lambda name: sum(found[name][0].values()))
@@ -37,7 +37,7 @@ def exact(training: Training) -> Footprint:
     return training.footprint("exact", parts, phase=phase, **known)
 
 
-def _lowered(one: Pass, spec: ModelSpec, size: int, training: Training, held: Masked) -> Schedule:
+def _lowered(one: Pass, spec: ModelSpec, size: int, training: TrainingConfiguration, held: MaskFootprint) -> Schedule:
     sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
     step = {"mode": one.mode, "terms": terms, "loss": training.loss}
     return lower(one.graph, spec, size, one.neurons, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
@@ -51,10 +51,10 @@ def _still(one: Pass) -> list[Schedule]:
     return [lower(graph, ModelSpec.of(graph), chunk_of(graph, cut), mode="features", cut=cut)]
 
 
-def _measure(one: Pass, training: Training) -> tuple[dict[str, int], Schedule]:
+def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int], Schedule]:
     """Parts of one pass, and its largest schedule."""
     spec = one.spec
-    held = Masked.of(one.graph, spec, one.density, training.batch)
+    held = MaskFootprint.of(one.graph, spec, one.density, training.batch)
     schedules = [_lowered(one, spec, size, training, held) for size in one.batches]
     still = _still(one)
     largest = max(schedules, key=lambda schedule: schedule.arena_bytes)

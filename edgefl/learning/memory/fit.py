@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from edgefl.learning.memory.exact import exact
 from edgefl.learning.memory.footprint import Footprint
-from edgefl.learning.memory.training_setup import Training
+from edgefl.learning.memory.training_setup import TrainingConfiguration
 
 LARGEST_BATCH = 4096  # no larger one is tried
 
 
-class Choice(NamedTuple):
+class BatchSizeFit(NamedTuple):
     """The largest batch that fits at a share of active neurons.
 
     batch      0 if not even one example fits
@@ -30,25 +30,25 @@ class Choice(NamedTuple):
     footprint: Footprint
 
 
-def fit(training: Training, limit_bytes: int, keeps: Sequence[float]) -> list[Choice]:
+def fit(training: TrainingConfiguration, limit_bytes: int, keeps: Sequence[float]) -> list[BatchSizeFit]:
     """The largest batch at each share, the shares from large to small.
 
     training  its batch and share are replaced
-    Raises    ValueError for a share out of range; GraphError as Training.passes.
+    Raises    ValueError for a share out of range; GraphError as TrainingConfiguration.passes.
     """
     return [_largest(replace(training, keep=keep), limit_bytes) for keep in sorted(set(keeps), reverse=True)]
 
 
-def best(choices: Sequence[Choice], batch: int) -> Choice | None:
+def best(choices: Sequence[BatchSizeFit], batch: int) -> BatchSizeFit | None:
     """The largest share at which `batch` fits; if it fits at none, the largest share at which any batch does."""
     return next((c for c in choices if c.batch >= batch), next((c for c in choices if c.batch), None))
 
 
-def _largest(training: Training, limit_bytes: int) -> Choice:
+def _largest(training: TrainingConfiguration, limit_bytes: int) -> BatchSizeFit:
     """By bisection: the batch chosen was found to fit, and the next larger one, if any is tried, not to."""
 
     def is_too_large(batch: int) -> bool:
         return exact(replace(training, batch=batch)).total > limit_bytes
 
     batch = bisect_left(range(1, LARGEST_BATCH + 1), True, key=is_too_large)
-    return Choice(training.keep, batch, exact(replace(training, batch=max(batch, 1))))
+    return BatchSizeFit(training.keep, batch, exact(replace(training, batch=max(batch, 1))))

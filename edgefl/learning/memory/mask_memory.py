@@ -28,7 +28,7 @@ SEED = 1
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskFootprint:
     """A mask as a learner holds it; nothing, where there is none.
 
     sparse     weights that are there as values alone
@@ -41,9 +41,9 @@ class Masked:
     bit_bytes: int = 0
 
     @staticmethod
-    def of(graph: Graph, spec: ModelSpec, density: float, batch: int) -> Masked:
+    def of(graph: Graph, spec: ModelSpec, density: float, batch: int) -> MaskFootprint:
         """A learner restricted to an ERK mask of that density, for batches of that size."""
-        return _made(graph, density, batch) if density < 1 else Masked({}, {})
+        return _made(graph, density, batch) if density < 1 else MaskFootprint({}, {})
 
     @property
     def value_bytes(self) -> int:
@@ -65,7 +65,7 @@ class Masked:
 
 
 @lru_cache(maxsize=2)
-def _made(graph: Graph, density: float, batch: int) -> Masked:
+def _made(graph: Graph, density: float, batch: int) -> MaskFootprint:
     spec, ops = ModelSpec.of(graph), kernels.backend()
     mask: Mask = random_mask(spec, density, "erk", SEED)
     held = Restriction(spec, mask)
@@ -74,4 +74,4 @@ def _made(graph: Graph, density: float, batch: int) -> Masked:
     for name, each in sparse.items():
         each.build(mask.bits[name], ops)
     existing = {name: held.packed(name).copy() for name in held if name not in sparse}
-    return Masked(sparse, existing, held.nbytes)
+    return MaskFootprint(sparse, existing, held.nbytes)

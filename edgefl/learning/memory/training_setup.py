@@ -69,7 +69,7 @@ class Pass(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingConfiguration:
     """A way of training a model.
 
     model     its name, for reports

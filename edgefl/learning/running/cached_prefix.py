@@ -18,7 +18,7 @@ import numpy as np
 
 from edgefl.errors import MemoryLimitError
 from edgefl.kernels.memory import memory_of
-from edgefl.learning.batches import Index, Lazy, keyed, occurring
+from edgefl.learning.batches import Index, LazyBatches, keyed, occurring
 from edgefl.learning.learner import Array, Batches, Delta, Samples, Trainable
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.running.inference import Inference
@@ -37,7 +37,7 @@ Results = Callable[[Index], Iterator[Array]]
 """At the cut, of rows of the samples: in chunks, each of which the next overwrites."""
 
 
-class Steps(NamedTuple):
+class StepConfiguration(NamedTuple):
     """What the steps after the cut train, and what they have beside it."""
 
     trainable: Trainable
@@ -57,7 +57,9 @@ class Cache(NamedTuple):
     cut: str
     ops: ModuleType
 
-    def of(self, rest: Workspace, samples: Samples, batches: Batches, steps: Steps) -> tuple[Samples, Batches]:
+    def of(
+        self, rest: Workspace, samples: Samples, batches: Batches, steps: StepConfiguration
+    ) -> tuple[Samples, Batches]:
         """Samples and batches for the learner of what follows the cut, to the same steps.
 
         rest    that learner's memory, where the results are kept from now on
@@ -81,14 +83,21 @@ class Cache(NamedTuple):
         x = memory[: staged or None].view(self.work.floats).reshape(-1, *shape)
         y = np.zeros((len(x), *samples.y.shape[1:]), samples.y.dtype)
         near = Samples(x, y, loss=samples.loss)
-        store: Store = Floats(results, samples.y, near, self.ops)
+        store: ActivationStore = FloatActivationStore(results, samples.y, near, self.ops)
         if is_half:
             halves = memory[staged:].reshape(room, math.prod(shape), HALF)
-            store = Halves(results, samples.y, near, self.ops, halves)
-        return near, Kept(batches, store, rows, sizes, room)
+            store = HalfActivationStore(results, samples.y, near, self.ops, halves)
+        return near, CachedBatches(batches, store, rows, sizes, room)
 
     def _room(
-        self, rest: Workspace, steps: Steps, samples: Samples, sizes: set[int], rows: int, row_bytes: int, staged: int
+        self,
+        rest: Workspace,
+        steps: StepConfiguration,
+        samples: Samples,
+        sizes: set[int],
+        rows: int,
+        row_bytes: int,
+        staged: int,
     ) -> int:
         """Rows whose results can be kept beside both kinds of pass, of these."""
         limit = self.work.limit
@@ -110,7 +119,7 @@ class Cache(NamedTuple):
         return Samples(x, np.zeros_like(samples.y[:1]), loss=samples.loss)
 
 
-class Store(ABC):
+class ActivationStore(ABC):
     """Results at the cut of some rows of the samples, and their targets.
 
     near  as samples of their own, which the steps read
@@ -132,7 +141,7 @@ class Store(ABC):
         """Of batches of places among the rows: where in `near` their results are."""
 
 
-class Floats(Store):
+class FloatActivationStore(ActivationStore):
     """Values as they are."""
 
     most = None
@@ -149,7 +158,7 @@ class Floats(Store):
         return places
 
 
-class Halves(Store):
+class HalfActivationStore(ActivationStore):
     """Values as float16, [rows, values, 2 bytes]; those of one batch at a time are near as they are."""
 
     most = 1
@@ -172,13 +181,13 @@ class Halves(Store):
         return [np.arange(len(batch), dtype=np.int32)]
 
 
-class Kept(Lazy):
+class CachedBatches(LazyBatches):
     """The batches of a fit, in rows of what a store has near.
 
     distinct  all rows that occur, sorted; room: of how many the store can keep the results
     """
 
-    def __init__(self, batches: Batches, store: Store, distinct: Index, sizes: set[int], room: int) -> None:
+    def __init__(self, batches: Batches, store: ActivationStore, distinct: Index, sizes: set[int], room: int) -> None:
         self._batches, self._store, self._distinct, self._sizes, self._room = batches, store, distinct, sizes, room
         self.dropout = keyed(batches)
         self.rows = np.arange(len(store.near), dtype=np.int32)

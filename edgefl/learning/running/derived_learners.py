@@ -26,7 +26,7 @@ Made = TypeVar("Made", bound=Learner)
 Make = Callable[[Graph, ModelSpec, Params], Made]
 
 
-class Relatives(Generic[Made]):
+class DerivedLearners(Generic[Made]):
     """Those of a learner of this graph with these parameters.
 
     `make` gives a learner of another graph over the arrays it is given. It comes with each call: kept here it would tie

@@ -24,6 +24,7 @@ from edgefl.learning.learner import (
     Batches,
     Delta,
     Evaluation,
+    ExecutedFlops,
     FitResult,
     FrozenStats,
     Gradient,
@@ -31,22 +32,21 @@ from edgefl.learning.learner import (
     Pull,
     Samples,
     Trainable,
-    Work,
 )
 from edgefl.learning.lowering.active_ids import Growth
 from edgefl.learning.lowering.sparse_weight import sparse_weights
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.optimizers import Optimizer
 from edgefl.learning.running import running_statistics
-from edgefl.learning.running.cached_prefix import Cache, Steps
-from edgefl.learning.running.derived_learners import Relatives
+from edgefl.learning.running.cached_prefix import Cache, StepConfiguration
+from edgefl.learning.running.derived_learners import DerivedLearners
 from edgefl.learning.running.dropout_stream import begin
 from edgefl.learning.running.growth_request import check_counts, growth_of
 from edgefl.learning.running.inference import Inference
 from edgefl.learning.running.input_checks import check_index, check_samples, sizes_of
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.learning.running.session import Session
-from edgefl.learning.running.weight_arrays import Opened, Readable, Weights
+from edgefl.learning.running.weight_arrays import Readable, Weights, WritableWeights
 from edgefl.learning.running.workspace import Workspace
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import features_of
@@ -97,7 +97,7 @@ class GraphLearner:
         self._weights = Weights(self._params, self._workspace.sparse, self._home)
         self._readable = Readable(self._weights)
         self._inference = Inference(self.graph, self.spec, self._workspace)
-        self._relatives: Relatives[GraphLearner] = Relatives(self.graph, self.spec, self._params)
+        self._relatives: DerivedLearners[GraphLearner] = DerivedLearners(self.graph, self.spec, self._params)
         results = sum(math.prod(shape) for shape in self.graph.shapes.values())
         self._work = sum(self.graph.macs().values()) + results  # of one example
 
@@ -154,7 +154,7 @@ class GraphLearner:
         """
         if isinstance(new, Update):
             self._restriction.check(new)
-            opened = Opened(self._weights)
+            opened = WritableWeights(self._weights)
             put(opened, new, ops=self._backend)
             opened.close()
         else:
@@ -202,7 +202,7 @@ class GraphLearner:
         if cut:
             rest, terms = self.rest(cut), Terms.of(optimizer, pull is not None, linear is not None)
             cache = Cache(self.graph, self._workspace, self._inference, cut, self._backend)
-            kept = cache.of(rest._workspace, samples, batches, Steps(trainable, delta, terms))
+            kept = cache.of(rest._workspace, samples, batches, StepConfiguration(trainable, delta, terms))
             return rest.fit(*kept, optimizer, trainable, pull, linear, delta, bn_frozen)
         check_samples(samples, self.graph, self._dtype)
         sizes = sizes_of(batches, len(samples))
@@ -435,7 +435,7 @@ class GraphLearner:
         """
         return self._workspace.memory()
 
-    def work(self) -> Work:
+    def work(self) -> ExecutedFlops:
         """What it, learners of other heads and of smaller graphs have executed since it was made."""
         return self._workspace.meter.work
 

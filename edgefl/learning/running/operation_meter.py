@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from edgefl.learning.learner import Work
+from edgefl.learning.learner import ExecutedFlops
 from edgefl.learning.lowering.product_flops import flops
 from edgefl.learning.lowering.schedule import Schedule
 
 
-class Meter:
-    """training, search  as in Work"""
+class FlopCounter:
+    """training, search  as in ExecutedFlops"""
 
     def __init__(self) -> None:
         self.training = self.search = 0
 
     @property
-    def work(self) -> Work:
+    def work(self) -> ExecutedFlops:
         """So far."""
-        return Work(self.training, self.search)
+        return ExecutedFlops(self.training, self.search)
 
     def trained(self, schedule: Schedule, passes: int = 1) -> None:
         """So many passes of steps, gradients or features were run."""

@@ -20,14 +20,14 @@ LAYOUTS_KEPT = 2
 Sessions = OrderedDict[tuple[object, ...], Session]
 
 
-class Layout(NamedTuple):
+class ParameterLayout(NamedTuple):
     """How parameters lie: names of the masked ones that lie whole, and the weights that are there as values alone."""
 
     masked: tuple[str, ...] = ()
     sparse: tuple[SparseWeight, ...] = ()
 
 
-class Waiting(NamedTuple):
+class SuspendedSessions(NamedTuple):
     """The sessions of a layout, and the bits of masked parameters to which their schedules refer."""
 
     sessions: Sessions
@@ -43,19 +43,19 @@ class Layouts:
     """The last few that were left."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[Hashable, Waiting] = OrderedDict()
+        self._waiting: OrderedDict[Hashable, SuspendedSessions] = OrderedDict()
 
-    def leave(self, layout: Layout, sessions: Sessions, masks: dict[str, Existing]) -> None:
+    def leave(self, layout: ParameterLayout, sessions: Sessions, masks: dict[str, Existing]) -> None:
         """Put aside what has schedules."""
         if not any(session.schedules for session in sessions.values()):
             return
         for session in sessions.values():
             session.unbind()
-        self._waiting[layout] = Waiting(sessions, masks)
+        self._waiting[layout] = SuspendedSessions(sessions, masks)
         while len(self._waiting) > LAYOUTS_KEPT:
             self._waiting.popitem(last=False)
 
-    def enter(self, layout: Layout) -> Waiting | None:
+    def enter(self, layout: ParameterLayout) -> SuspendedSessions | None:
         """What has waited for this layout, no longer kept here."""
         return self._waiting.pop(layout, None)
 

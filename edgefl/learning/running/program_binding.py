@@ -16,7 +16,7 @@ Array = NDArray[Any]
 _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dtype(np.uint8)}
 
 
-class Memory:
+class ScheduleMemory:
     """All memory that a schedule may refer to. `floats` is the type of activations, gradients and parameters."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Memory:
         return self._states[arg] if isinstance(arg, Companion) else arg
 
 
-def bind(backend: ModuleType, schedule: Schedule, memory: Memory) -> Any:
+def bind(backend: ModuleType, schedule: Schedule, memory: ScheduleMemory) -> Any:
     """A Program of the backend that makes the schedule's calls. Raises ValueError if an argument does not fit,
     BackendError naming the node whose operation the backend does not have.
     """

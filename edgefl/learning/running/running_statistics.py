@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from edgefl.kernels.memory import Memory
+from edgefl.kernels.memory import BackendMemory
 from edgefl.learning.learner import Array, Trainable
 from edgefl.learning.lowering.channel_sets import NONE
 from edgefl.learning.lowering.schedule import Index
@@ -29,7 +29,7 @@ def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
 
 
 @contextmanager
-def kept(params: Params, channels: Mapping[str, Index], home: Memory) -> Iterator[None]:
+def kept(params: Params, channels: Mapping[str, Index], home: BackendMemory) -> Iterator[None]:
     """These channels of these parameters are afterwards as they were before.
 
     home  where the parameters lie

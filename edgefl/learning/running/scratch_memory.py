@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgefl.kernels.memory import aligned_zeros
 from edgefl.kernels.table import ADAM, ADAM_RATES, HYPER, TABLE
 from edgefl.learning.lowering.schedule import Companion, Param, Schedule, Structure
-from edgefl.learning.running.program_binding import Array, Memory
+from edgefl.learning.running.program_binding import Array, ScheduleMemory
 
 
 def scratch_bytes(
@@ -35,7 +35,7 @@ def scratch_bytes(
     args = [arg for call in calls for arg in call.args]
     params = {arg.name: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Param)}
     states = {arg: np.empty(arg.shape, np.float32) for arg in args if isinstance(arg, Companion)}
-    memory = Memory(aligned_zeros(schedule.arena_bytes), np.float32, params, states, _slots(), structures)
+    memory = ScheduleMemory(aligned_zeros(schedule.arena_bytes), np.float32, params, states, _slots(), structures)
     return max((needed(call.op, *(memory.resolve(schedule, arg) for arg in call.args)) for call in calls), default=0)
 
 

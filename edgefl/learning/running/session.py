@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.kernels.memory import Memory
+from edgefl.kernels.memory import BackendMemory
 from edgefl.learning.learner import Array, Samples
-from edgefl.learning.lowering.active_ids import Active
+from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.lower import Mode
 from edgefl.learning.lowering.schedule import Companion, Existing, Schedule
 from edgefl.learning.lowering.updates import Terms
 
 
 @dataclass
-class Bound:
+class BoundProgram:
     """A program, the batch it reads, and the data it is bound to."""
 
     program: Any
@@ -37,16 +37,16 @@ class Session:
 
     mode: Mode
     terms: Terms
-    active: Active
+    active: ActiveIndices
     samples: Samples
     cut: str = ""
     schedules: dict[int, Schedule] = field(default_factory=dict)
-    programs: dict[int, Bound] = field(default_factory=dict)
+    programs: dict[int, BoundProgram] = field(default_factory=dict)
     states: dict[Companion, Array] = field(default_factory=dict)
     scratch: dict[int, int] = field(default_factory=dict)
     _held: tuple[Samples, Array] | None = None
 
-    def held(self, home: Memory) -> Array:
+    def held(self, home: BackendMemory) -> Array:
         """The inputs of its samples, where the kernels read them."""
         if self._held is None or self._held[0] is not self.samples:
             self._held = self.samples, home.hold(self.samples.x)

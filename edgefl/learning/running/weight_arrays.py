@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.kernels.memory import HOST, Memory, zeros
+from edgefl.kernels.memory import HOST, BackendMemory, zeros
 from edgefl.learning.lowering.schedule import Structure, StructureKind
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph.operations import Conv2d
@@ -28,7 +28,7 @@ class Compact:
     arrays  structure, order (the place of each value in the flattened weight), and of some structure_t and order_t
     """
 
-    def __init__(self, plan: SparseWeight, dtype: np.dtype[Any], home: Memory) -> None:
+    def __init__(self, plan: SparseWeight, dtype: np.dtype[Any], home: BackendMemory) -> None:
         lengths: dict[StructureKind, int] = {"structure": plan.words[0], "order": plan.count}
         if plan.has_transposed:
             lengths |= {"structure_t": plan.words[1], "order_t": plan.count}
@@ -82,7 +82,7 @@ class Weights(Mapping[str, Array]):
     for kernels; the host reads them by `read`.
     """
 
-    def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact], home: Memory) -> None:
+    def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact], home: BackendMemory) -> None:
         self._params, self._sparse, self._home = params, sparse, home
 
     def __getitem__(self, name: str) -> Array:
@@ -131,7 +131,7 @@ class Readable(Mapping[str, Array]):
         return len(self._weights)
 
 
-class Opened(Mapping[str, Array]):
+class WritableWeights(Mapping[str, Array]):
     """Parameters to be written in place: sparse ones are made once, and `close` writes them back."""
 
     def __init__(self, weights: Weights) -> None:

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import MemoryLimitError
-from edgefl.kernels.memory import Memory as Home
+from edgefl.kernels.memory import BackendMemory as Home
 from edgefl.kernels.memory import aligned_bytes, memory_of, zeros
 from edgefl.kernels.table import ADAM, ADAM_RATES
 from edgefl.learning.learner import Array, Delta, Samples, Trainable
 from edgefl.learning.losses import Loss
-from edgefl.learning.lowering.active_ids import Active, Growth
+from edgefl.learning.lowering.active_ids import ActiveIndices, Growth
 from edgefl.learning.lowering.arena import aligned
 from edgefl.learning.lowering.lower import TRAINING, Mode, lower_active
 from edgefl.learning.lowering.schedule import Existing, Schedule, Slot, Tensor
@@ -31,11 +31,11 @@ from edgefl.learning.lowering.sparse_weight import Sparse
 from edgefl.learning.lowering.updates import Terms, rows_cols_inner
 from edgefl.learning.optimizers import Adam, Optimizer
 from edgefl.learning.running.mask_restriction import Restriction
-from edgefl.learning.running.operation_meter import Meter
-from edgefl.learning.running.parameter_layouts import Layout, Layouts, Sessions
-from edgefl.learning.running.program_binding import Memory, bind
+from edgefl.learning.running.operation_meter import FlopCounter
+from edgefl.learning.running.parameter_layouts import Layouts, ParameterLayout, Sessions
+from edgefl.learning.running.program_binding import ScheduleMemory, bind
 from edgefl.learning.running.scratch_memory import scratch_bytes
-from edgefl.learning.running.session import Bound, Session
+from edgefl.learning.running.session import BoundProgram, Session
 from edgefl.learning.running.weight_arrays import Compact, Weights, structures
 from edgefl.models.graph import Graph
 from edgefl.models.graph.planar import planar
@@ -71,7 +71,7 @@ class Workspace:
     ) -> None:
         self._family: WeakSet[Workspace] = WeakSet() if relative is None else relative._family
         self._elder = relative  # kept alive, so that what it holds is counted
-        self.meter: Meter = Meter() if relative is None else relative.meter
+        self.meter: FlopCounter = FlopCounter() if relative is None else relative.meter
         theirs = {} if relative is None else relative.params
         own = {name: value for name, value in params.items() if value is not theirs.get(name)}
         self.model_bytes, self.params_bytes = (
@@ -94,7 +94,7 @@ class Workspace:
         self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
         self._graph, self._spec, self._backend, self._dtype = planar(graph), spec, backend, dtype
         self._sessions: Sessions = OrderedDict()
-        self._layouts, self._layout = Layouts(), Layout()
+        self._layouts, self._layout = Layouts(), ParameterLayout()
         self._restriction = Restriction(spec)
         self._masks: dict[str, Existing] = {}  # of masked parameters that lie whole
 
@@ -130,10 +130,14 @@ class Workspace:
             self._sessions.popitem(last=False)
         return session
 
-    def _active(self, mode: Mode, trainable: Trainable, delta: Delta, grown: Mapping[str, Growth]) -> Active:
+    def _active(self, mode: Mode, trainable: Trainable, delta: Delta, grown: Mapping[str, Growth]) -> ActiveIndices:
         if mode == "grow":
-            return Active.growing(self._graph, self._spec, grown)
-        return Active.of(self._graph, self._spec, trainable, delta, self._masks) if mode in TRAINING else Active()
+            return ActiveIndices.growing(self._graph, self._spec, grown)
+        return (
+            ActiveIndices.of(self._graph, self._spec, trainable, delta, self._masks)
+            if mode in TRAINING
+            else ActiveIndices()
+        )
 
     def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
         """Keep to a mask from now on, with these weights as values alone; what it leaves out is 0.
@@ -142,7 +146,7 @@ class Workspace:
         while ago, schedules are.
         """
         dense, is_as_before = tuple(name for name in restriction if name not in sparse), self.plans == dict(sparse)
-        self._turn_to(Layout(dense, tuple(sparse.values())), restriction)
+        self._turn_to(ParameterLayout(dense, tuple(sparse.values())), restriction)
         if not is_as_before:
             self._store(sparse, restriction)
         else:
@@ -164,7 +168,7 @@ class Workspace:
             restriction.clear(name, whole)
             self._home.wrote(whole)
 
-    def _turn_to(self, layout: Layout, restriction: Restriction) -> None:
+    def _turn_to(self, layout: ParameterLayout, restriction: Restriction) -> None:
         """Take up the sessions of another layout of the parameters, where they are waiting."""
         if layout == self._layout:
             return
@@ -225,7 +229,7 @@ class Workspace:
             if size not in session.programs:
                 index = np.zeros(size, np.int32)
                 program = self._bind(session, session.schedules[size], index)
-                session.programs[size] = Bound(program, index, session.samples)
+                session.programs[size] = BoundProgram(program, index, session.samples)
 
     @property
     def floats(self) -> np.dtype[Any]:
@@ -271,7 +275,7 @@ class Workspace:
                 source = np.ascontiguousarray(given[state.kind][state.param], self._dtype)
                 self._fill(session.active, state.param, source, values)
 
-    def _fill(self, active: Active, name: str, source: Array, values: Array) -> None:
+    def _fill(self, active: ActiveIndices, name: str, source: Array, values: Array) -> None:
         """values = what of a whole parameter is trained."""
         if name in self.sparse:
             values[...] = self.sparse[name].at(source)
@@ -424,7 +428,7 @@ class Workspace:
                 session.states[state] = zeros(self._home, state.shape, self._dtype)
         return bind(self._backend, schedule, self._memory(session, index))
 
-    def _rebind(self, session: Session, schedule: Schedule, bound: Bound) -> None:
+    def _rebind(self, session: Session, schedule: Schedule, bound: BoundProgram) -> None:
         """Point the calls that read the data set at the session's."""
         if bound.samples is session.samples:
             return
@@ -434,7 +438,7 @@ class Workspace:
                 bound.program.replace(position, call.op, *(memory.resolve(schedule, arg) for arg in call.args))
         bound.samples = session.samples
 
-    def _memory(self, session: Session, index: NDArray[np.int32]) -> Memory:
+    def _memory(self, session: Session, index: NDArray[np.int32]) -> ScheduleMemory:
         samples = session.samples
         x = session.held(self._home).reshape(len(samples.x), *self._graph.input_shape)
         slots = {"x": x, "y": samples.y, "scale": samples.scale, "shift": samples.shift, "index": index}
@@ -443,7 +447,7 @@ class Workspace:
         slots |= {"dropout": self.dropout}
         slots["output_weight"] = _output_weight(samples.loss, self._dtype)
         slots |= {"adam": self._adam, "adam_steps": self._adam_steps, "rates": self._rates}
-        return Memory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
+        return ScheduleMemory(self.arena, self._dtype, self.params, session.states, slots, structures(self.sparse))
 
 
 def _output_weight(loss: Loss, dtype: np.dtype[Any]) -> Array | None:

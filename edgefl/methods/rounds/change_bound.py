@@ -45,14 +45,14 @@ BOUNDS = "off, clip, clip:FACTOR, refuse or refuse:FACTOR"
 
 
 @dataclass(frozen=True)
-class Bound:
+class UpdateNormBound:
     """What is done about a reply that goes beyond the bound."""
 
     kind: Literal["off", "clip", "refuse"] = "refuse"
     factor: float = FACTOR
 
     @staticmethod
-    def parse(text: str) -> Bound:
+    def parse(text: str) -> UpdateNormBound:
         """The bound of that name. Raises ValueError for another."""
         kind, colon, number = text.partition(":")
         try:
@@ -61,7 +61,7 @@ class Bound:
             factor = math.nan
         if kind not in ("off", "clip", "refuse") or (kind == "off" and colon) or not 1 <= factor < math.inf:
             raise ValueError(f"bound={text}; expected {BOUNDS} with a finite factor >= 1")
-        return Bound(kind, factor)  # type: ignore[arg-type]
+        return UpdateNormBound(kind, factor)  # type: ignore[arg-type]
 
 
 def lengths(reply: Reply, old: Old, spec: ModelSpec) -> Lengths:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from edgefl.learning.energy.meter import Meter, unmeasured
-from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply
+from edgefl.learning.energy.meter import EnergyMeter, unmeasured
+from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Reply
 from edgefl.models.graph import Graph
 
 NOMINAL, EXECUTED, SEARCH = "nominal_flops", "executed_flops", "search_flops"
@@ -22,10 +22,10 @@ JOULES = "joules_"  # and the kind of source that told them: what it covers diff
 def trained(
     algorithm: Algorithm,
     graph: Graph,
-    local: Local,
+    local: ClientState,
     plan: Plan,
     clock: Callable[[], float],
-    meter: Callable[[], Meter] = unmeasured,
+    meter: Callable[[], EnergyMeter] = unmeasured,
 ) -> tuple[Reply, float]:
     """What comes of a plan, and the seconds of it.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgefl.errors import CodecError, PlanError
 from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
-from edgefl.methods.expected_reply import Expected
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.models.neurons.block_index import Axes, Flat, active_axes
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
@@ -24,10 +24,10 @@ from edgefl.protocol import codec
 from edgefl.protocol.codec import Sizes
 from edgefl.protocol.codec.masks import decode_mask, encode_mask, is_mask, known_hash
 from edgefl.protocol.codec.neurons import decode_neurons, encode_neurons, neurons_of
-from edgefl.protocol.wire.messages import Asked, Evaluate, Plain, Train, Trained
+from edgefl.protocol.wire.messages import Evaluate, PayloadSpec, Plain, Train, Trained
 from edgefl.rng import ROUNDING, stream
 
-PLANNED, NOTHING = Expected("planned"), Update({})
+PLANNED, NOTHING = ExpectedPayload("planned"), Update({})
 
 
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
@@ -72,8 +72,8 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
         message.round,
         client,
         selection,
-        _Sent("payload", payload),
-        _Sent("setting", settings),
+        _PlanContent("payload", payload),
+        _PlanContent("setting", settings),
         message.expects is not False,
         message.deadline_s,
         masks,
@@ -82,7 +82,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
     )
 
 
-class _Sent(dict[str, Any]):
+class _PlanContent(dict[str, Any]):
     """What a plan came with, by name. Asked for another name it raises PlanError."""
 
     def __init__(self, what: str, found: Mapping[str, Any]) -> None:
@@ -142,7 +142,7 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
     )
 
 
-class Declared(NamedTuple):
+class ReplyClaim(NamedTuple):
     """What a client's replies must claim: its training samples, and the steps that follow from them; None: anything.
 
     A reply that carries nothing may claim nothing, as of a client that has stopped.
@@ -162,7 +162,7 @@ class Declared(NamedTuple):
         return None
 
 
-NOT_DECLARED = Declared()
+NOT_DECLARED = ReplyClaim()
 
 
 class Answer(NamedTuple):
@@ -173,7 +173,7 @@ class Answer(NamedTuple):
     sizes: Sizes
 
 
-def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: Declared = NOT_DECLARED) -> Answer:
+def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyClaim = NOT_DECLARED) -> Answer:
     """What a client's message is worth. It never raises: whatever is wrong with the message is the refusal.
 
     declared  what its client has said of its samples before the round
@@ -307,25 +307,25 @@ def _mask(plan: Plan, name: str) -> Mask:
     return mask
 
 
-def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, Asked]:
+def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
     """What a message says of `plan.expects`."""
     if plan.expects is None or not plan.authorised:
         return plan.authorised
     for name, expected in plan.expects.items():
         if expected.kind == "masked":
             _mask(plan, name)
-    return {name: Asked(each.kind, _bitmap(each.names, spec)) for name, each in plan.expects.items()}
+    return {name: PayloadSpec(each.kind, _bitmap(each.names, spec)) for name, each in plan.expects.items()}
 
 
-def _expected(name: str, asked: Asked, spec: ModelSpec) -> Expected:
+def _expected(name: str, asked: PayloadSpec, spec: ModelSpec) -> ExpectedPayload:
     """The inverse of what `_asked` says of one name; a mask is not sent."""
     if asked.parameters is None:
-        return Expected(asked.kind)
+        return ExpectedPayload(asked.kind)
     bits = np.unpackbits(np.frombuffer(asked.parameters, np.uint8), bitorder="little")
     count = len(spec.params)
     if len(asked.parameters) != (count + 7) // 8 or bits[count:].any():
         raise CodecError(f"parameters {asked.parameters.hex()} of {name}; expected a bit for each of {count}")
-    return Expected(asked.kind, tuple(each for each, bit in zip(spec.params, bits) if bit))
+    return ExpectedPayload(asked.kind, tuple(each for each, bit in zip(spec.params, bits) if bit))
 
 
 def _bitmap(names: Collection[str] | None, spec: ModelSpec) -> bytes | None:

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from edgefl.errors import RunError
 from edgefl.methods.rounds.round_metrics import ClientRound
-from edgefl.methods.rounds.throughput_log import Paces
-from edgefl.methods.throughput import Pace
+from edgefl.methods.rounds.throughput_log import ThroughputHistory
+from edgefl.methods.throughput import Throughput
 
 TRAINED = ("accepted", "late")  # outcomes after which a client keeps its newly trained model
 
 
-class Attendance(Protocol):
+class ParticipationModel(Protocol):
     """What a simulation asks about who takes part.
 
     limits   capacities that clients declared
@@ -35,7 +35,7 @@ class Attendance(Protocol):
     def lost(self, round: int) -> frozenset[int]:
         """The clients that come into this round after a loss."""
 
-    def paces_at(self, round: int) -> Mapping[int, Pace]:
+    def paces_at(self, round: int) -> Mapping[int, Throughput]:
         """How fast clients' devices are in a round, as far as that is known."""
 
     def check(self, round: int, clients: list[int]) -> None:
@@ -62,7 +62,7 @@ class Attendance(Protocol):
         """Whether a client will go back to what it kept after this round."""
 
 
-class Everybody:
+class FullParticipation:
     """Everybody who is selected takes part."""
 
     @property
@@ -79,7 +79,7 @@ class Everybody:
     def lost(self, round: int) -> frozenset[int]:
         return frozenset()
 
-    def paces_at(self, round: int) -> Mapping[int, Pace]:
+    def paces_at(self, round: int) -> Mapping[int, Throughput]:
         return {}
 
     def check(self, round: int, clients: list[int]) -> None: ...
@@ -103,7 +103,7 @@ class Everybody:
 
 
 @dataclass(frozen=True)
-class Participation:
+class RecordedParticipation:
     """As a served run has logged it.
 
     limits      capacities that clients declared
@@ -119,7 +119,7 @@ class Participation:
     outcomes: Mapping[tuple[int, int], str | None]
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    paces: Mapping[tuple[int, int], Pace] = field(default_factory=dict)
+    paces: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -145,9 +145,9 @@ class Participation:
         if logged != sorted(clients):
             raise RunError(f"round {round} is planned with clients {sorted(clients)}; the run had {logged}")
 
-    def paces_at(self, round: int) -> Mapping[int, Pace]:
+    def paces_at(self, round: int) -> Mapping[int, Throughput]:
         """What held in a round."""
-        return Paces(self.paces).at(round)
+        return ThroughputHistory(self.paces).at(round)
 
     def restart(self, client: int, round: int) -> int | None:
         """The round from whose state a client that lost what it kept goes on into this round, 0 for nothing; None if it

@@ -10,33 +10,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from edgefl.methods.aggregation import MEAN, Fold
-from edgefl.methods.algorithm import Algorithm, Plan, Reply, State, Tally, Task
+from edgefl.methods.aggregation import MEAN, AggregationRule
+from edgefl.methods.algorithm import Accumulator, Algorithm, Plan, Reply, State, Task
 from edgefl.methods.rounds import change_bound
-from edgefl.methods.rounds.change_bound import Bound
-from edgefl.methods.rounds.exchange import Declared
+from edgefl.methods.rounds.change_bound import UpdateNormBound
+from edgefl.methods.rounds.exchange import ReplyClaim
 from edgefl.models.neurons.model_spec import ModelSpec
 
 MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error
 
 
 @dataclass(frozen=True)
-class Folding:
+class AggregationSettings:
     """What a run does with accepted replies.
 
     most_examples  a client that has more samples for training counts as one that has so many; None: no limit
     """
 
-    fold: Fold = MEAN
-    bound: Bound = field(default_factory=Bound)
+    fold: AggregationRule = MEAN
+    bound: UpdateNormBound = field(default_factory=UpdateNormBound)
     most_examples: int | None = None
 
-    def declared(self, algorithm: Algorithm, examples: int) -> Declared:
+    def declared(self, algorithm: Algorithm, examples: int) -> ReplyClaim:
         """What the replies of a client with so many training samples must claim."""
-        return Declared(examples, algorithm.steps(examples))
+        return ReplyClaim(examples, algorithm.steps(examples))
 
 
-class Closing(NamedTuple):
+class AggregationResult(NamedTuple):
     """The state after a round; and, by client and in words, which accepted replies were left out of it, which were
     shortened, and as how many samples those count that have too many.
     """
@@ -53,8 +53,8 @@ def close(
     state: State,
     accepted: Sequence[tuple[Plan, Reply]],
     round: int,
-    folding: Folding,
-) -> Closing:
+    folding: AggregationSettings,
+) -> AggregationResult:
     """Folds the accepted replies of a round in client order. `state` is not changed."""
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
@@ -65,14 +65,14 @@ def close(
         replies, beyond = _bounded(replies, folding.bound, old, task.spec)
     if folding.fold.kind == "clipped":
         replies = _to_the_median(replies, old, task.spec)
-    tally = Tally(task.spec, folding.fold, old)
+    tally = Accumulator(task.spec, folding.fold, old)
     for plan, _ in accepted:
         if plan.client in replies:
             algorithm.fold(tally, plan, replies[plan.client])
     tally.settle()
     after = algorithm.finish(task, state, tally, round)
     is_out = folding.bound.kind == "refuse"
-    return Closing(after, beyond if is_out else {}, {} if is_out else beyond, counted)
+    return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted)
 
 
 def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
@@ -84,7 +84,7 @@ def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
 
 
 def _bounded(
-    replies: Mapping[int, Reply], how: Bound, old: change_bound.Old, spec: ModelSpec
+    replies: Mapping[int, Reply], how: UpdateNormBound, old: change_bound.Old, spec: ModelSpec
 ) -> tuple[dict[int, Reply], dict[int, str]]:
     """The replies without those that go beyond the bound, or with these shortened; and, in words, why."""
     found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from edgefl.methods.algorithm import Plan
 from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
 from edgefl.methods.rounds.exchange import Answer, sizes, total
-from edgefl.methods.rounds.round_closing import Closing
+from edgefl.methods.rounds.round_closing import AggregationResult
 from edgefl.protocol.codec import Sizes
 from edgefl.protocol.wire.messages import Train, Trained
 
@@ -64,7 +64,7 @@ class ClientRound:
         """Whether its reply was folded, as far as is known."""
         return self.reason is None and self.status != "late"
 
-    def closed(self, closing: Closing) -> ClientRound:
+    def closed(self, closing: AggregationResult) -> ClientRound:
         """After the round was closed."""
         if self.client in closing.excluded:
             return replace(self, status="excluded", reason=closing.excluded[self.client])
@@ -101,7 +101,9 @@ class ClientRound:
         return {**self.metrics, **record}
 
 
-def round_line(round: int, clients: Iterable[ClientRound], closing: Closing, seconds: float) -> dict[str, Any]:
+def round_line(
+    round: int, clients: Iterable[ClientRound], closing: AggregationResult, seconds: float
+) -> dict[str, Any]:
     """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed.
 
     train_loss  unweighted mean over the clients whose replies were taken, of each over its local steps

@@ -17,7 +17,7 @@ from edgefl.models.graph import Params
 from edgefl.system.durable_files import check_sha256, load_arrays
 
 
-class Kept(NamedTuple):
+class StoredClientState(NamedTuple):
     """What a client keeps between rounds: its model, empty where the method keeps none; its private plain values; and
     its private sets of arrays.
     """
@@ -31,10 +31,10 @@ class Kept(NamedTuple):
         return flat({MODEL: self.params, **self.arrays})
 
     @staticmethod
-    def of(arrays: Mapping[str, np.ndarray], private: dict[str, Any]) -> Kept:
+    def of(arrays: Mapping[str, np.ndarray], private: dict[str, Any]) -> StoredClientState:
         """The inverse of `flat`, with these private values."""
         found = sets(arrays)
-        return Kept(found.pop(MODEL, {}), private, found)
+        return StoredClientState(found.pop(MODEL, {}), private, found)
 
 
 def pack(state: State) -> bytes:

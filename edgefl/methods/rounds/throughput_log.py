@@ -5,26 +5,26 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
-from edgefl.methods.throughput import Pace
+from edgefl.methods.throughput import Throughput
 
 
-class Paces:
+class ThroughputHistory:
     """What clients have declared, all of it. `known`: by client and the round from which it holds."""
 
-    def __init__(self, known: Mapping[tuple[int, int], Pace]) -> None:
-        self._declared: dict[int, list[tuple[int, Pace]]] = {}
+    def __init__(self, known: Mapping[tuple[int, int], Throughput]) -> None:
+        self._declared: dict[int, list[tuple[int, Throughput]]] = {}
         for (client, since), pace in sorted(known.items()):
             self.add(client, since, pace)
 
-    def add(self, client: int, since: int, pace: Pace) -> None:
+    def add(self, client: int, since: int, pace: Throughput) -> None:
         """From this round on, which is none that an earlier declaration of the client holds from."""
         self._declared.setdefault(client, []).append((since, pace))
 
-    def last(self, client: int) -> tuple[int, Pace] | None:
+    def last(self, client: int) -> tuple[int, Throughput] | None:
         """The client's last declaration, and the round from which it holds."""
         return self._declared[client][-1] if client in self._declared else None
 
-    def of(self, client: int, round: int) -> Pace | None:
+    def of(self, client: int, round: int) -> Throughput | None:
         """What holds in a round; None: nothing was declared by then."""
         declared = self._declared.get(client, [])
         at = bisect_right(declared, round, key=lambda pair: pair[0])
@@ -34,16 +34,16 @@ class Paces:
         """The clients that have declared anything."""
         return iter(self._declared)
 
-    def at(self, round: int) -> Mapping[int, Pace]:
+    def at(self, round: int) -> Mapping[int, Throughput]:
         """What holds in a round, by client; what is added later counts, too."""
-        return _At(self, round)
+        return _ThroughputAtRound(self, round)
 
 
-class _At(Mapping[int, Pace]):
-    def __init__(self, paces: Paces, round: int) -> None:
+class _ThroughputAtRound(Mapping[int, Throughput]):
+    def __init__(self, paces: ThroughputHistory, round: int) -> None:
         self._paces, self._round = paces, round
 
-    def __getitem__(self, client: int) -> Pace:
+    def __getitem__(self, client: int) -> Throughput:
         found = self._paces.of(client, self._round)
         if found is None:
             raise KeyError(client)

@@ -20,7 +20,7 @@ from edgefl.models.neurons.top_k import magnitudes, smallest
 from edgefl.models.neurons.update import Array
 
 
-class Pruned(NamedTuple):
+class PruningResult(NamedTuple):
     """What is left after pruning, by parameter; how many coordinates left; and how many weights were no numbers."""
 
     kept: dict[str, Bits]
@@ -47,7 +47,7 @@ def prune(
     *,
     floor: bool = False,
     exclude_just_pruned: bool = False,
-) -> Pruned:
+) -> PruningResult:
     """Takes the share `rate` of smallest |value| out of every parameter of a mask; of equal ones the first go.
 
     values               whole parameters; what they are off the mask has no part in it
@@ -65,7 +65,7 @@ def prune(
         left = present.copy()
         left.reshape(-1)[places[smallest(magnitudes(inside), gone[name])]] = False
         kept[name] = left
-    return Pruned(kept, gone, nans)
+    return PruningResult(kept, gone, nans)
 
 
 def grown(kept: Mapping[str, Bits], places: Mapping[str, NDArray[np.uint32]]) -> dict[str, Bits]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgefl.errors import CodecError
 from edgefl.protocol.codec.entropy_code import Bits, decode_bits, encode_bits, expected_bytes
-from edgefl.protocol.codec.id_tables import Reader
+from edgefl.protocol.codec.id_tables import ByteReader
 from edgefl.protocol.codec.ids import Coding, Uint32Array, decode_ids, encode_ids, plain, size_of
 
 
@@ -44,7 +44,7 @@ def encode_flat(where: str, ids: Uint32Array, n: int) -> tuple[Coding, bytes]:
     return encode_coordinates(bits, ids.size)
 
 
-def read_coordinates(reader: Reader, where: str, coding: int, shape: tuple[int, ...], ones: int) -> Bits:
+def read_coordinates(reader: ByteReader, where: str, coding: int, shape: tuple[int, ...], ones: int) -> Bits:
     """The bits of that shape which come next.
 
     Raises  CodecError, opening with `where` or naming it, if there are none with so many ones in that coding, or if
@@ -61,7 +61,7 @@ def read_coordinates(reader: Reader, where: str, coding: int, shape: tuple[int, 
     return bits
 
 
-def read_flat(reader: Reader, where: str, coding: int, n: int, count: int) -> Uint32Array:
+def read_flat(reader: ByteReader, where: str, coding: int, n: int, count: int) -> Uint32Array:
     """The ids of the coordinates which come next. Errors as above."""
     if _checked(where, coding, n, count) == Coding.CODED:
         return np.flatnonzero(_read_code(reader, where, (n,), count)).astype(np.uint32)
@@ -81,7 +81,7 @@ def _about(coding: Coding, size: int) -> str:
     return f"about {size} bytes" if coding is Coding.CODED else f"{size} bytes"
 
 
-def _read_code(reader: Reader, where: str, shape: tuple[int, ...], ones: int) -> Bits:
+def _read_code(reader: ByteReader, where: str, shape: tuple[int, ...], ones: int) -> Bits:
     bits, size = decode_bits(where, memoryview(reader.data)[reader.at :], shape, ones)
     reader.at += size
     return bits

@@ -29,10 +29,10 @@ from edgefl.protocol.codec.format import (
     MAGIC,
     MASKED,
     VERSION,
+    ActiveNeuronSets,
     Format,
-    Sets,
 )
-from edgefl.protocol.codec.id_tables import Entry, Reader, read_sets, read_table
+from edgefl.protocol.codec.id_tables import ByteReader, Entry, read_sets, read_table
 from edgefl.protocol.codec.ids import Coding
 from edgefl.protocol.codec.values import format_of, read_values, value_bytes
 
@@ -51,13 +51,17 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     """
     if len(data) > limit:
         raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
-    reader = Reader(bytes(data))
+    reader = ByteReader(bytes(data))
     form, set_count, block_count = _read_header(reader, spec, known)
     set_table = read_table(reader, "id set", "group", set_count, list(spec.groups))
     block_table = read_table(reader, "block", "parameter", block_count, list(spec.params))
     _check_values_are_there(reader, block_table, form)
     mask = known if isinstance(known, Mask) else None
-    sets = Sets(known.active, known.keys) if isinstance(known, NeuronSet) else read_sets(reader, set_table, spec)
+    sets = (
+        ActiveNeuronSets(known.active, known.keys)
+        if isinstance(known, NeuronSet)
+        else read_sets(reader, set_table, spec)
+    )
     indices = [_read_index(reader, entry, spec, sets, mask) for entry in block_table]
     _check_sets_are_read(set_table, block_table, spec)
     reader.skip_padding()
@@ -71,7 +75,7 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     )
 
 
-def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:
+def _read_header(reader: ByteReader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:
     """The format of values, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
@@ -90,7 +94,7 @@ def _read_header(reader: Reader, spec: ModelSpec, known: NeuronSet | Mask | None
     return format_of(flags), set_count, block_count
 
 
-def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) -> None:
+def _read_selection(reader: ByteReader, flags: int, known: NeuronSet | Mask | None) -> None:
     if known is None:
         if flags:
             raise CodecError("payload without ids; expected one that carries its neuron ids")
@@ -106,7 +110,7 @@ def _read_selection(reader: Reader, flags: int, known: NeuronSet | Mask | None) 
         raise CodecError(f"{what} {found.hex()}; expected {expected.hex()}")
 
 
-def _check_values_are_there(reader: Reader, table: list[Entry], form: Format) -> None:
+def _check_values_are_there(reader: ByteReader, table: list[Entry], form: Format) -> None:
     """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
     expected = value_bytes(form, [entry.count for entry in table])
     left = len(reader.data) - reader.at
@@ -114,7 +118,9 @@ def _check_values_are_there(reader: Reader, table: list[Entry], form: Format) ->
         raise CodecError(f"index and values: {left} bytes left; expected at least {expected}")
 
 
-def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask: Mask | None) -> Axes | Flat | None:
+def _read_index(
+    reader: ByteReader, entry: Entry, spec: ModelSpec, sets: ActiveNeuronSets, mask: Mask | None
+) -> Axes | Flat | None:
     """The index of a block, which gives as many values as its entry says."""
     param, where = spec.params[entry.name], f"block {entry.name!r}"
     index: Axes | Flat | None = None
@@ -137,7 +143,7 @@ def _read_index(reader: Reader, entry: Entry, spec: ModelSpec, sets: Sets, mask:
     return index
 
 
-def _read_flat(reader: Reader, where: str, entry: Entry, n: int, mask: Mask | None) -> Flat:
+def _read_flat(reader: ByteReader, where: str, entry: Entry, n: int, mask: Mask | None) -> Flat:
     if entry.count > n:
         raise CodecError(f"{where} of {entry.count} values; expected at most {n}")
     coding = Coding.CODED if entry.coding == FLAT_CODED else entry.coding - FLAT

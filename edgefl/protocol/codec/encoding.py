@@ -28,7 +28,7 @@ from edgefl.protocol.codec.format import (
     MAGIC,
     MASKED,
     VERSION,
-    Sets,
+    ActiveNeuronSets,
 )
 from edgefl.protocol.codec.id_tables import write_sets
 from edgefl.protocol.codec.ids import Coding
@@ -114,14 +114,16 @@ def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:
     return {name: update.blocks[name] for name in spec.params if name in update.blocks}
 
 
-def _sets(neurons: NeuronSet | None, mask: Mask | None, blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
+def _sets(
+    neurons: NeuronSet | None, mask: Mask | None, blocks: Mapping[str, Block], spec: ModelSpec
+) -> ActiveNeuronSets:
     """The id sets that blocks are restricted by: the receiver's, none beside a mask, or the blocks' own."""
     if neurons is not None:
         return _known_sets(neurons, spec)
-    return Sets({}, {}) if mask is not None else _collect_sets(blocks, spec)
+    return ActiveNeuronSets({}, {}) if mask is not None else _collect_sets(blocks, spec)
 
 
-def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
+def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> ActiveNeuronSets:
     active: dict[str, npt.NDArray[np.int32]] = {}
     keys: dict[str, int | None] = {}
     for name, block in blocks.items():
@@ -132,18 +134,18 @@ def _collect_sets(blocks: Mapping[str, Block], spec: ModelSpec) -> Sets:
                     active.setdefault(group, part.neurons)
                     if keys.get(group) is None:
                         keys[group] = part.key
-    return Sets({group: active[group] for group in spec.groups if group in active}, keys)
+    return ActiveNeuronSets({group: active[group] for group in spec.groups if group in active}, keys)
 
 
-def _known_sets(known: NeuronSet, spec: ModelSpec) -> Sets:
+def _known_sets(known: NeuronSet, spec: ModelSpec) -> ActiveNeuronSets:
     try:
         known.check(spec)
     except SelectionError as error:
         raise CodecError(str(error)) from None
-    return Sets(known.active, known.keys)
+    return ActiveNeuronSets(known.active, known.keys)
 
 
-def _check_axes(name: str, block: Block, spec: ModelSpec, sets: Sets) -> None:
+def _check_axes(name: str, block: Block, spec: ModelSpec, sets: ActiveNeuronSets) -> None:
     """Raise CodecError unless a block's rows and columns are those that the id sets give."""
     if not isinstance(block.index, Axes):
         return

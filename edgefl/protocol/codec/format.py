@@ -32,7 +32,7 @@ Format = Literal["float32", "float16", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True)
-class Sets:
+class ActiveNeuronSets:
     """Active neurons by group, and the keys they were drawn with. Groups that are not listed are whole."""
 
     active: Mapping[str, npt.NDArray[np.int32]]

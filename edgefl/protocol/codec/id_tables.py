@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl.errors import CodecError
-from edgefl.protocol.codec.format import ALIGNMENT, ENTRY, Sets
+from edgefl.protocol.codec.format import ALIGNMENT, ENTRY, ActiveNeuronSets
 from edgefl.protocol.codec.ids import decode_ids, encode_ids, size_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Entry:
     count: int
 
 
-class Reader:
+class ByteReader:
     """A position in bytes that somebody sent."""
 
     def __init__(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class Reader:
             raise CodecError(f"padding {padding.hex()}; expected zero bytes")
 
 
-def write_sets(sets: Sets, spec: ModelSpec) -> tuple[bytes, bytes]:
+def write_sets(sets: ActiveNeuronSets, spec: ModelSpec) -> tuple[bytes, bytes]:
     """The table of id sets, in the order of `sets`, and their bytes. Raises CodecError if a key gives other ids."""
     number = {group: i for i, group in enumerate(spec.groups)}
     table, payload = [], []
@@ -60,7 +60,7 @@ def write_sets(sets: Sets, spec: ModelSpec) -> tuple[bytes, bytes]:
     return b"".join(table), b"".join(payload)
 
 
-def read_table(reader: Reader, what: str, member: str, count: int, names: list[str]) -> list[Entry]:
+def read_table(reader: ByteReader, what: str, member: str, count: int, names: list[str]) -> list[Entry]:
     """Entries with the names of their groups or parameters, whose numbers must increase."""
     data, entries, last = reader.take(f"table of {count} {what}s", count * ENTRY.size), [], -1
     for number, coding, size in ENTRY.iter_unpack(data):
@@ -73,7 +73,7 @@ def read_table(reader: Reader, what: str, member: str, count: int, names: list[s
     return entries
 
 
-def read_sets(reader: Reader, table: list[Entry], spec: ModelSpec) -> Sets:
+def read_sets(reader: ByteReader, table: list[Entry], spec: ModelSpec) -> ActiveNeuronSets:
     """The id sets of a table of groups. Raises CodecError if one is not the only form of some of a group's neurons."""
     active: dict[str, npt.NDArray[np.int32]] = {}
     keys: dict[str, int | None] = {}
@@ -84,4 +84,4 @@ def read_sets(reader: Reader, table: list[Entry], spec: ModelSpec) -> Sets:
         data = reader.take(f"ids of {where}", size_of(where, entry.coding, n, k, seed_allowed=True))
         ids, keys[entry.name] = decode_ids(where, entry.coding, data, n, k)
         active[entry.name] = ids.astype(np.int32)
-    return Sets(active, keys)
+    return ActiveNeuronSets(active, keys)

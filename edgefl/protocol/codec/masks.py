@@ -31,7 +31,7 @@ from edgefl.models.neurons.mask import Bits, Mask
 from edgefl.protocol.codec import format as codec_format
 from edgefl.protocol.codec.coordinates import encode_coordinates, read_coordinates, smallest
 from edgefl.protocol.codec.format import ENTRY, FLAGS_AT, HASH_BYTES, KNOWN_MASK
-from edgefl.protocol.codec.id_tables import Entry, Reader, read_table
+from edgefl.protocol.codec.id_tables import ByteReader, Entry, read_table
 
 if TYPE_CHECKING:
     from edgefl.models.neurons.model_spec import ModelSpec
@@ -68,7 +68,7 @@ def decode_mask(data: bytes, spec: ModelSpec, *, known: Mask | None = None) -> M
     Raises  CodecError if `data` is anything else, or the difference to a mask that is not `known`; memory used is
             bounded by its size and a few bytes per scalar of `spec`.
     """
-    reader = Reader(bytes(data))
+    reader = ByteReader(bytes(data))
     count, held = _read_header(reader, spec, known)
     table = read_table(reader, "mask", "parameter", count, list(spec.params))
     for entry in table:
@@ -90,7 +90,7 @@ def decode_mask(data: bytes, spec: ModelSpec, *, known: Mask | None = None) -> M
     return mask
 
 
-def _read_header(reader: Reader, spec: ModelSpec, known: Mask | None) -> tuple[int, Mask | None]:
+def _read_header(reader: ByteReader, spec: ModelSpec, known: Mask | None) -> tuple[int, Mask | None]:
     """The number of rows, and the mask that they differ from."""
     magic, version, kind, count, fingerprint = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:

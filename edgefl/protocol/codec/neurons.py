@@ -22,8 +22,8 @@ from edgefl.models.neurons.block_index import Axes, AxisIds, ids_by_group
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.update import Update
-from edgefl.protocol.codec.format import Sets
-from edgefl.protocol.codec.id_tables import Reader, read_sets, read_table, write_sets
+from edgefl.protocol.codec.format import ActiveNeuronSets
+from edgefl.protocol.codec.id_tables import ByteReader, read_sets, read_table, write_sets
 
 MAGIC, VERSION = b"EFLN", 1
 HEADER = struct.Struct("<4sBBH16s")
@@ -37,7 +37,7 @@ def encode_neurons(neurons: NeuronSet, spec: ModelSpec) -> bytes:
     if dict(neurons.sizes) != dict(spec.groups):
         raise CodecError(f"neuron set of groups {dict(neurons.sizes)}; expected {dict(spec.groups)}")
     partial = {group: ids for group in spec.groups if (ids := neurons.active[group]).size < spec.groups[group]}
-    table, index = write_sets(Sets(partial, neurons.keys), spec)
+    table, index = write_sets(ActiveNeuronSets(partial, neurons.keys), spec)
     return HEADER.pack(MAGIC, VERSION, 0, len(partial), spec.fingerprint) + table + index
 
 
@@ -46,7 +46,7 @@ def decode_neurons(data: bytes, spec: ModelSpec) -> NeuronSet:
 
     Raises  CodecError if `data` is anything else; memory used is bounded by its size and the groups of `spec`.
     """
-    reader = Reader(bytes(data))
+    reader = ByteReader(bytes(data))
     magic, version, zero, count, fingerprint = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
@@ -78,11 +78,13 @@ def neurons_of(update: Update, spec: ModelSpec) -> NeuronSet:
                     first = found.setdefault(group, part)
                     if first.neurons is not part.neurons and first.neurons.tolist() != part.neurons.tolist():
                         raise CodecError(f"block {name!r}: other neurons of group {group!r} than the blocks before it")
-    sets = Sets({group: ids.neurons for group, ids in found.items()}, {group: ids.key for group, ids in found.items()})
+    sets = ActiveNeuronSets(
+        {group: ids.neurons for group, ids in found.items()}, {group: ids.key for group, ids in found.items()}
+    )
     return _whole_elsewhere(sets, spec)
 
 
-def _whole_elsewhere(sets: Sets, spec: ModelSpec) -> NeuronSet:
+def _whole_elsewhere(sets: ActiveNeuronSets, spec: ModelSpec) -> NeuronSet:
     """The neuron set with these ids and keys, and all neurons of the other groups."""
     active = {group: sets.active.get(group, range(size)) for group, size in spec.groups.items()}
     return replace(NeuronSet.of(spec, active), keys={group: sets.keys.get(group) for group in spec.groups})

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from edgefl import kernels
 from edgefl.errors import CodecError
 from edgefl.protocol.codec.format import BFLOAT16, FLOAT16, INT8, Format
-from edgefl.protocol.codec.id_tables import Reader
+from edgefl.protocol.codec.id_tables import ByteReader
 from edgefl.rng import Stream
 
 Floats = npt.NDArray[np.float32]
@@ -60,7 +60,7 @@ def write_values(form: Format, blocks: Sequence[tuple[str, Floats]], chance: Str
             yield _halves(form, name, values).data
 
 
-def read_values(form: Format, reader: Reader, blocks: Named) -> list[Floats]:
+def read_values(form: Format, reader: ByteReader, blocks: Named) -> list[Floats]:
     """The values of blocks, which come next and are the last: float32, views of the payload where it is.
 
     Raises  CodecError naming the block whose values no finite ones could have been written as.

@@ -27,8 +27,8 @@ from edgefl.protocol.wire.messages import (
     Message,
     ModelChunk,
     ModelRequest,
-    Paced,
     Refused,
+    ThroughputReport,
     Train,
     Trained,
     Verdict,
@@ -54,11 +54,11 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "server", Finished): "finished",
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
-    ("ready", "device", Paced): "ready",
+    ("ready", "device", ThroughputReport): "ready",
     ("finished", "device", ModelRequest): "finished",  # these four were on their way when the server finished,
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
-    ("finished", "device", Paced): "finished",
+    ("finished", "device", ThroughputReport): "finished",
     ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
 }

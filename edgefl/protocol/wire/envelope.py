@@ -62,7 +62,7 @@ MAY: dict[Role, tuple[type[Message], ...]] = {
 }
 
 
-class Letter(NamedTuple):
+class Envelope(NamedTuple):
     """What one side tells the other in a run."""
 
     run: str
@@ -80,7 +80,7 @@ class Letter(NamedTuple):
         return "train" if Train in kinds else "evaluate" if Evaluate in kinds else "query"
 
 
-def encode(writer: Role, letter: Letter) -> bytes:
+def encode(writer: Role, letter: Envelope) -> bytes:
     """The bytes of a letter. Raises LocalProtocolError if the other side would refuse it."""
     run = letter.run.encode()
     if not 0 < len(letter.run) <= LONGEST_RUN or len(run) > 255:
@@ -106,7 +106,7 @@ def encode(writer: Role, letter: Letter) -> bytes:
     return HEADER.pack(*fields, crc32(run, crc32(head))) + run + rest
 
 
-def decode(writer: Role, data: bytes, limit: int) -> Letter:
+def decode(writer: Role, data: bytes, limit: int) -> Envelope:
     """The letter that this side wrote. `limit`: bytes of the largest one that is read.
 
     Raises  RemoteProtocolError if it is none, damaged, too large, or has what this side may not say; nothing of the
@@ -129,7 +129,7 @@ def decode(writer: Role, data: bytes, limit: int) -> Letter:
         raise RemoteProtocolError(f"letter of side {side}; expected {WRITERS.index(writer)}, the {writer}")
     if count > rest // frames.HEADER.size:
         raise RemoteProtocolError(f"letter of {count} messages in {rest} bytes; expected fewer")
-    return Letter(_text(run), _messages(writer, memoryview(data)[begin:], count))
+    return Envelope(_text(run), _messages(writer, memoryview(data)[begin:], count))
 
 
 def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]:

@@ -119,7 +119,7 @@ class ModelChunk(Message, frozen=True):
     data: Annotated[bytes, Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
-class Asked(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PayloadSpec(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What goes by one name in the reply: an Expected. `parameters` is a bitmap over those of the model, or None."""
 
     kind: Literal["planned", "chosen", "masked", "mask"]
@@ -141,7 +141,7 @@ class Train(Message, frozen=True):
     payload: Payload
     settings: Annotated[dict[Name, Plain], Meta(max_length=64)]
     deadline_s: float | None
-    expects: bool | Annotated[dict[Name, Asked], Meta(max_length=16)]
+    expects: bool | Annotated[dict[Name, PayloadSpec], Meta(max_length=16)]
 
 
 class Trained(Message, frozen=True):
@@ -157,7 +157,7 @@ class Trained(Message, frozen=True):
     seconds: float
 
 
-class Measured(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class MeasuredThroughput(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """How fast a device trains (methods/throughput.py): seconds for a multiply-add of what stands still and of steps,
     for a step and for a round; and the bytes that training may take, None for any number.
     """
@@ -169,13 +169,13 @@ class Measured(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
     memory: Count | None
 
 
-class Paced(Message, frozen=True):
+class ThroughputReport(Message, frozen=True):
     """Device: how fast it is, in a run that plans by it (Algorithm.wants_pace). None: it does not say.
 
     It is said once in each connection before anything is trained there, and again when rounds take other times.
     """
 
-    pace: Measured | None
+    pace: MeasuredThroughput | None
 
 
 class Verdict(Message, frozen=True):
@@ -247,7 +247,7 @@ TYPES: dict[int, type[Message]] = {  # the frame's type byte; a number is never 
     11: Evaluated,
     12: Finished,
     13: Refused,
-    14: Paced,
+    14: ThroughputReport,
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 

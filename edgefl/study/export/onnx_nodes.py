@@ -47,7 +47,6 @@ from edgefl.models.graph.operations import (
     LayerNorm,
     LeakyReLU,
     Linear,
-    LinePool,
     MaxPool1d,
     MaxPool2d,
     Mul,
@@ -56,6 +55,7 @@ from edgefl.models.graph.operations import (
     Pair,
     Permute,
     Pool,
+    Pool1d,
     PReLU,
     ReLU,
     ReLU6,
@@ -195,11 +195,11 @@ def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
     return to.node("Where", to.node("Greater", scaled, to.constant("threshold", op.threshold)), *inputs, smooth)
 
 
-def _pool(op: Pool | LinePool, inputs: list[str], to: Writer) -> str:
+def _pool(op: Pool | Pool1d, inputs: list[str], to: Writer) -> str:
     """As planes or as lines. Where the last windows are cut they get padding of their own: runtimes read ceil_mode in
     several ways, and an average never counts what is behind its padding.
     """
-    planes, axes = (op.as_planes, (1,)) if isinstance(op, LinePool) else (op, (0, 1))
+    planes, axes = (op.as_planes, (1,)) if isinstance(op, Pool1d) else (op, (0, 1))
     size, result = to.input_shape[1:], op.output(to.input_shape)[1:]
     kernel, stride, before = ([pair[i] for i in axes] for pair in (planes.kernel_size, planes.stride, planes.padding))
     extents = zip(size, result, kernel, stride, before, strict=True)

@@ -27,9 +27,9 @@ from edgefl.experiment.run_layout import Trial, run_of, trials
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import Algorithm
-from edgefl.methods.algorithm import MODEL, Local, State
+from edgefl.methods.algorithm import MODEL, ClientState, State
 from edgefl.methods.method_label import folder
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import with_classes
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -37,11 +37,11 @@ from edgefl.server import run_history
 from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.simulation.journal import COMMIT
 
-NOTHING = Kept({}, {}, {})
+NOTHING = StoredClientState({}, {}, {})
 HEAD_BIAS = "fc.bias"  # of built-in models: a value for each class
 
 
-class Trained(NamedTuple):
+class ExportedModel(NamedTuple):
     """A trained model, what it is in words, and what each of its outputs stands for; None: the data's classes."""
 
     model: Model
@@ -49,7 +49,7 @@ class Trained(NamedTuple):
     classes: tuple[int, ...] | None = None
 
 
-class Source(NamedTuple):
+class ModelSource(NamedTuple):
     """Where to look, and for what.
 
     path      of a run, or of a device's state
@@ -68,7 +68,7 @@ class Source(NamedTuple):
     run: Path | None = None
 
 
-def find(source: Source) -> Trained:
+def find(source: ModelSource) -> ExportedModel:
     """The model asked for. Raises RunError naming what is not there, DataError if the run's data cannot be had."""
     if run_history.is_served(source.path):
         return _of_server(source)
@@ -82,7 +82,7 @@ def find(source: Source) -> Trained:
     raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
 
 
-def _of_server(source: Source) -> Trained:
+def _of_server(source: ModelSource) -> ExportedModel:
     path, client = source.path, source.client
     if client is not None:
         raise RunError(f"{path} is a server's and has no model of client {client}; expected its device's --state")
@@ -92,7 +92,7 @@ def _of_server(source: Source) -> Trained:
     return _of_all(source, experiment, experiment.methods[0], reached.state, reached.round)
 
 
-def _of_simulation(source: Source) -> Trained:
+def _of_simulation(source: ModelSource) -> ExportedModel:
     path, client = source.path, source.client
     experiment = Experiment.of_run(path)
     trial = _trial(experiment, source)
@@ -118,7 +118,7 @@ def _of_simulation(source: Source) -> Trained:
     return _of_one(name, algorithm, federation.graph, local, found.state.arrays, found.round)
 
 
-def _graph(source: Source, experiment: Experiment, params: Mapping[str, np.ndarray]) -> Graph:
+def _graph(source: ModelSource, experiment: Experiment, params: Mapping[str, np.ndarray]) -> Graph:
     """Of the run's model: from its own file; or a built-in one, which takes the shape of the data's examples. Where
     that is known of the data set, its files are not read.
     """
@@ -129,13 +129,13 @@ def _graph(source: Source, experiment: Experiment, params: Mapping[str, np.ndarr
     return _federation(source, experiment).graph if known is None else known
 
 
-def _federation(source: Source, experiment: Experiment) -> Federation:
+def _federation(source: ModelSource, experiment: Experiment) -> Federation:
     """Of a simulation's run, from its own model and data where it keeps some."""
     path, model = source.path, model_of_run(source.path, experiment.model)
     return assemble(experiment, source.data_dir, model, data_of_run(path, experiment, source.data_dir))
 
 
-def _of_device(source: Source) -> Trained:
+def _of_device(source: ModelSource) -> ExportedModel:
     record = read_device(source.path)
     client, name, algorithm = record.welcome.client, record.welcome.method, method_of(record.welcome)
     if source.client not in (None, client):
@@ -147,7 +147,7 @@ def _of_device(source: Source) -> Trained:
     return _of_one(name, algorithm, record.initial.graph, local, arrays, record.last.round)
 
 
-def _shared(source: Source, record: DeviceRecord) -> dict[str, Params]:
+def _shared(source: ModelSource, record: DeviceRecord) -> dict[str, Params]:
     """What the server of a device's run has of all clients."""
     if source.run is None:
         method = record.welcome.method
@@ -157,7 +157,7 @@ def _shared(source: Source, record: DeviceRecord) -> dict[str, Params]:
     return run_history.final_state(source.run).arrays
 
 
-def _trial(experiment: Experiment, source: Source) -> Trial:
+def _trial(experiment: Experiment, source: ModelSource) -> Trial:
     """Of the method asked for, or the only one, with the seed asked for, or the first one."""
     seeds = [one.seed for one in experiment.each_seed()]
     if source.seed not in (None, *seeds):
@@ -166,7 +166,7 @@ def _trial(experiment: Experiment, source: Source) -> Trial:
     return next(each for each in trials(experiment, source.path) if (each.method, each.seed) == wanted)
 
 
-def _method(experiment: Experiment, source: Source) -> str:
+def _method(experiment: Experiment, source: ModelSource) -> str:
     """The method asked for, or the only one."""
     known = ", ".join(experiment.methods)
     if source.method is None and len(experiment.methods) > 1:
@@ -179,7 +179,7 @@ def _method(experiment: Experiment, source: Source) -> str:
     raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
 
 
-def _local(client: int, seed: int, graph: Graph, kept: Kept, otherwise: Params) -> Local:
+def _local(client: int, seed: int, graph: Graph, kept: StoredClientState, otherwise: Params) -> ClientState:
     """The client with what it keeps and no samples; its model is `otherwise` where it keeps none."""
     params = {name: np.asarray((kept.params or otherwise)[name], np.float32) for name in graph.parameters()}
     nothing, nobody = (
@@ -188,19 +188,19 @@ def _local(client: int, seed: int, graph: Graph, kept: Kept, otherwise: Params) 
     )
     learner = GraphLearner(Model(graph, params))
     spec = ModelSpec.of(graph)
-    return Local(client, seed, spec, learner, nobody, nothing, nothing, nothing, kept.private, kept.arrays)
+    return ClientState(client, seed, spec, learner, nobody, nothing, nothing, nothing, kept.private, kept.arrays)
 
 
-def _of_all(source: Source, experiment: Experiment, method: str, state: State, round: int) -> Trained:
+def _of_all(source: ModelSource, experiment: Experiment, method: str, state: State, round: int) -> ExportedModel:
     if MODEL not in state.arrays:
         raise RunError(f"{method} has no model of all clients; expected --client, as every one has a model of its own")
     graph = _graph(source, experiment, state.arrays[MODEL])
-    return Trained(_model(graph, state.arrays[MODEL]), f"{method}'s model of all clients after round {round}")
+    return ExportedModel(_model(graph, state.arrays[MODEL]), f"{method}'s model of all clients after round {round}")
 
 
 def _of_one(
-    name: str, algorithm: Algorithm, graph: Graph, local: Local, arrays: Mapping[str, Params], round: int
-) -> Trained:
+    name: str, algorithm: Algorithm, graph: Graph, local: ClientState, arrays: Mapping[str, Params], round: int
+) -> ExportedModel:
     if algorithm.scored(arrays) is None:
         raise RunError(f"{name} has one model, that of all clients; expected a run, and no --client")
     with algorithm.own(local, algorithm.shared(arrays)) as own:
@@ -208,7 +208,7 @@ def _of_one(
         graph = graph if classes is None else with_classes(graph, len(classes))
         graph = graph if own.neurons is None else graph.sub(own.neurons)
         model = _model(graph, own.learner.read())
-    return Trained(model, f"client {local.client}'s model of {name} after round {round}", classes)
+    return ExportedModel(model, f"client {local.client}'s model of {name} after round {round}", classes)
 
 
 def _model(graph: Graph, params: Mapping[str, np.ndarray]) -> Model:

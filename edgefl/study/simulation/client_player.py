@@ -20,19 +20,19 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner, Learner
 from edgefl.learning.learner import MakeLearner
-from edgefl.methods.algorithm import Algorithm, Local, Plan, Reply
+from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Reply
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.methods.rounds.round_metrics import ClientRound
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import Update
 
-Keep = Callable[[Kept], None]
+Keep = Callable[[StoredClientState], None]
 
 
-class Cast(NamedTuple):
+class SimulationContext(NamedTuple):
     """What clients are played with: their method, what each owns, the parameters before round 1, and how to make the
     learners that train.
     """
@@ -47,7 +47,7 @@ class Cast(NamedTuple):
 class Player:
     """`learners` learners that stand for all clients; so many threads may use it at the same time."""
 
-    def __init__(self, cast: Cast, learners: int) -> None:
+    def __init__(self, cast: SimulationContext, learners: int) -> None:
         self.cast = cast
         self.spec = ModelSpec.of(cast.federation.graph)
         self._idle: SimpleQueue[Learner] = SimpleQueue()
@@ -66,13 +66,13 @@ class Player:
             self._idle.put(learner)
 
     @contextmanager
-    def local(self, client: int, kept: Kept | None, untrained: Params) -> Iterator[Local]:
+    def local(self, client: int, kept: StoredClientState | None, untrained: Params) -> Iterator[ClientState]:
         """The client with what it keeps; its model is `untrained` if it has never trained, or keeps none."""
-        kept = kept or Kept({}, {}, {})
+        kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
         split = federation.clients[client]
         with self.learner(kept.params or untrained) as learner:
-            yield Local(
+            yield ClientState(
                 client,
                 federation.seed,
                 self.spec,
@@ -98,7 +98,7 @@ class Job(Protocol):
     @property
     def needs_kept(self) -> bool: ...
 
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> Any:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Any:
         """The job's result.
 
         common  what all jobs that are given together have in common
@@ -115,7 +115,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingJob:
     """One client's part of a round: the message down, training, the message up.
 
     plan    without the updates that are in `common`
@@ -132,7 +132,7 @@ class Training:
     def client(self) -> int:
         return self.plan.client
 
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Update], keep: Keep) -> Outcome:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Update], keep: Keep) -> Outcome:
         plan, spec = whole(self.plan, self.shared, common), player.spec
         algorithm, federation, initial, settings, _ = player.cast
         down = train_message(plan, spec, settings.values)
@@ -144,17 +144,21 @@ class Training:
             answer = read_answer(up, plan, spec, declared)
             has_kept = algorithm.keeps_state and (answer.reply is not None or self.late)
             if has_kept:
-                keep(Kept(local.learner.read() if algorithm.keeps_model else {}, local.private, local.arrays))
+                keep(
+                    StoredClientState(
+                        local.learner.read() if algorithm.keeps_model else {}, local.private, local.arrays
+                    )
+                )
         record = ClientRound.answered(plan, down, up, answer)
         if self.late:
             return Outcome(None, replace(record, status="late"), has_kept)
         return Outcome(answer.reply, record, has_kept)
 
 
-def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[Training], list[Update]]:
+def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[TrainingJob], list[Update]]:
     """A training for every plan, and the updates that more than one of them sends, once."""
     parts, common = shared_out(plans)
-    return [Training(part, places, late(part)) for part, places in parts], common
+    return [TrainingJob(part, places, late(part)) for part, places in parts], common
 
 
 def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from edgefl.errors import RunError
 from edgefl.methods.algorithm import State
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.state_file import Kept
-from edgefl.study.simulation.journal import COMMIT, Commit, client_file, read_commit, read_kept, server_file
+from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.study.simulation.journal import COMMIT, Checkpoint, client_file, read_commit, read_kept, server_file
 from edgefl.system.durable_files import check_sha256
 
 ATTEMPTS = 100  # at files that the simulation may remove between our look at its commit and at them
 
 
-class Committed(NamedTuple):
+class RestoredCheckpoint(NamedTuple):
     """The last committed round, the server's state after it, and what the client that was asked for keeps, if any.
 
     trained  the clients that keep something
@@ -26,11 +26,11 @@ class Committed(NamedTuple):
 
     round: int
     state: State
-    kept: Kept | None
+    kept: StoredClientState | None
     trained: tuple[int, ...]
 
 
-def read_committed(path: Path, client: int | None = None) -> Committed:
+def read_committed(path: Path, client: int | None = None) -> RestoredCheckpoint:
     """Of the method whose directory this is. Raises RunError if nothing has been committed, or a file is damaged."""
     for _ in range(ATTEMPTS):
         commit = read_commit(path)
@@ -38,19 +38,19 @@ def read_committed(path: Path, client: int | None = None) -> Committed:
             raise RunError(f"{path / COMMIT} is missing; expected the directory of a method in a simulation's run")
         try:
             trained = tuple(sorted(map(int, commit.clients)))
-            return Committed(commit.round, _state(path, commit), _kept(path, commit, client), trained)
+            return RestoredCheckpoint(commit.round, _state(path, commit), _kept(path, commit, client), trained)
         except RunError:
             if read_commit(path) == commit:
                 raise
     raise RunError(f"{path} commits rounds faster than they can be read; expected a commit to stay for one read")
 
 
-def _state(path: Path, commit: Commit) -> State:
+def _state(path: Path, commit: Checkpoint) -> State:
     file = server_file(path, commit.round)
     return state_file.load(file, dict(commit.values), commit.digests.get(str(file.relative_to(path))))
 
 
-def _kept(path: Path, commit: Commit, client: int | None) -> Kept | None:
+def _kept(path: Path, commit: Checkpoint, client: int | None) -> StoredClientState | None:
     if str(client) not in commit.clients:
         return None
     assert client is not None

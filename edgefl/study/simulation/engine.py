@@ -10,20 +10,20 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from edgefl import kernels
-from edgefl.methods.rounds.state_file import Kept
-from edgefl.study.simulation.client_player import Cast, Job, Player
+from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.study.simulation.client_player import Job, Player, SimulationContext
 
 
-class Shelf(Protocol):
+class ClientStateStore(Protocol):
     """What the clients keep, as the simulation's files have it."""
 
     def tag(self, client: int) -> int | None:
         """Of what the client keeps, the round after which it did; None if it keeps nothing."""
 
-    def load_local(self, client: int) -> Kept | None:
+    def load_local(self, client: int) -> StoredClientState | None:
         """What the client keeps; None if nothing."""
 
-    def save_local(self, client: int, round: int, kept: Kept) -> None:
+    def save_local(self, client: int, round: int, kept: StoredClientState) -> None:
         """The client keeps this after that round."""
 
 
@@ -41,13 +41,13 @@ class Engine(Protocol):
         """Ends its threads or processes."""
 
 
-MakeEngine = Callable[[Cast, Shelf, int], Engine]
+MakeEngine = Callable[[SimulationContext, ClientStateStore, int], Engine]
 
 
 class Threads:
     """Jobs by the threads of a pool; with more than one, each kernel call has one thread."""
 
-    def __init__(self, cast: Cast, shelf: Shelf, workers: int) -> None:
+    def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         self._player, self._shelf = Player(cast, workers), shelf
         self._pool, self._until_closed = ThreadPoolExecutor(workers), ExitStack()
         self._until_closed.enter_context(kernel_threads(1 if workers > 1 else None))

@@ -14,8 +14,8 @@ from typing import Any
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.algorithm import MODEL, State, Task
 from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING, accuracies, common_scores
-from edgefl.study.simulation.client_player import Cast, shared_out
-from edgefl.study.simulation.engine import Engine, Shelf
+from edgefl.study.simulation.client_player import SimulationContext, shared_out
+from edgefl.study.simulation.engine import ClientStateStore, Engine
 from edgefl.study.simulation.evaluation_jobs import (
     CommonEvaluation,
     GlobalEvaluation,
@@ -31,7 +31,7 @@ AT_ONCE = 64  # clients whose refreshes are in memory
 class Evaluator:
     """Evaluates all clients; a personal model of the client's own is evaluated again only after it has changed."""
 
-    def __init__(self, cast: Cast, task: Task, engine: Engine, shelf: Shelf) -> None:
+    def __init__(self, cast: SimulationContext, task: Task, engine: Engine, shelf: ClientStateStore) -> None:
         self._cast, self._task, self._engine, self._shelf = cast, task, engine, shelf
         self._clients = range(len(cast.federation.clients))
         self._parts: tuple[Part, ...] = ("test", "train") if cast.settings.train_scores else ("test",)

@@ -13,7 +13,7 @@ from edgefl.experiment.data.split import Split
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.algorithm import Plan
 from edgefl.methods.rounds.exchange import plan_of, sizes, train_message
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Params
 from edgefl.study.simulation.client_player import Keep, Player, whole
 
@@ -35,7 +35,9 @@ class PersonalEvaluation:
     parts: tuple[Part, ...] = ("test",)
     needs_kept: ClassVar[bool] = True
 
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> list[Evaluation]:
+    def play(
+        self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep
+    ) -> list[Evaluation]:
         (untrained, shared), algorithm = common, player.cast.algorithm
         split = player.cast.federation.clients[self.client]
         with player.local(self.client, kept, untrained) as local:
@@ -69,7 +71,7 @@ class RefreshedEvaluation:
     def client(self) -> int:
         return self.plan.client
 
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Any], keep: Keep) -> Refreshed:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Refreshed:
         (untrained, *updates), algorithm = common, player.cast.algorithm
         down = train_message(whole(self.plan, self.shared, updates), player.spec, player.cast.settings.values)
         with player.local(self.client, kept, untrained) as local:
@@ -87,7 +89,9 @@ class GlobalEvaluation:
     parts: tuple[Part, ...] = ("test",)
     needs_kept: ClassVar[bool] = False
 
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Params], keep: Keep) -> list[Evaluation]:
+    def play(
+        self, player: Player, kept: StoredClientState | None, common: Sequence[Params], keep: Keep
+    ) -> list[Evaluation]:
         (model,), federation = common, player.cast.federation
         split = federation.clients[self.client]
         with player.learner(model) as learner:
@@ -101,7 +105,7 @@ class CommonEvaluation:
     client: ClassVar[int] = 0  # whoever; it needs nothing that a client has
     needs_kept: ClassVar[bool] = False
 
-    def play(self, player: Player, kept: Kept | None, common: Sequence[Params], keep: Keep) -> Evaluation:
+    def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Params], keep: Keep) -> Evaluation:
         (model,), samples = common, player.cast.federation.common
         assert samples is not None  # it is asked for where there are some
         with player.learner(model) as learner:

@@ -14,7 +14,7 @@ LARGEST = 16  # jobs of a chunk: little is lost with a worker
 SHARE = 4  # a chunk is at most this part of what is left for one worker
 
 
-class Holdings:
+class ClientStatePlacement:
     """Which worker has what a client keeps, as of which round. A worker has at most `limit_bytes` of it; what was used
     longest ago goes first.
     """

@@ -27,7 +27,7 @@ import safetensors.numpy
 from edgefl.errors import RunError
 from edgefl.methods.algorithm import State
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.system.durable_files import (
     check_sha256,
     load_arrays,
@@ -45,7 +45,7 @@ LOCK = "lock"
 
 
 @dataclass(frozen=True)
-class Commit:
+class Checkpoint:
     """What commit.json says: the round, the server's plain values, and the round tag of every client's file."""
 
     round: int
@@ -56,7 +56,7 @@ class Commit:
     digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of every file of arrays, by its path in the run
 
 
-NOTHING = Commit(-1, False, {}, {}, 0)
+NOTHING = Checkpoint(-1, False, {}, {}, 0)
 
 
 class Journal:
@@ -98,7 +98,7 @@ class Journal:
         """Of what a client keeps, the round under whose tag it was saved; None if it keeps nothing."""
         return self._tags.get(client)
 
-    def load_local(self, client: int) -> Kept | None:
+    def load_local(self, client: int) -> StoredClientState | None:
         """What a client keeps after its last training; None if it has never trained. Raises RunError if its file is
         missing or corrupt.
         """
@@ -109,7 +109,7 @@ class Journal:
         self._check_unread(file)
         return read_kept(file)
 
-    def save_local(self, client: int, round: int, kept: Kept) -> None:
+    def save_local(self, client: int, round: int, kept: StoredClientState) -> None:
         """Writes what a client keeps under the tag of this round. Not durable before `commit`."""
         file = self._client_file(client, round)
         file.parent.mkdir(exist_ok=True)
@@ -145,7 +145,7 @@ class Journal:
         os.fsync(self._metrics.fileno())
         clients = {str(client): self._tags[client] for client in sorted(self._tags)}
         digests = {str(file.relative_to(self.path)): self._digests[file] for file in self._committed_files(round)}
-        commit = Commit(round, done, state.values, clients, self._metrics.tell(), digests)
+        commit = Checkpoint(round, done, state.values, clients, self._metrics.tell(), digests)
         write_atomically(self.path / COMMIT, json.dumps(with_digest(asdict(commit)), indent=1).encode())
         self.committed = commit
         self._unsynced.clear()
@@ -211,11 +211,11 @@ def client_file(path: Path, client: int, round: int) -> Path:
     return path / "clients" / f"{client:04d}" / f"{round:06d}.safetensors"
 
 
-def read_kept(file: Path) -> Kept:
+def read_kept(file: Path) -> StoredClientState:
     """What a client's file holds. Raises RunError if it is missing or corrupt."""
     arrays, metadata = load_arrays(file)
     try:
-        return Kept.of(arrays, json.loads(metadata["private"]))
+        return StoredClientState.of(arrays, json.loads(metadata["private"]))
     except (KeyError, ValueError) as error:
         raise RunError(f"{file} holds nothing that a client keeps ({error!r})") from None
 
@@ -230,11 +230,11 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
                 raise RunError(f"{path / METRICS} is damaged in line {number} ({error})") from None
 
 
-def read_commit(path: Path) -> Commit:
+def read_commit(path: Path) -> Checkpoint:
     """The last commit of a method's run. Raises RunError if it is damaged."""
     file = path / COMMIT
     try:
-        found = Commit(**read_json(file))
+        found = Checkpoint(**read_json(file))
     except FileNotFoundError:
         return NOTHING
     except TypeError as error:
@@ -244,7 +244,7 @@ def read_commit(path: Path) -> Commit:
     return found
 
 
-def _is_plain(commit: Commit) -> bool:
+def _is_plain(commit: Checkpoint) -> bool:
     """True if its fields are what they should be."""
     numbers = commit.round, commit.metrics_bytes
     tables = commit.values, commit.clients, commit.digests

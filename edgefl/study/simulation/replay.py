@@ -17,7 +17,7 @@ from edgefl.experiment.model_file import kept
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.algorithm import State
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.participation import Participation
+from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
@@ -42,7 +42,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     settings = replace(experiment.settings(workers), stop_after=progress.round, eval_every=progress.round)
     journal = Journal(folder)
     try:
-        participation = Participation(
+        participation = RecordedParticipation(
             progress.capacities, outcomes, progress.candidates, progress.losses, progress.paces
         )
         federation = assemble(experiment, data_dir, kept(path, experiment.model))

@@ -14,18 +14,18 @@ from dataclasses import replace
 from typing import Any
 
 from edgefl.errors import StuckError
-from edgefl.experiment.device_models.simulated_clock import Clock
+from edgefl.experiment.device_models.simulated_clock import VirtualClock
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.algorithm import Algorithm, Plan, State, Task
-from edgefl.methods.rounds.participation import TRAINED, Attendance, Everybody
+from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
 from edgefl.methods.rounds.round_closing import close
 from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_line, stuck
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.study.simulation.client_player import Cast, Outcome, trainings
+from edgefl.study.simulation.client_player import Outcome, SimulationContext, trainings
 from edgefl.study.simulation.engine import Engine, MakeEngine, Threads
 from edgefl.study.simulation.evaluation import Evaluator
 from edgefl.study.simulation.journal import Journal
@@ -37,7 +37,7 @@ def simulate(
     settings: Settings,
     journal: Journal,
     watch: Callable[[dict[str, Any]], None] = lambda line: None,
-    participation: Attendance | None = None,
+    participation: ParticipationModel | None = None,
     make: MakeLearner = GraphLearner,
     engine: MakeEngine = Threads,
 ) -> State:
@@ -52,7 +52,7 @@ def simulate(
                    have accepted nobody
     """
     initial = federation.initial()
-    cast = Cast(algorithm, federation, initial, settings, make)
+    cast = SimulationContext(algorithm, federation, initial, settings, make)
     work = engine(cast, journal, settings.workers)
     try:
         return _Simulation(cast, journal, participation or _attendance(cast, journal), work).run(watch)
@@ -60,20 +60,22 @@ def simulate(
         work.close()
 
 
-def _attendance(cast: Cast, journal: Journal) -> Attendance:
+def _attendance(cast: SimulationContext, journal: Journal) -> ParticipationModel:
     """Who takes part in the rounds that are not committed yet."""
     federation, fleet, deadline_s = cast.federation, cast.settings.fleet, cast.settings.deadline_s
     if fleet is None:
-        return Everybody()
+        return FullParticipation()
     examples = [len(split.train) for split in federation.clients]
-    clock = Clock(fleet, len(examples), federation.seed, deadline_s, examples)
+    clock = VirtualClock(fleet, len(examples), federation.seed, deadline_s, examples)
     for line in journal.metrics():
         clock.goes_on(line)
     return clock
 
 
 class _Simulation:
-    def __init__(self, cast: Cast, journal: Journal, attendance: Attendance, engine: Engine) -> None:
+    def __init__(
+        self, cast: SimulationContext, journal: Journal, attendance: ParticipationModel, engine: Engine
+    ) -> None:
         self.algorithm, self.settings, self.initial = cast.algorithm, cast.settings, cast.initial
         self.journal, self.attendance, self.engine = journal, attendance, engine
         federation = cast.federation
@@ -88,7 +90,9 @@ class _Simulation:
             outputs=federation.graph.output_shape[0],
             graph=federation.graph,
         )
-        self._earlier: dict[tuple[int, int], Kept] = {}  # by (client, round), what a client goes back to after a loss
+        self._earlier: dict[
+            tuple[int, int], StoredClientState
+        ] = {}  # by (client, round), what a client goes back to after a loss
         self.evaluator = Evaluator(cast, self.task, engine, journal)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:

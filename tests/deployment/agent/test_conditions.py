@@ -13,7 +13,7 @@ import pytest
 from edgefl.deployment.agent import conditions, machine_status
 from edgefl.deployment.agent.conditions import Conditions, Hours
 from edgefl.deployment.agent.machine_status import Power, Usage
-from edgefl.deployment.agent.machine_watch import Watch
+from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from tests.made_up import write
 
 MAINS, BATTERY, MOUSE = "sys/class/power_supply/AC", "sys/class/power_supply/BAT0", "sys/class/power_supply/hidpp"
@@ -155,7 +155,7 @@ def test_a_watch_looks_now_and_then_and_waits_until_all_is_quiet(tmp_path: Path)
     now = [0.0]
     zone = "sys/class/thermal/thermal_zone0/temp"
     limits = Conditions(charge=math.inf, max_celsius=60, hours=(Hours.parse("08:00-20:00"),), metered=("true",))
-    watch = Watch(limits, write(tmp_path, {zone: "50000"}), lambda: now[0], lambda: time(10), 5, 30)
+    watch = ConditionMonitor(limits, write(tmp_path, {zone: "50000"}), lambda: now[0], lambda: time(10), 5, 30)
     assert [check.name for check in watch.checks()] == ["power", "temperature", "hours", "metered"]
     assert watch.why_not() is watch.why_wait() is None
     write(tmp_path, {zone: "70000"})

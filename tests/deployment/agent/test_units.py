@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-UNITS = sorted((Path(__file__).resolve().parents[2] / "docs" / "systemd").glob("*.service"))
+UNITS = sorted((Path(__file__).resolve().parents[3] / "docs" / "systemd").glob("*.service"))
 PROGRAM = "/opt/edgefl/bin/edgefl"
 
 

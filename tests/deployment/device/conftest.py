@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, Profile
+from edgefl.deployment.device.device_protocol import Device, DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import read_share, share_file, write_share
@@ -46,7 +46,7 @@ def make(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., D
     def opening(
         place: int = 0,
         data: int = 0,
-        profile: Profile = ANYBODY,
+        profile: DeviceProfile = ANYBODY,
         learner: MakeLearner | None = None,
         **rest: Any,
     ) -> Device:

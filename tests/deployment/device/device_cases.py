@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgefl import rng
-from edgefl.deployment.device.device_protocol import Device, Profile, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import FedAvg, FedAvgFT, FedDyn, FedSpa, FedSPU, FedUmf, FedUmfDC, FjORD, LocalOnly, RandomDropout
@@ -61,11 +61,11 @@ def world(
     said: list[str] | None = None,
     pause: Callable[[int], None] = refuse_to_wait,
     chance: Callable[[int], bytes] = bytes,
-) -> World:
-    return World([].append if said is None else said.append, pause, lambda: 0.0, chance=chance)
+) -> DeviceEnvironment:
+    return DeviceEnvironment([].append if said is None else said.append, pause, lambda: 0.0, chance=chance)
 
 
-ANYBODY = Profile(None, None, 1.0, 1 << 20)
+ANYBODY = DeviceProfile(None, None, 1.0, 1 << 20)
 
 
 def scripted(federation: Federation, method: Algorithm, rounds: list[int]) -> ScriptedServer:

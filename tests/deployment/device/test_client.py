@@ -17,7 +17,7 @@ import pytest
 from bench.flips import bad_line
 from edgefl import methods
 from edgefl.cli.cli import main
-from edgefl.deployment.device.device_protocol import Device, World
+from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, TLS_FAULTS, delay_s
 from edgefl.errors import RequestError, RunError
@@ -75,7 +75,7 @@ def client(
     context: ssl.SSLContext | None = None,
     give_up_s: float = math.inf,
 ) -> DeviceSocket:
-    world = World(said.append, pause, lambda: pause.now, chance=bytes)
+    world = DeviceEnvironment(said.append, pause, lambda: pause.now, chance=bytes)
     return DeviceSocket(ServerAddress.parse(listener.address), device, context, bytes, world, give_up_s)
 
 
@@ -100,7 +100,7 @@ def test_bits_flipped_on_the_way_change_nothing(seed: int, server: ScriptedServe
     server.replies.clear()
     with Listener(server) as listener, bad_line(listener.address, 20, seed, (300, 20_000)) as line:
         address = ServerAddress.parse(line.address)
-        world = World(said.append, pause, lambda: pause.now, bytes)
+        world = DeviceEnvironment(said.append, pause, lambda: pause.now, bytes)
         assert DeviceSocket(address, device, None, bytes, world).run() == "all rounds are done"
     assert files(device) == files(undisturbed)
     assert len({flip.direction for flip in line.flips}) == 2
@@ -155,7 +155,7 @@ def test_a_server_that_says_nothing_is_tried_again(
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError, match="goes on trying"):
         address, pause = ServerAddress(*silent.getsockname()), Pauses(most=2)
-        DeviceSocket(address, make(), context, bytes, World(said.append, pause, lambda: pause.now)).run()
+        DeviceSocket(address, make(), context, bytes, DeviceEnvironment(said.append, pause, lambda: pause.now)).run()
     assert "timed out" in said[0]
     assert said[0].endswith("; trying again")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from edgefl.cli.cli import main
-from edgefl.deployment.agent.conditional_device import Attendance
-from edgefl.deployment.agent.conditions import Check
+from edgefl.deployment.agent.conditional_device import GuardedDevice
+from edgefl.deployment.agent.conditions import ConditionStatus
 from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.device.device_socket import LeftError
 from edgefl.deployment.device.state_reader import runs_of
@@ -35,7 +35,7 @@ class Moods:
         self.left -= 1
         return None if self.left >= 0 else "power on battery; expected mains"
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[ConditionStatus]:
         return []
 
 
@@ -43,7 +43,7 @@ def attendance(device: Any, after: float, path: Path, others: Any = lambda idle_
     told: list[str] = []
     samples = SampleFile(path)
     samples.newest()
-    found = Attendance(device, Moods(after), samples, others, told.append, told.append, now)  # type: ignore[arg-type]
+    found = GuardedDevice(device, Moods(after), samples, others, told.append, told.append, now)  # type: ignore[arg-type]
     return found, told
 
 

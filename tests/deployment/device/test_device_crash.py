@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("device_crash.py")
-ROOT = PROGRAM.parents[2]
+ROOT = PROGRAM.parents[3]
 
 
 def test_a_device_killed_at_any_step_ends_as_if_it_had_lived_on(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgefl.deployment.device.device_protocol import Device, Profile, SpoiltError
+from edgefl.deployment.device.device_protocol import Device, DeviceProfile, SpoiltError
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.errors import RemoteProtocolError, RunError
 from edgefl.experiment.federation import Federation
@@ -84,7 +84,7 @@ def test_a_server_whose_model_has_the_wrong_digest_is_not_believed(server: Scrip
 
 
 def test_a_model_above_the_limit_is_refused_before_it_is_asked_for(server: ScriptedServer, make: Any) -> None:
-    device = make(profile=Profile(None, None, 1.0, 1000))
+    device = make(profile=DeviceProfile(None, None, 1.0, 1000))
     with pytest.raises(RunError, match=f"model of {len(server.model)} bytes; the limit is --max-model 1000"):
         converse(device, server)
     assert "device.json" not in files(device)

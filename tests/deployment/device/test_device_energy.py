@@ -10,7 +10,7 @@ import pytest
 
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.experiment.federation import Federation
-from edgefl.learning.energy import Meter, choose
+from edgefl.learning.energy import EnergyMeter, choose
 from tests.deployment.device.device_cases import METHODS, bits, scripted
 from tests.deployment.device.device_server import converse
 from tests.made_up import write
@@ -21,10 +21,10 @@ def test_joules_change_nothing_but_a_metric(
 ) -> None:
     rail = {"name": "ina3221", "in1_label": "VDD_IN", "in1_input": 5000, "curr1_input": 1200}  # 5 V times 1.2 A
     write(tmp_path, {f"sys/class/hwmon/hwmon0/{name}": text for name, text in rail.items()})
-    source, meters = choose(tmp_path), list[Meter]()
+    source, meters = choose(tmp_path), list[EnergyMeter]()
 
-    def meter() -> Meter:
-        meters.append(Meter(source))
+    def meter() -> EnergyMeter:
+        meters.append(EnergyMeter(source))
         return meters[-1]
 
     plain, measuring = (scripted(federation, METHODS["fedspu-es"], [1, 2]) for _ in range(2))

@@ -12,18 +12,18 @@ import pytest
 
 from edgefl.deployment.device.device_model import DeviceModel
 from edgefl.deployment.device.device_protocol import Device
-from edgefl.deployment.device.throughput_meter import IN_A_ROW, WRONG, Clocks, Misses, measure
+from edgefl.deployment.device.throughput_meter import IN_A_ROW, WRONG, ClockPair, ForecastMonitor, measure
 from edgefl.errors import MemoryLimitError, TimeLimitError
 from edgefl.experiment.federation import Federation
 from edgefl.learning import Samples
 from edgefl.methods import FedSPUCached
-from edgefl.methods.throughput import FORETOLD, Pace, Work
-from edgefl.protocol.wire.messages import Measured, Paced, Trained
+from edgefl.methods.throughput import FORETOLD, Throughput, Workload
+from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, Trained
 from tests.deployment.device.device_cases import ANYBODY, bits, cut, files, scripted
 from tests.deployment.device.device_server import ScriptedServer, converse
 
 METHOD = FedSPUCached(keep=(0.25, 0.5, 1.0), per_round=2, epochs=2, budget=(), round_seconds=1.0)
-MADE = Pace(2e-9, 5e-9, 1e-3, 0.02)
+MADE = Throughput(2e-9, 5e-9, 1e-3, 0.02)
 GRAPH = SimpleNamespace(output_shape=(3,))
 
 
@@ -47,11 +47,12 @@ class Machine:
         epochs = min(self.epochs, steps)
         return replace(self, epochs=epochs), min(examples, steps // epochs * self.batch)
 
-    def trials(self, task: Any, state: Any, examples: int, round: int) -> list[tuple[int, Work]]:
+    def trials(self, task: Any, state: Any, examples: int, round: int) -> list[tuple[int, Workload]]:
         self.sizes.append(examples)
         steps, costs = self.epochs * -(-examples // self.batch), ((0, 9e6), (0, 2e6), (4e6, 1e6), (1e6, 3e6))
         return [
-            (at, Work(still * examples, macs * examples * self.epochs, steps)) for at, (still, macs) in enumerate(costs)
+            (at, Workload(still * examples, macs * examples * self.epochs, steps))
+            for at, (still, macs) in enumerate(costs)
         ]
 
     def train(self, local: Any, plan: int) -> None:
@@ -63,19 +64,19 @@ class Machine:
         local.private["L_prev"] = 1.0
 
     @property
-    def clocks(self) -> Clocks:
-        return Clocks(lambda: 4 * self.now[0], lambda: self.now[0])
+    def clocks(self) -> ClockPair:
+        return ClockPair(lambda: 4 * self.now[0], lambda: self.now[0])
 
 
 @pytest.fixture
 def local() -> Any:
-    from edgefl.methods.algorithm import Local
+    from edgefl.methods.algorithm import ClientState
 
     samples = Samples(np.zeros((40, 1), np.float32), np.zeros(40, np.int32))
     rows = np.arange(40, dtype=np.int32)
     learner: Any = SimpleNamespace(read=dict)
     spec: Any = None
-    return Local(0, 1, spec, learner, samples, rows, rows[:0], rows[:0], {"mine": 7})
+    return ClientState(0, 1, spec, learner, samples, rows, rows[:0], rows[:0], {"mine": 7})
 
 
 def test_what_was_made_is_measured_four_times_as_slow(local: Any) -> None:
@@ -99,14 +100,14 @@ def test_trials_without_memory_are_left_out(local: Any) -> None:
 
 
 def test_misses() -> None:
-    misses = Misses()
+    misses = ForecastMonitor()
     for seconds in (WRONG + 0.01, 1.0, WRONG + 0.01):
         misses.heard(seconds, 1.0)
         assert not misses.are_many
     for _ in range(IN_A_ROW - 1):
         misses.heard(1 / WRONG - 0.01, 1.0)
     assert misses.are_many
-    other = Misses()
+    other = ForecastMonitor()
     for _ in range(5):
         other.heard(9.0, None)
         other.heard(9.0, True)
@@ -143,9 +144,9 @@ def test_it_says_its_pace_before_it_trains_and_changes_nothing_by_it(
     device = timed()
     converse(device, server)
     kinds = [type(message) for message in server.received]
-    assert kinds.index(Paced) < kinds.index(Trained)
-    assert kinds.count(Paced) == 1
-    (said,) = [message for message in server.received if isinstance(message, Paced)]
+    assert kinds.index(ThroughputReport) < kinds.index(Trained)
+    assert kinds.count(ThroughputReport) == 1
+    (said,) = [message for message in server.received if isinstance(message, ThroughputReport)]
     assert said.pace is not None
     assert said.pace.memory is None
     silent, quiet = (
@@ -153,7 +154,7 @@ def test_it_says_its_pace_before_it_trains_and_changes_nothing_by_it(
         scripted(federation, METHOD, [1, 2, 3, 4]),
     )
     converse(silent, quiet)
-    assert [message for message in quiet.received if isinstance(message, Paced)] == [Paced(None)]
+    assert [message for message in quiet.received if isinstance(message, ThroughputReport)] == [ThroughputReport(None)]
     for round, reply in server.replies.items():
         assert reply.payload == quiet.replies[round].payload
         assert reply.selection_hash == quiet.replies[round].selection_hash
@@ -169,9 +170,9 @@ def test_a_new_connection_hears_the_same_and_a_new_process_measures_anew(server:
     said: list[str] = []
     device = timed(said=said)
     cut(device, server, "handle Verdict")
-    first = [message for message in server.received if isinstance(message, Paced)]
+    first = [message for message in server.received if isinstance(message, ThroughputReport)]
     converse(device, server)
-    again = [message for message in server.received if isinstance(message, Paced)]
+    again = [message for message in server.received if isinstance(message, ThroughputReport)]
     assert len(first) == len(again) == 1
     assert again[0] == first[0]
     assert sum(line.startswith("pace: ") for line in said) == 1
@@ -183,9 +184,9 @@ def test_it_changes_no_file(server: ScriptedServer, timed: Any) -> None:
     device = timed()
     cut(device, server, "send Paced")
     before = files(device)
-    assert isinstance(device._declaring._said, Paced)
+    assert isinstance(device._declaring._said, ThroughputReport)
     assert device._model is not None
-    device._model.pace(Clocks(device._world.clock, device._world.busy))
+    device._model.pace(ClockPair(device._world.clock, device._world.busy))
     assert files(device) == before
 
 
@@ -196,7 +197,7 @@ def test_rounds_that_take_other_times_are_measured_again(federation: Federation,
         server.script = {**server.script, round: type(message)(**{**_fields(message), "settings": settings})}
     device = timed(said=said)
     converse(device, server)
-    order = [type(message).__name__ for message in server.received if isinstance(message, Paced | Trained)]
+    order = [type(message).__name__ for message in server.received if isinstance(message, ThroughputReport | Trained)]
     assert order == ["Paced", "Trained", "Trained", "Paced", "Trained", "Trained", "Paced"]
     assert sum("rounds take other times than was foretold" in line for line in said) == 2
 
@@ -208,20 +209,20 @@ def _fields(message: Any) -> dict[str, Any]:
 def test_a_run_without_seconds_measures_nothing(federation: Federation, make: Callable[..., Device]) -> None:
     server = scripted(federation, replace(METHOD, round_seconds=0.0), [1])
     converse(make(), server)
-    assert not [message for message in server.received if isinstance(message, Paced)]
+    assert not [message for message in server.received if isinstance(message, ThroughputReport)]
 
 
 def test_no_time_to_measure_is_no_reason_to_end(
     server: ScriptedServer, timed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_slow(self: DeviceModel, clocks: Clocks) -> None:
+    def too_slow(self: DeviceModel, clocks: ClockPair) -> None:
         raise TimeLimitError("measuring its pace: longer than 1 s")
 
     monkeypatch.setattr(DeviceModel, "pace", too_slow)
     said: list[str] = []
     device = timed(said=said)
     converse(device, server)
-    assert [message for message in server.received if isinstance(message, Paced)] == [Paced(None)]
+    assert [message for message in server.received if isinstance(message, ThroughputReport)] == [ThroughputReport(None)]
     assert "pace: not measured, as the owner's limits leave no room or time for it" in said
     assert len(server.replies) == 4
 
@@ -229,7 +230,7 @@ def test_no_time_to_measure_is_no_reason_to_end(
 def test_memory_that_training_may_take_is_said(server: ScriptedServer, timed: Any) -> None:
     device = timed(profile=ANYBODY._replace(max_memory=64 << 20))
     converse(device, server)
-    (said,) = [message.pace for message in server.received if isinstance(message, Paced)]
-    assert isinstance(said, Measured)
+    (said,) = [message.pace for message in server.received if isinstance(message, ThroughputReport)]
+    assert isinstance(said, MeasuredThroughput)
     assert said.memory is not None
     assert 0 < said.memory < 64 << 20

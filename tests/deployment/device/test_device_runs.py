@@ -16,10 +16,10 @@ import pytest
 
 from edgefl.deployment.device import run_folders
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, Profile
+from edgefl.deployment.device.device_protocol import Device, DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.run_folders import StateDirectory, name_of
-from edgefl.deployment.device.run_query import Visit
+from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.deployment.device.state_reader import folder_of, read_device, runs_of
 from edgefl.errors import AuthError, DataError, RunError
 from edgefl.experiment.client_dataset import read_share, share_file
@@ -43,10 +43,10 @@ def serving(federation: Federation) -> Callable[..., ScriptedServer]:
 
 def attend(path: Path, server: ScriptedServer, data: Data, key: str = "") -> Path:
     """A process of the device that takes part in what the server serves, to its end; the run's folder."""
-    profile = Profile(None if KEYS[key] is None else 0, KEYS[key], 1.0, 1 << 20)
+    profile = DeviceProfile(None if KEYS[key] is None else 0, KEYS[key], 1.0, 1 << 20)
     directory = StateDirectory(path)
     try:
-        visit = Visit(profile.client, profile.key)
+        visit = RunInquiry(profile.client, profile.key)
         converse(visit, server)  # type: ignore[arg-type]
         assert visit.finished is not None
         state = directory.open(visit.finished, profile.key)
@@ -114,7 +114,7 @@ def _but_lives(files: dict[str, bytes]) -> dict[str, object]:
 
 
 def test_a_visit_believes_only_the_key(serving: Callable[..., ScriptedServer]) -> None:
-    visit = Visit(0, KEYS["a"])
+    visit = RunInquiry(0, KEYS["a"])
     with pytest.raises(AuthError, match=r"the server: proof .* is wrong"):
         converse(visit, serving("run", "b"))  # type: ignore[arg-type]
     assert visit.finished is None
@@ -124,7 +124,7 @@ def test_a_server_that_changes_its_run_meanwhile_is_refused(
     serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path
 ) -> None:
     directory = StateDirectory(tmp_path)
-    device = Device(directory.open("first", None), Profile(None, None, 1.0, 1 << 20), data, world())
+    device = Device(directory.open("first", None), DeviceProfile(None, None, 1.0, 1 << 20), data, world())
     with pytest.raises(RunError, match="the server serves run second now; expected first"):
         converse(device, serving("second"))
     assert not (device._state.path / "device.json").exists()
@@ -137,7 +137,7 @@ def test_a_directory_of_an_earlier_version_goes_on(
     """Its only run lay in the directory itself. That stays; others get folders; another server cannot take it over."""
     old, before = serving("old", "a"), StateDirectory(tmp_path)
     state = DeviceState(tmp_path, held=before._lock)
-    device = Device(state, Profile(0, KEYS["a"], 1.0, 1 << 20), data, world())
+    device = Device(state, DeviceProfile(0, KEYS["a"], 1.0, 1 << 20), data, world())
     converse(device, old)
     before.close()
     assert (tmp_path / "local.safetensors").exists()
@@ -245,7 +245,7 @@ def test_samples_that_have_grown_are_the_newest(serving: Callable[..., ScriptedS
     server = serving("one")
     attend(tmp_path, server, old)
     directory = StateDirectory(tmp_path)
-    device = Device(directory.open("one", None), Profile(None, None, 1.0, 1 << 20), grown, world())
+    device = Device(directory.open("one", None), DeviceProfile(None, None, 1.0, 1 << 20), grown, world())
     assert device._data.counts == [40]
     device.renew(grown)
     assert (device._data.samples.x == x[20:]).all()

@@ -16,7 +16,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
 from edgefl.learning.learner import MakeLearner
-from edgefl.methods.algorithm import MODEL, Algorithm, State, Tally, Task, refuse
+from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, State, Task, refuse
 from edgefl.methods.rounds.exchange import evaluate_message, reply_of, train_message
 from edgefl.models.graph import Model
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -51,7 +51,7 @@ class Served:
         task = Task(spec, 3, EXPERIMENT.seed, rounds=ROUNDS)
         state = self.method.start(task, initial(self.federation))
         for round in range(1, ROUNDS + 1):
-            tally = Tally(spec)
+            tally = Accumulator(spec)
             for plan in self.method.plan(task, state, round):
                 server = self.servers[plan.client]
                 server.script = {round: train_message(plan, spec, "float32")}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Profile
+from edgefl.deployment.device.device_protocol import DeviceProfile
 from edgefl.errors import AuthError, DataError, RequestError, RunError
 from tests.deployment.device.device_cases import (
     enrol,
@@ -19,7 +19,7 @@ from tests.deployment.device.device_server import RUN, ScriptedServer, converse
 
 def test_both_sides_prove_the_key(server: ScriptedServer, make: Any) -> None:
     server.key = bytes(range(32))
-    device = make(profile=Profile(0, server.key, 0.5, 1 << 20))
+    device = make(profile=DeviceProfile(0, server.key, 0.5, 1 << 20))
     converse(device, server)
     assert (len(enrol(server).proof), enrol(server).capacity) == (32, 0.5)
     assert device.finished is not None
@@ -38,7 +38,7 @@ def test_a_server_without_the_key_is_not_answered(
 ) -> None:
     server.key = theirs
     with pytest.raises(AuthError, match=message):
-        converse(make(profile=Profile(0, mine, 1.0, 1 << 20)), server)
+        converse(make(profile=DeviceProfile(0, mine, 1.0, 1 << 20)), server)
     assert [type(message).__name__ for message in server.received] == ["Hello"]
 
 
@@ -59,7 +59,7 @@ def test_a_run_that_has_changed_is_refused(server: ScriptedServer, make: Any) ->
 def test_a_directory_belongs_to_one_client(server: ScriptedServer, make: Any) -> None:
     converse(make(), server)
     with pytest.raises(RequestError, match="belongs to client 0; expected --id 0"):
-        make(profile=Profile(1, None, 1.0, 1 << 20))
+        make(profile=DeviceProfile(1, None, 1.0, 1 << 20))
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import Device
-from edgefl.deployment.device.relayed_device import Correspondent
+from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.client_dataset import read_share, share_file
 from edgefl.experiment.federation import Federation
 from edgefl.protocol.wire import envelope as letters
-from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import (
     Challenge,
     Enrol,
@@ -40,10 +40,10 @@ class Post:
         self.finished: str | None = None
 
     def ask(self, *said: Message, run: str = RUN) -> tuple[Message, ...]:
-        return letters.decode("device", self.carry(letters.encode("server", Letter(run, said))), 1 << 20).messages
+        return letters.decode("device", self.carry(letters.encode("server", Envelope(run, said))), 1 << 20).messages
 
     def carry(self, data: bytes) -> bytes:
-        device = Correspondent(self.path, ANYBODY, self._data, world())
+        device = RelayClient(self.path, ANYBODY, self._data, world())
         try:
             return device.answer(data)
         finally:
@@ -82,7 +82,7 @@ def test_it_replies_what_a_connected_device_replies(
 
 def test_a_letter_that_comes_twice_gets_the_same_bytes(server: ScriptedServer, post: Post) -> None:
     post.ask(CHALLENGE)
-    asked = letters.encode("server", Letter(RUN, (*begun(server), server.script[1])))
+    asked = letters.encode("server", Envelope(RUN, (*begun(server), server.script[1])))
     first = post.carry(asked)
     kept = (next((post.path / "runs").iterdir()) / "pending.safetensors").read_bytes()
     assert post.carry(asked) == first

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from edgefl.server.relay import Correspondence
+from edgefl.server.relay import RelayServer
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
@@ -39,19 +39,19 @@ def share(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def run_of(what: Experiment, path: Path) -> Iterator[Correspondence]:
+def run_of(what: Experiment, path: Path) -> Iterator[RelayServer]:
     """The server's half of a run by letters."""
     federation = assemble(what)
     rules = Rules(what.rounds, what.eval_every, wait_for=what.clients, folding=what.folding(federation.largest))
     open_run(path, what.to_json())
     with closing(Store(path)) as store:
         coordinator, offer = staff(what, federation, store, rules, None)
-        run = Correspondence(coordinator, store, offer, lambda line: None, lambda record: None)
+        run = RelayServer(coordinator, store, offer, lambda line: None, lambda record: None)
         run.start()
         yield run
 
 
-def carry(link: SuperLink, run: Correspondence, killing: Callable[[], None]) -> None:
+def carry(link: SuperLink, run: RelayServer, killing: Callable[[], None]) -> None:
     """Takes letters between a run and a SuperLink, as a ServerApp does, until the run is over."""
     waiting: dict[str, int] = {}
     until = time.monotonic() + LIMIT_S

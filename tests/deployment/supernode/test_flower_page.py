@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from tests.deployment.supernode.in_process import InProcessGrid
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "flower.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "flower.md"
 
 
 def test_the_trainer_of_the_page_learns_under_flowers_fedavg() -> None:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.deployment.device.device_protocol import World
+from edgefl.deployment.device.device_protocol import DeviceEnvironment
 from edgefl.deployment.device.reconnection import TLS_FAULTS
 from edgefl.deployment.supernode import fleet_api as calls
 from edgefl.deployment.supernode import message_objects, node_key
 from edgefl.deployment.supernode import message_store as mailboxes
-from edgefl.deployment.supernode.fleet_api import Fleet, Url
+from edgefl.deployment.supernode.fleet_api import SuperLinkClient, Url
 from edgefl.deployment.supernode.message_store import Mailbox
-from edgefl.deployment.supernode.supernode import Node
+from edgefl.deployment.supernode.supernode import FlowerNode
 from edgefl.errors import RequestError, RunError
 from edgefl.protocol.trust.certificates import make_certificates, tls_key_file
 from edgefl.protocol.trust.tls import device_context, server_context
@@ -59,14 +59,14 @@ class Bench:
         self.clock_s = 0.0
         self.context: ssl.SSLContext | None = None
 
-    def node(self) -> Node:
+    def node(self) -> FlowerNode:
         """A new process on the same directory."""
         mailbox = Mailbox(self.path, self.said.append)
         key = node_key.NodeKey(mailbox.made_key(node_key.generate))
         url = Url.parse(self.link.url)
-        world = World(self.said.append, self.pause, lambda: self.clock_s)
-        fleets = Fleet(url, key, self.context), Fleet(url, key, self.context)
-        return Node(*fleets, mailbox, self.echo, world, time.time, self.rest, self.registers, self.give_up_s)
+        world = DeviceEnvironment(self.said.append, self.pause, lambda: self.clock_s)
+        fleets = SuperLinkClient(url, key, self.context), SuperLinkClient(url, key, self.context)
+        return FlowerNode(*fleets, mailbox, self.echo, world, time.time, self.rest, self.registers, self.give_up_s)
 
     def rest(self, seconds: float) -> None:
         self.rests.append(seconds)
@@ -109,15 +109,15 @@ STEPS = ["get-run", "pull-object", "confirm-message-received", "push-messages", 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_before_a_call_it_goes_on_there(bench, monkeypatch, step) -> None:
     ids = [bench.link.ask(letter) for letter in (b"one", b"end")]
-    call, left = Fleet._call, [1]
+    call, left = SuperLinkClient._call, [1]
 
-    def die(self: Fleet, route: str, *rest: object) -> object:
+    def die(self: SuperLinkClient, route: str, *rest: object) -> object:
         if route == step and left:
             left.pop()
             raise Killed
         return call(self, route, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Fleet, "_call", die)
+    monkeypatch.setattr(SuperLinkClient, "_call", die)
     with pytest.raises(Killed):
         bench.node().run()
     assert bench.node().run() == "all rounds are done"

@@ -12,7 +12,7 @@ from edgefl.experiment.data import catalog
 from edgefl.experiment.data.catalog import NAMES, PACKAGED, PUBLISHED, load, load_published, shape_of
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.locate import candidates, holds, roots
-from edgefl.experiment.data.published import Download, Published
+from edgefl.experiment.data.published import Download, PublishedDataSet
 
 
 class OneFile:
@@ -27,9 +27,9 @@ class OneFile:
         return DataSet("one", np.zeros((1, 1, 1, 1), np.uint8), label, 256, 1.0, 0.0)
 
 
-def published(url: str = "http://127.0.0.1:9/one.bin", archive: str | None = None) -> Published:
+def published(url: str = "http://127.0.0.1:9/one.bin", archive: str | None = None) -> PublishedDataSet:
     digest = "md5:" + hashlib.md5(b"\x05").hexdigest()
-    return Published(OneFile(), ("One/raw", "one"), (Download(url, digest),), archive)
+    return PublishedDataSet(OneFile(), ("One/raw", "one"), (Download(url, digest),), archive)
 
 
 def put(folder: Path, label: int) -> None:

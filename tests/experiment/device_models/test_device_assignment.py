@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefl.experiment.device_models.board_models import BOARDS, MIXED
-from edgefl.experiment.device_models.device_assignment import NAMES, Device, Fleet, fleet_of, read
+from edgefl.experiment.device_models.device_assignment import NAMES, Fleet, SimulatedDevice, fleet_of, read
 from edgefl.experiment.device_models.device_profile import NUMBERS, Profile
 from edgefl.methods.algorithm import tier
 
@@ -62,7 +62,7 @@ def test_single_clients_are_named_and_the_others_share_the_rest() -> None:
 
 @given(clients=st.integers(1, 50), kinds=st.integers(1, 6))
 def test_equal_shares_are_dealt_as_capacity_tiers_are(clients: int, kinds: int) -> None:
-    fleet = Fleet(tuple(Device(str(kind), BOARDS["pi4"].profile) for kind in range(kinds)))
+    fleet = Fleet(tuple(SimulatedDevice(str(kind), BOARDS["pi4"].profile) for kind in range(kinds)))
     assert [float(name) for name in names(fleet, clients)] == [
         tier([float(kind) for kind in range(kinds)], client, clients) for client in range(clients)
     ]
@@ -106,7 +106,7 @@ def test_a_packaged_number_follows_from_its_source(name: str, number: str) -> No
 
 def test_packaged_devices_are_those_of_the_page() -> None:
     """docs/devices.md has the same numbers."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "devices.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "devices.md").read_text()
     assert set(MIXED) == set(BOARDS) and list(NAMES) == ["mixed", *BOARDS]
     for number in NUMBERS:
         values = [getattr(BOARDS[name].profile, number) for name in MIXED]

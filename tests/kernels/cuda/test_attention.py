@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from edgefl.kernels.cuda.launch import At, Scratch
+from edgefl.kernels.cuda.launch import KernelArray, Scratch
 
 from ..calls import check_case, each
 from ..cases import Case
@@ -66,7 +66,7 @@ def test_scores_of_any_size_make_shares(cuda: ModuleType) -> None:
 def test_heads_that_are_needed_alone_take_blocks_and_memory(cuda: ModuleType) -> None:
     args = backward(np.random.default_rng(0), (2, 5, 4, 70), False, "one")
     planned = cuda.attention.attention_backward(
-        *(At(value) if isinstance(value, np.ndarray) else value for value in args.values())
+        *(KernelArray(value) if isinstance(value, np.ndarray) else value for value in args.values())
     )
     assert [launch.grid for launch in planned] == [(2 * 3, 1, 1)] * 2
     (totals,) = {field for launch in planned for field in launch.fields if isinstance(field, Scratch)}

@@ -15,10 +15,10 @@ import pytest
 from edgefl import kernels
 from edgefl.errors import BackendError, MemoryLimitError
 from edgefl.kernels.cuda import compiled_images
-from edgefl.kernels.cuda.device import Device
+from edgefl.kernels.cuda.device import CudaDevice
 from edgefl.kernels.cuda.driver import Driver
-from edgefl.kernels.cuda.memory import Memory
-from edgefl.kernels.cuda.program import Program
+from edgefl.kernels.cuda.memory import DeviceMemory
+from edgefl.kernels.cuda.program import CudaProgram
 
 from . import standin
 from .conftest import Seen
@@ -38,7 +38,7 @@ OPENING = (
 
 def test_device_is_opened_in_order_and_given_back(cuda: Any, seen: Seen) -> None:
     before = seen.live
-    device = Device()
+    device = CudaDevice()
     assert list(dict.fromkeys(call.split()[0] for call in seen.calls)) == [*OPENING, "cuCtxPopCurrent"]
     assert (device.name, device.capability, device.multiprocessors) == ("stand-in", (9, 0), 4)
     device.close()
@@ -50,13 +50,13 @@ def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, 
     before = seen.live
     seen.fail(call)
     with pytest.raises(ImportError, match=rf"no CUDA device: {call}\w* failed with CUDA_ERROR_LAUNCH_FAILED \(719\)"):
-        Device()
+        CudaDevice()
     assert seen.live == before
 
 
 def test_the_context_of_the_thread_is_left_as_it_was(cuda: Any, seen: Seen) -> None:
     """It may be that of another device, which another library uses."""
-    device = Device()
+    device = CudaDevice()
     program, _, _ = recorded(cuda, device)
     program.run()
     assert device.described.startswith("stand-in")
@@ -95,7 +95,7 @@ def test_a_driver_is_given_what_it_takes_first(cuda: Any, files: list[bytes]) ->
 
 def test_an_image_without_code_for_the_device_is_passed_over(cuda: Any, seen: Seen, files: list[bytes]) -> None:
     seen.fail("cuModuleLoadData", status=209)
-    Device().close()
+    CudaDevice().close()
     assert seen.count("cuModuleLoadData") == 2
     driver, one = Driver(), compiled_images.found(12000, (6, 1))[:1]
     seen.forget()
@@ -111,7 +111,7 @@ def test_kernels_that_were_not_compiled_are_missed_by_name(
 ) -> None:
     monkeypatch.setenv("EDGEFL_CUDA_KERNELS", str(tmp_path / "kernels.fatbin.xz"))
     with pytest.raises(ImportError, match=r"kernels\.fatbin\.xz is missing: this edgefl was built without nvcc"):
-        Device()
+        CudaDevice()
 
 
 def test_no_driver_is_a_backend_that_cannot_be_loaded() -> None:
@@ -140,7 +140,7 @@ def test_cuda_is_never_the_default() -> None:
 
 
 def test_no_room_is_told_with_its_bytes(cuda: Any, seen: Seen) -> None:
-    device = Device()
+    device = CudaDevice()
     seen.room(1000)
     with (
         device.used(),
@@ -151,7 +151,7 @@ def test_no_room_is_told_with_its_bytes(cuda: Any, seen: Seen) -> None:
 
 
 def test_scratch_that_finds_no_room_makes_what_used_it_stale(cuda: Any, seen: Seen) -> None:
-    device = Device()
+    device = CudaDevice()
     with device.used():
         device.scratch(500)
     before = device.generation
@@ -177,7 +177,7 @@ GRAPHS = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "c
 
 @pytest.mark.parametrize("call", [*RUNNING, *GRAPHS])
 def test_a_call_that_fails_in_a_run_is_named_and_the_next_run_is_right(cuda: Any, seen: Seen, call: str) -> None:
-    device = Device()
+    device = CudaDevice()
     program, x, y = recorded(cuda, device)
     if call in GRAPHS:
         program.run()
@@ -196,10 +196,10 @@ def test_a_call_that_fails_in_a_run_is_named_and_the_next_run_is_right(cuda: Any
     device.close()
 
 
-def recorded(cuda: Any, device: Device) -> tuple[Program, np.ndarray, np.ndarray]:
+def recorded(cuda: Any, device: CudaDevice) -> tuple[CudaProgram, np.ndarray, np.ndarray]:
     """A program of one rectifier on arrays of the host's: it, its input and its output."""
     x = np.arange(-12, 12, dtype=np.float32).reshape(2, 3, 4)
     y = np.zeros_like(x)
-    program = Program(device, Memory(device), cuda.KNOWN)
+    program = CudaProgram(device, DeviceMemory(device), cuda.KNOWN)
     program.append("relu_forward", x, y, None)
     return program, x, y

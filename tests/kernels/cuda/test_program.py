@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from edgefl.errors import BackendError
-from edgefl.kernels.cuda.device import Device
-from edgefl.kernels.cuda.memory import Mapped, Memory
-from edgefl.kernels.cuda.program import Program
+from edgefl.kernels.cuda.device import CudaDevice
+from edgefl.kernels.cuda.memory import DeviceMemory, Mapped
+from edgefl.kernels.cuda.program import CudaProgram
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Linear
@@ -25,12 +25,12 @@ class Place:
     """A device, its memory, and arrays in it."""
 
     def __init__(self, cuda: Any) -> None:
-        self.device = Device()
-        self.memory = Memory(self.device)
+        self.device = CudaDevice()
+        self.memory = DeviceMemory(self.device)
         self._known = cuda.KNOWN
 
-    def program(self) -> Program:
-        return Program(self.device, self.memory, self._known)
+    def program(self) -> CudaProgram:
+        return CudaProgram(self.device, self.memory, self._known)
 
     def array(self, values: np.ndarray) -> np.ndarray:
         made = self.memory.block(values.nbytes).view(values.dtype).reshape(values.shape)
@@ -189,7 +189,7 @@ def test_ids_that_became_wrong_are_refused_at_every_run(place: Place) -> None:
 def test_an_operation_without_a_kernel_is_refused_by_name(place: Place) -> None:
     x = np.zeros((2, 3, 4), np.float32)
     with pytest.raises(BackendError, match="to_steps has no CUDA kernel"):
-        Program(place.device, place.memory, {}).append("to_steps", x, np.zeros((4, 2, 3), np.float32))
+        CudaProgram(place.device, place.memory, {}).append("to_steps", x, np.zeros((4, 2, 3), np.float32))
 
 
 def test_what_is_no_longer_used_is_given_back(cuda: Any, seen: Seen) -> None:

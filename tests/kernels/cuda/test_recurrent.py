@@ -10,7 +10,7 @@ import pytest
 
 from edgefl.kernels import reference
 from edgefl.kernels.cuda import recurrent
-from edgefl.kernels.cuda.launch import At
+from edgefl.kernels.cuda.launch import KernelArray
 
 from ..calls import as_float64, check_case, each, run
 from ..cases import Args, Case, shape_label
@@ -115,8 +115,13 @@ def of_last(values: np.ndarray) -> np.ndarray:
 def test_layers_of_many_units_take_a_launch_a_step() -> None:
     rng = np.random.default_rng(0)
     for units, forward, backward in ((1, 2, 1), (128, 2, 1), (129, 5, 6)):  # of 5 steps
-        assert len(recurrent.gru_forward(*map(At, gru_forward(rng, (5, 2, units), True, True).values()))) == forward
-        assert len(recurrent.gru_backward(*map(At, gru_backward(rng, (5, 2, units), "odd").values()))) == backward
+        assert (
+            len(recurrent.gru_forward(*map(KernelArray, gru_forward(rng, (5, 2, units), True, True).values())))
+            == forward
+        )
+        assert (
+            len(recurrent.gru_backward(*map(KernelArray, gru_backward(rng, (5, 2, units), "odd").values()))) == backward
+        )
 
 
 def test_steps_of_several_tiles(cuda: ModuleType) -> None:

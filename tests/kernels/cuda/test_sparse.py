@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.kernels.checks import Check
+from edgefl.kernels.checks import ArgumentCheck
 from edgefl.kernels.cuda import host, sparse_tiling
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import Graph, Model, Node
@@ -59,7 +59,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, of: Callable[[list[Any]], Any]) -> N
     def best(layer: Any, kinds: Any, rows: int, weights: float) -> Any:
         found = [tiling for kind in kinds for tiling in sparse_tiling._tilings(layer, kind)
                  if sparse_tiling.places_of(layer, tiling) <= sparse_tiling.PLACES // kind.quads]  # fmt: skip
-        return sparse_tiling.Choice(of(found) if found else None, 0.0 if found else 1.0)
+        return sparse_tiling.TilingChoice(of(found) if found else None, 0.0 if found else 1.0)
 
     monkeypatch.setattr(sparse_tiling, "_best", best)
 
@@ -98,7 +98,7 @@ def test_a_corrupt_structure_that_nobody_checks_leads_nowhere_outside(
 ) -> None:
     """As one may that lies on the device; under a sanitizer (EDGEFL_STANDIN_ASAN) this says more."""
     skip_if_watched()
-    monkeypatch.setattr(host.StructureCheck, "__call__", Check.__call__)
+    monkeypatch.setattr(host.StructureCheck, "__call__", ArgumentCheck.__call__)
     rng, name = np.random.default_rng(6), READERS[op]
     for layer in (Geometry(2, 6, 5, (5, 6)), Geometry(3, 20, 7, (4, 4)), Geometry(2, 9, 4, (9, 8), (3, 3), (2, 2))):
         args = conv.calls(layer, 0.4, True)[op](rng)

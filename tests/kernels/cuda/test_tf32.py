@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from edgefl import __version__
-from edgefl.kernels.cuda.launch import At, Launches
+from edgefl.kernels.cuda.launch import KernelArray, Launches
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
@@ -83,7 +83,7 @@ def found(module: ModuleType, op: str, args: Args) -> bytes:
 
 
 def launched(module: ModuleType, case: Case) -> Launches:
-    given = [At(value) if isinstance(value, np.ndarray) else value for value in case.args().values()]
+    given = [KernelArray(value) if isinstance(value, np.ndarray) else value for value in case.args().values()]
     return list(module.KNOWN[case.op].body(*given))
 
 

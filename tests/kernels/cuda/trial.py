@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgefl.kernels.cuda.device import Block, Device, Launch
+from edgefl.kernels.cuda.device import CudaDevice, DeviceAllocation, Launch
 
 from . import standin
 
@@ -44,7 +44,7 @@ class Trial:
 
     def __init__(self, library: Path) -> None:
         self._controls = ctypes.CDLL(str(library))
-        self.device = Device()
+        self.device = CudaDevice()
         self._used = ExitStack()
         self._used.enter_context(self.device.used())
 
@@ -70,12 +70,12 @@ class Trial:
     def order(self, order: int) -> None:
         self._controls.standin_order(order)
 
-    def put(self, values: np.ndarray) -> Block:
+    def put(self, values: np.ndarray) -> DeviceAllocation:
         block = self.device.allocate(values.nbytes)
         self.device.upload(block.address, values.ctypes.data, values.nbytes)
         return block
 
-    def get(self, block: Block) -> np.ndarray:
+    def get(self, block: DeviceAllocation) -> np.ndarray:
         values = np.zeros(block.size // 4, np.float32)
         self.device.download(values.ctypes.data, block.address, block.size)
         return values

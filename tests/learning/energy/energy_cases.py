@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgefl.learning.energy.energy_counters import Source
-from edgefl.learning.energy.meter import Meter
+from edgefl.learning.energy.energy_counters import EnergySource
+from edgefl.learning.energy.meter import EnergyMeter
 from tests.made_up import write
 
 POWERCAP, HWMON, SUPPLY = "sys/class/powercap", "sys/class/hwmon", "sys/class/power_supply"
@@ -40,8 +40,8 @@ class Hands:
         self.now_s, self.every_s = 100.0, 0.0
         self._read: Callable[[], None] = lambda: None
 
-    def meter(self, source: Source | None, idle_watts: float | None = None) -> Meter:
-        return Meter(source, idle_watts, lambda: self.now_s, self.repeat)
+    def meter(self, source: EnergySource | None, idle_watts: float | None = None) -> EnergyMeter:
+        return EnergyMeter(source, idle_watts, lambda: self.now_s, self.repeat)
 
     @contextmanager
     def repeat(self, call: Callable[[], None], every_s: float) -> Iterator[None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgefl.learning.energy import battery
-from edgefl.learning.energy.meter import Meter
+from edgefl.learning.energy.meter import EnergyMeter
 from tests.learning.energy.energy_cases import SUPPLY, Hands
 from tests.made_up import write
 
@@ -18,7 +18,7 @@ def put(root: Path, name: str = "BAT0", status: str = "Discharging", **files: ob
     )
 
 
-def measured(root: Path, *then: dict[str, object]) -> Meter:
+def measured(root: Path, *then: dict[str, object]) -> EnergyMeter:
     """What it has given while its files change so."""
     hands = Hands()
     with hands.meter(battery.find(root).source) as spent:

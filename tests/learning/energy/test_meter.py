@@ -9,8 +9,8 @@ from threading import enumerate as threads
 import pytest
 
 from edgefl.cli.energy_messages import told_meter
-from edgefl.learning.energy import Meter, choose, idle_watts, meter, survey, unmeasured
-from edgefl.learning.energy.energy_counters import Integrated, Source
+from edgefl.learning.energy import EnergyMeter, choose, idle_watts, meter, survey, unmeasured
+from edgefl.learning.energy.energy_counters import EnergySource, PowerIntegrator
 from edgefl.learning.energy.source_detection import ROOT
 from tests.learning.energy.energy_cases import SUPPLY, Hands, ina3221, package
 from tests.made_up import write
@@ -108,7 +108,7 @@ def test_two_meters_at_once_have_everything_each(tmp_path: Path) -> None:
     entered, left = Barrier(3), Barrier(3)
 
     def measure() -> None:
-        with Meter(source) as spent:
+        with EnergyMeter(source) as spent:
             entered.wait(60)
             left.wait(60)
         found.append(spent.joules)
@@ -133,13 +133,13 @@ def test_the_thread_reads_while_the_block_runs_and_is_gone_after_it() -> None:
             third.set()
         return 5.0
 
-    source = Source("hwmon", "made up", 0.001, False, lambda: Integrated(watts))
-    with Meter(source) as spent:
+    source = EnergySource("hwmon", "made up", 0.001, False, lambda: PowerIntegrator(watts))
+    with EnergyMeter(source) as spent:
         assert third.wait(60)
         assert names() == ["edgefl-energy"]
     assert names() == []
     assert spent.joules == pytest.approx(5.0 * spent.seconds)
-    with pytest.raises(ZeroDivisionError), Meter(source) as spent:
+    with pytest.raises(ZeroDivisionError), EnergyMeter(source) as spent:
         raise ZeroDivisionError
     assert names() == []
     assert spent.joules == pytest.approx(5.0 * spent.seconds)

@@ -8,7 +8,7 @@ import pytest
 
 from edgefl.errors import RequestError
 from edgefl.learning.energy import hwmon, jetson
-from edgefl.learning.energy.energy_counters import Found
+from edgefl.learning.energy.energy_counters import EnergySourceProbe
 from edgefl.learning.energy.source_detection import choose
 from tests.learning.energy.energy_cases import HWMON, IIO, Hands, ina3221
 from tests.made_up import write
@@ -16,7 +16,7 @@ from tests.made_up import write
 ORIN_NANO = [("VDD_IN", 5000, 1200), ("VDD_CPU_GPU_CV", 5000, 400), ("VDD_SOC", 5000, 300)]  # VDD_IN: 6 W
 
 
-def joules(found: Found, seconds: float = 1.0) -> float | None:
+def joules(found: EnergySourceProbe, seconds: float = 1.0) -> float | None:
     assert found.source is not None, found.why
     hands = Hands()
     with hands.meter(found.source) as spent:
@@ -78,7 +78,7 @@ def test_the_rails_of_an_agx_xavier_are_added_and_those_of_an_agx_orin_are_for_i
     )
     chosen = choose(orin, wanted=["VDD_CPU_CV", "VDD_GPU_SOC"])
     assert chosen is not None and chosen.name == "ina3221 VDD_GPU_SOC + VDD_CPU_CV"
-    assert joules(Found("hwmon", chosen)) == pytest.approx(5.0)
+    assert joules(EnergySourceProbe("hwmon", chosen)) == pytest.approx(5.0)
     with pytest.raises(RequestError, match="rail 'VDD_IN'; expected some of VDD_GPU_SOC, VDD_CPU_CV, VIN_SYS_5V0, V"):
         choose(orin, wanted=["VDD_CPU_CV", "VDD_IN"])
     with pytest.raises(RequestError, match="rail 'VDD_IN' on a machine without a power monitor; expected no rails"):
@@ -159,4 +159,4 @@ def test_a_jetson_nano_with_jetpack_4(tmp_path: Path) -> None:
     assert (found.source.kind, found.source.name) == ("iio", "ina3221x POM_5V_IN")
     assert joules(found) == pytest.approx(2.5)
     chosen = choose(tmp_path, wanted=["POM_5V_CPU"])
-    assert chosen is not None and joules(Found("iio", chosen)) == pytest.approx(0.9)
+    assert chosen is not None and joules(EnergySourceProbe("iio", chosen)) == pytest.approx(0.9)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgefl.learning.energy import rapl
-from edgefl.learning.energy.energy_counters import Counter, Source
+from edgefl.learning.energy.energy_counters import Counter, EnergySource
 from tests.learning.energy.energy_cases import POWERCAP, Hands, package
 from tests.made_up import write
 
 
-def source_in(root: Path) -> Source:
+def source_in(root: Path) -> EnergySource:
     found = rapl.find(root)
     assert found.source is not None, found.why
     return found.source

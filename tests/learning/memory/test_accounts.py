@@ -8,7 +8,7 @@ import pytest
 
 from edgefl.errors import GraphError
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.learning.memory.scalar_counts import output_scalars, saved_bits, scalars, trained_scalars
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.architectures import build
@@ -45,8 +45,10 @@ Speech 1 26285 200 100 448516 448516 448516 307751
 ROWS = [(name, float(keep), *map(int, numbers)) for name, keep, *numbers in map(str.split, TABLE.strip().splitlines())]
 
 
-def training(name: str, keep: float = 1.0, batch: int = 1, method: str = "fedspu", **options: object) -> Training:
-    return Training(name, NETS[name], batch, method, keep, **options)  # type: ignore[arg-type]
+def training(
+    name: str, keep: float = 1.0, batch: int = 1, method: str = "fedspu", **options: object
+) -> TrainingConfiguration:
+    return TrainingConfiguration(name, NETS[name], batch, method, keep, **options)  # type: ignore[arg-type]
 
 
 def total(account: str, *what: object, **options: object) -> int:
@@ -114,9 +116,9 @@ def test_pooling_by_average_saves_nothing_and_a_3x3_maximum_four_bits() -> None:
 @pytest.mark.parametrize("account", ["paper", "bound", "exact"])  # pfeiffer2023 counts no inputs
 def test_pflego_takes_as_much_as_its_joint_gradient_or_its_cached_features(account: str) -> None:
     mlp = build("pflego_mlp", (1, 28, 28), 10)
-    joint = estimate(account, Training("mlp", mlp, 600, "pflego"))
+    joint = estimate(account, TrainingConfiguration("mlp", mlp, 600, "pflego"))
     assert joint.phase == "joint gradient"
-    few = estimate(account, Training("mlp", mlp, 1, "pflego", examples=6000))
+    few = estimate(account, TrainingConfiguration("mlp", mlp, 1, "pflego", examples=6000))
     assert few.phase == "head steps"
     features = 4 * 6000 * 200
     assert features < few.total < joint.total + 3 * features
@@ -124,8 +126,8 @@ def test_pflego_takes_as_much_as_its_joint_gradient_or_its_cached_features(accou
 
 def test_gradients_of_chunks_are_summed_in_a_buffer_of_their_own() -> None:
     mlp = build("pflego_mlp", (1, 28, 28), 10)
-    one = estimate("bound", Training("mlp", mlp, 32, "pflego"))
-    many = estimate("bound", Training("mlp", mlp, 32, "pflego", examples=64))
+    one = estimate("bound", TrainingConfiguration("mlp", mlp, 32, "pflego"))
+    many = estimate("bound", TrainingConfiguration("mlp", mlp, 32, "pflego", examples=64))
     assert many.total - one.total == 4 * scalars(mlp.parameters().values())
 
 
@@ -164,7 +166,9 @@ def test_an_unknown_account_is_named() -> None:
 
 
 def test_a_footprint_is_json_with_parts_that_add_up() -> None:
-    found = estimate("exact", Training("line", Graph((4,), (Node("fc", Linear(4, 2), ("input",)),)), 3)).to_json()
+    found = estimate(
+        "exact", TrainingConfiguration("line", Graph((4,), (Node("fc", Linear(4, 2), ("input",)),)), 3)
+    ).to_json()
     assert found["total"] == sum(found["parts"].values())
     assert {(tensor["node"], tensor["argument"], tensor["bytes"]) for tensor in found["tensors"]} >= {
         ("input", "out", 48),

@@ -12,10 +12,10 @@ from edgefl import rng
 from edgefl.errors import MemoryLimitError
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, best, estimate, fit
+from edgefl.learning.memory import TrainingConfiguration, best, estimate, fit
 from edgefl.learning.optimizers import Adam, Optimizer, Saved
 from edgefl.methods import PFLEGO
-from edgefl.methods.algorithm import Local, Task
+from edgefl.methods.algorithm import ClientState, Task
 from edgefl.methods.personal_head import HEAD
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.graph.cuts import cuts
@@ -35,7 +35,7 @@ def data(graph: Graph, examples: int) -> Samples:
     return Samples(np.zeros((examples, *graph.input_shape), np.uint8), np.zeros(examples, np.int32))
 
 
-def train(learner: GraphLearner, training: Training, examples: int) -> None:
+def train(learner: GraphLearner, training: TrainingConfiguration, examples: int) -> None:
     """One epoch in the batches of `training`, the last of which may be smaller."""
     order = np.arange(examples, dtype=np.int32)
     batches = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
@@ -47,7 +47,9 @@ def held(learner: GraphLearner) -> dict[str, int]:
 
 
 def own(parts: Mapping[str, int]) -> dict[str, int]:
-    """Without the kernels' scratch, which all learners of this process share; tests/study/test_memory_meter.py has it."""
+    """Without the kernels' scratch, which all learners of this process share; tests/study/test_memory_meter.py has
+    it.
+    """
     return {name: size for name, size in parts.items() if name != "scratch"}
 
 
@@ -56,7 +58,7 @@ def test_exact_is_what_the_learner_holds(name: str) -> None:
     graph = architectures.build(name, INPUTS.get(name, (3, 32, 32)), 10)
     learner = GraphLearner(model(graph))
     for keep in KEEPS:
-        training = Training(name, graph, 2, keep=keep, examples=3)
+        training = TrainingConfiguration(name, graph, 2, keep=keep, examples=3)
         train(learner, training, 3)
         assert held(learner) == own(estimate("exact", training).parts)
         learner.release()
@@ -66,12 +68,12 @@ def test_exact_is_what_the_learner_holds(name: str) -> None:
 @pytest.mark.parametrize("name", ["fedspu_cifar", "vgg11", "resnet18"])
 def test_plain_sgd_holds_one_weight_gradient_at_a_time_and_none_of_a_linear_layer(name: str, keep: float) -> None:
     graph = architectures.build(name, (3, 32, 32), 10)
-    tensors = estimate("exact", Training(name, graph, 2, keep=keep)).tensors
+    tensors = estimate("exact", TrainingConfiguration(name, graph, 2, keep=keep)).tensors
     convolutions = [node.name for node in graph.nodes if isinstance(node.op, Conv2d)]
     held = [tensor for tensor in tensors if tensor.argument == "dw"]
     assert [tensor.node for tensor in held] == convolutions[::-1]
     assert all(earlier.last < later.first for earlier, later in pairwise(held))
-    clipped = estimate("exact", Training(name, graph, 2, keep=keep, terms=Terms(clip=1.0))).tensors
+    clipped = estimate("exact", TrainingConfiguration(name, graph, 2, keep=keep, terms=Terms(clip=1.0))).tensors
     held = [tensor for tensor in clipped if tensor.argument == "dw"]
     assert len(held) > len(convolutions)
     assert max(tensor.first for tensor in held) < min(tensor.last for tensor in held)
@@ -79,7 +81,7 @@ def test_plain_sgd_holds_one_weight_gradient_at_a_time_and_none_of_a_linear_laye
 
 def test_a_sub_model_is_accounted_as_the_smaller_learner_it_is() -> None:
     graph = architectures.build("fedspu_emnist", (1, 28, 28), 62)
-    training = Training("emnist", graph, 16, "drop", 0.4, examples=16)
+    training = TrainingConfiguration("emnist", graph, 16, "drop", 0.4, examples=16)
     learner = GraphLearner(model(training.trained[0]))
     train(learner, training, 16)
     assert held(learner) == own(estimate("exact", training).parts)
@@ -87,12 +89,12 @@ def test_a_sub_model_is_accounted_as_the_smaller_learner_it_is() -> None:
 
 def test_pflego_is_accounted_pass_by_pass() -> None:
     graph = architectures.build("pflego_mlp", (1, 28, 28), 10)
-    joint = estimate("exact", Training("mlp", graph, 8, "pflego", examples=16))
+    joint = estimate("exact", TrainingConfiguration("mlp", graph, 8, "pflego", examples=16))
     learner, order = GraphLearner(model(graph)), np.arange(16, dtype=np.int32)
     learner.with_head(10).gradient(data(graph, 16), order, chunk=8)
     assert joint.phase == "joint gradient"
     assert own(joint.parts) == {**held(learner), "summed gradients": joint.parts["summed gradients"]}
-    steps = estimate("exact", Training("mlp", graph, 1, "pflego", examples=2000))
+    steps = estimate("exact", TrainingConfiguration("mlp", graph, 1, "pflego", examples=2000))
     learner = GraphLearner(model(graph))
     features = Samples(np.zeros((2000, 200), np.float32), np.zeros(2000, np.int32))
     learner.with_head(10).head().fit(features, [np.arange(2000, dtype=np.int32)], SGD(0.0))
@@ -109,7 +111,7 @@ def test_a_limit_of_so_many_bytes_is_kept_on_a_device(
     backend = standin.backend()
     monkeypatch.setenv("EDGEFL_KERNELS", "cuda")
     graph = architectures.build(name, INPUTS.get(name, (1, 8, 8)), 10)
-    training = Training(name, graph, 2, keep=0.5, examples=2, terms=Terms.of(optimizer))
+    training = TrainingConfiguration(name, graph, 2, keep=0.5, examples=2, terms=Terms.of(optimizer))
     account = estimate("exact", training)
     samples = data(graph, 2)
     one = samples, [np.arange(2, dtype=np.int32)], optimizer, training.trained[1]
@@ -124,13 +126,13 @@ def test_a_limit_of_so_many_bytes_is_kept_on_a_device(
 def test_a_round_of_pflego_runs_within_its_account_and_gives_the_same_heads_to_rounding() -> None:
     """The learner is limited to the account without features and sums, which it does not hold."""
     graph = architectures.build("pflego_mlp", (1, 8, 8), 4)
-    account = estimate("exact", Training("mlp", graph, 8, "pflego", examples=40))
+    account = estimate("exact", TrainingConfiguration("mlp", graph, 8, "pflego", examples=40))
     limit = account.total - account.parts["summed gradients"]
     found = {}
     for name, most in {"limited": limit, "free": None}.items():
         learner, samples = GraphLearner(model(graph), limit_bytes=most), data(graph, 50)
         order = np.arange(50, dtype=np.int32)
-        local = Local(0, 1, ModelSpec.of(graph), learner, samples, order[:40], order[:0], order[40:])
+        local = ClientState(0, 1, ModelSpec.of(graph), learner, samples, order[:40], order[:0], order[40:])
         method, initial = PFLEGO(tau=5, beta=0.1, chunk=8), dict(model(graph).params)
         task = Task(local.spec, 1, 1, examples=40)
         method.train(local, method.plan(task, method.start(task, initial), 1)[0])
@@ -146,17 +148,17 @@ def test_a_round_of_pflego_runs_within_its_account_and_gives_the_same_heads_to_r
 @pytest.mark.parametrize(("name", "limit", "batch"), [("fedspu_emnist", 3_000_000, 16), ("fedspu_cifar", 1_200_000, 3)])
 def test_what_fit_chooses_runs_and_the_next_larger_choice_is_refused(name: str, limit: int, batch: int) -> None:
     graph = architectures.build(name, (3, 32, 32), 10)
-    choices = fit(Training(name, graph, batch), limit, KEEPS)
+    choices = fit(TrainingConfiguration(name, graph, batch), limit, KEEPS)
     chosen = best(choices, batch)
     assert chosen is not None
     learner = GraphLearner(model(graph), limit_bytes=limit)
     examples = 3 * chosen.batch - 1
-    train(learner, Training(name, graph, chosen.batch, keep=chosen.keep), examples)
+    train(learner, TrainingConfiguration(name, graph, chosen.batch, keep=chosen.keep), examples)
     learner.evaluate(data(graph, examples))
     assert sum(held(learner).values()) <= limit
     for keep, size in _larger(choices, chosen.keep, batch):
         with pytest.raises(MemoryLimitError, match=f"limit_bytes={limit}"):
-            train(learner, Training(name, graph, size, keep=keep), 2 * size - 1)
+            train(learner, TrainingConfiguration(name, graph, size, keep=keep), 2 * size - 1)
 
 
 def _larger(choices: Sequence[tuple[float, int, object]], keep: float, batch: int) -> list[tuple[float, int]]:
@@ -166,7 +168,7 @@ def _larger(choices: Sequence[tuple[float, int, object]], keep: float, batch: in
 
 def test_nothing_fits_where_the_parameters_do_not() -> None:
     graph = architectures.build("fedspu_emnist", (1, 28, 28), 62)
-    choices = fit(Training("emnist", graph, 16), 100_000, KEEPS)
+    choices = fit(TrainingConfiguration("emnist", graph, 16), 100_000, KEEPS)
     assert [choice.batch for choice in choices] == [0] * len(KEEPS)
     assert best(choices, 16) is None
     assert all(choice.footprint.total > 100_000 for choice in choices)
@@ -174,7 +176,7 @@ def test_nothing_fits_where_the_parameters_do_not() -> None:
 
 def test_a_batch_that_fits_nowhere_gives_the_largest_share_with_any_batch() -> None:
     graph = architectures.build("fedspu_cifar", (3, 32, 32), 10)
-    choices = fit(Training("cifar", graph, 1), 1_000_000, KEEPS)
+    choices = fit(TrainingConfiguration("cifar", graph, 1), 1_000_000, KEEPS)
     assert [choice.keep for choice in choices] == sorted(KEEPS, reverse=True)
     chosen = best(choices, 4096)
     assert chosen is not None
@@ -188,7 +190,7 @@ def test_training_behind_a_cut_holds_what_exact_says(name: str, saved: Saved) ->
     order = np.arange(35, dtype=np.int32)
     for cut in cuts(graph):
         for keep in (0.4, 1.0):
-            training = Training(name, graph, 8, keep=keep, examples=35, terms=Terms(saved=saved), cut=cut)
+            training = TrainingConfiguration(name, graph, 8, keep=keep, examples=35, terms=Terms(saved=saved), cut=cut)
             learner = GraphLearner(model(graph))
             batches = [order[start : start + 8] for start in range(0, 35, 8)]
             learner.fit(data(graph, 35), batches, SGD(0.0, saved=saved), training.neurons, cut=cut)
@@ -198,6 +200,6 @@ def test_training_behind_a_cut_holds_what_exact_says(name: str, saved: Saved) ->
 def test_only_exact_accounts_for_a_cut_and_only_of_fedspu() -> None:
     graph = architectures.build("fedspu_emnist", (1, 28, 28), 10)
     with pytest.raises(ValueError, match="account=paper with cut=pool1; expected exact"):
-        estimate("paper", Training("emnist", graph, 16, cut="pool1"))
+        estimate("paper", TrainingConfiguration("emnist", graph, 16, cut="pool1"))
     with pytest.raises(ValueError, match="cut=pool1 with method=drop; expected fedspu"):
-        Training("emnist", graph, 16, "drop", 0.2, cut="pool1")
+        TrainingConfiguration("emnist", graph, 16, "drop", 0.2, cut="pool1")

@@ -10,7 +10,7 @@ from edgefl.errors import MemoryLimitError
 from edgefl.learning import SGD, Adam, GraphLearner, Samples
 from edgefl.learning.lowering import sparse_weight
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, best, estimate, fit
+from edgefl.learning.memory import TrainingConfiguration, best, estimate, fit
 from edgefl.learning.memory.mask_memory import SEED, _made
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.neurons.density import counts, weights
@@ -34,7 +34,7 @@ def data(graph: Graph, count: int) -> Samples:
     return Samples(draw.standard_normal((count, *graph.input_shape)).astype(np.float32), np.zeros(count, np.int32))
 
 
-def trained(graph: Graph, training: Training, examples: int, limit: int | None = None) -> GraphLearner:
+def trained(graph: Graph, training: TrainingConfiguration, examples: int, limit: int | None = None) -> GraphLearner:
     learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))), limit_bytes=limit)
     if training.keep < 1:
         learner.restrict(random_mask(learner.spec, training.keep, "erk", SEED), training.batch)
@@ -49,7 +49,7 @@ def test_planned_is_what_a_learner_holds(way: str) -> None:
         graph = architectures.build(name, shape, 10)
         for density in (*DENSITIES, 1.0):
             for terms in (Terms(), Terms(momentum=True), Terms(adam=True)):
-                training = Training(name, graph, 4, "sparse", density, examples=7, terms=terms)
+                training = TrainingConfiguration(name, graph, 4, "sparse", density, examples=7, terms=terms)
                 learner, footprint = trained(graph, training, 7), estimate("exact", training)
                 held, planned = learner.memory(), dict(footprint.parts)
                 del held["scratch"], planned["scratch"]
@@ -64,26 +64,26 @@ def test_no_dense_weight_nor_gradient_is_held() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: True)
         _made.cache_clear()
-        found = estimate("exact", Training("lenet5", graph, 4, "sparse", 0.1, terms=Terms(momentum=True)))
+        found = estimate("exact", TrainingConfiguration("lenet5", graph, 4, "sparse", 0.1, terms=Terms(momentum=True)))
     _made.cache_clear()
     ones = counts(weights(ModelSpec.of(graph)), 0.1, "erk")
     largest = max(ones.values())
     assert max(tensor.bytes for tensor in found.tensors if tensor.argument in ("gradients", "values_t")) == 4 * largest
     assert found.parts["params"] < 4 * sum(ones.values()) + 8192
     assert found.parts["states"] < 4 * sum(ones.values()) + 8192
-    dense = estimate("exact", Training("lenet5", graph, 4, "full", terms=Terms(momentum=True)))
+    dense = estimate("exact", TrainingConfiguration("lenet5", graph, 4, "full", terms=Terms(momentum=True)))
     assert found.total < 0.6 * dense.total
 
 
 def test_what_fit_chooses_runs_and_a_larger_batch_is_refused(way: str) -> None:
     graph = architectures.build("fedspu_emnist", (1, 28, 28), 62)
-    limit = estimate("exact", Training("emnist", graph, 16, "sparse", 0.1)).total
-    chosen = best(fit(Training("emnist", graph, 16, "sparse"), limit, DENSITIES), 16)
+    limit = estimate("exact", TrainingConfiguration("emnist", graph, 16, "sparse", 0.1)).total
+    chosen = best(fit(TrainingConfiguration("emnist", graph, 16, "sparse"), limit, DENSITIES), 16)
     assert chosen is not None
     assert chosen.batch >= 16
-    training = Training("emnist", graph, chosen.batch, "sparse", chosen.keep)
+    training = TrainingConfiguration("emnist", graph, chosen.batch, "sparse", chosen.keep)
     trained(graph, training, 2 * chosen.batch - 1, limit)
-    larger = Training("emnist", graph, chosen.batch + 1, "sparse", chosen.keep)
+    larger = TrainingConfiguration("emnist", graph, chosen.batch + 1, "sparse", chosen.keep)
     with pytest.raises(MemoryLimitError, match=f"limit_bytes={limit}"):
         trained(graph, larger, 2 * chosen.batch + 1, limit)
 

@@ -8,15 +8,17 @@ import pytest
 
 from edgefl.errors import TrainingError
 from edgefl.learning.lowering.updates import Terms
-from edgefl.learning.memory import Training, estimate
+from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.study.memory_meter import measure, resident_bytes
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
 
 
-def training(name: str, batch: int, method: str = "fedspu", keep: float = 1.0, examples: int | None = None) -> Training:
-    return Training(name, build(name, *EXAMPLES[name]), batch, method, keep, examples)  # type: ignore[arg-type]
+def training(
+    name: str, batch: int, method: str = "fedspu", keep: float = 1.0, examples: int | None = None
+) -> TrainingConfiguration:
+    return TrainingConfiguration(name, build(name, *EXAMPLES[name]), batch, method, keep, examples)  # type: ignore[arg-type]
 
 
 @linux
@@ -56,7 +58,7 @@ def test_a_refusal_in_the_process_is_reported() -> None:
 
 
 def test_only_plain_sgd_is_measured() -> None:
-    momentum = Training("m", build("digits_cnn", (1, 8, 8), 10), 4, terms=Terms(momentum=True))
+    momentum = TrainingConfiguration("m", build("digits_cnn", (1, 8, 8), 10), 4, terms=Terms(momentum=True))
     with pytest.raises(ValueError, match="expected plain SGD"):
         measure(momentum)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from edgefl.learning.energy import Meter
-from edgefl.learning.energy.energy_counters import Source
-from edgefl.learning.learner import Work
+from edgefl.learning.energy import EnergyMeter
+from edgefl.learning.energy.energy_counters import EnergySource
+from edgefl.learning.learner import ExecutedFlops
 from edgefl.methods.algorithm import Plan, Reply
 from edgefl.methods.rounds.client_round import trained
 
@@ -38,8 +38,8 @@ class Stub:
         self.done += 1
         return Reply(plan.round, plan.client, examples=5, steps=2, metrics={"loss": 0.5})
 
-    def work(self) -> Work:
-        return Work(6 * self.done, 4 * self.done)
+    def work(self) -> ExecutedFlops:
+        return ExecutedFlops(6 * self.done, 4 * self.done)
 
     def flops(self, graph: Any, examples: int) -> None:
         return None
@@ -47,9 +47,9 @@ class Stub:
 
 def outcome(joules: float | None, kind: str = "rapl") -> tuple[Reply, float]:
     stub, times = Stub(), iter(TIMES)
-    source = Source(kind, "made up", 30.0, True, lambda: Told(joules))
+    source = EnergySource(kind, "made up", 30.0, True, lambda: Told(joules))
     local: Any = SimpleNamespace(learner=stub, train=range(5))
-    return trained(stub, None, local, Plan("train", 1, 0), lambda: next(times), lambda: Meter(source))  # type: ignore[arg-type]
+    return trained(stub, None, local, Plan("train", 1, 0), lambda: next(times), lambda: EnergyMeter(source))  # type: ignore[arg-type]
 
 
 def test_joules_are_a_metric_by_their_kind_of_source() -> None:
@@ -70,7 +70,7 @@ def test_where_nothing_tells_them_the_reply_is_as_without_a_meter() -> None:
 def test_training_that_fails_leaves_the_meter() -> None:
     stub, left = Stub(ValueError("no")), []
 
-    class Watched(Meter):
+    class Watched(EnergyMeter):
         def __exit__(self, *why: Any) -> None:
             left.append(why[0])
 

@@ -12,7 +12,7 @@ import pytest
 from edgefl import rng
 from edgefl.errors import CodecError
 from edgefl.methods.algorithm import MODEL, Plan, Reply
-from edgefl.methods.expected_reply import Expected
+from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.rounds.exchange import plan_of, read_answer, reply_of, sizes, train_message, trained_message
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Linear, ReLU
@@ -24,7 +24,7 @@ from edgefl.models.neurons.update import Update
 from edgefl.protocol import codec
 from edgefl.protocol.codec.masks import encode_mask
 from edgefl.protocol.wire import messages
-from edgefl.protocol.wire.messages import Asked, Train
+from edgefl.protocol.wire.messages import PayloadSpec, Train
 
 GRAPH = Graph(
     (3,),
@@ -40,7 +40,7 @@ NEURONS = NeuronSet.draw(SPEC, 0.5, rng.stream(1, rng.NEURONS))
 WHOLE = {MODEL: take(PARAMS, SPEC)}
 
 
-def plan(expects: dict[str, Expected] | None, **changes: Any) -> Plan:
+def plan(expects: dict[str, ExpectedPayload] | None, **changes: Any) -> Plan:
     return replace(Plan("train", 1, 0, payload=WHOLE, expects=expects), **changes)
 
 
@@ -58,10 +58,10 @@ def chosen(name: str, *coordinates: int) -> Update:
     return take_flat(PARAMS, {name: np.array(coordinates, np.uint32)})
 
 
-AS_PLANNED = plan({"gradient": Expected("planned", WEIGHTS)}, selection=NEURONS)
-CHOSEN = plan({MODEL: Expected("chosen", ("fc1.weight",))})
-AT_MASK = plan({MODEL: Expected("masked", None, MASK), "mask": Expected("mask", WEIGHTS)})
-SOME_AT_MASK = plan({MODEL: Expected("masked", ("fc1.weight", "fc1.bias"), MASK)})
+AS_PLANNED = plan({"gradient": ExpectedPayload("planned", WEIGHTS)}, selection=NEURONS)
+CHOSEN = plan({MODEL: ExpectedPayload("chosen", ("fc1.weight",))})
+AT_MASK = plan({MODEL: ExpectedPayload("masked", None, MASK), "mask": ExpectedPayload("mask", WEIGHTS)})
+SOME_AT_MASK = plan({MODEL: ExpectedPayload("masked", ("fc1.weight", "fc1.bias"), MASK)})
 NOTHING = plan({})
 
 GOOD: dict[str, tuple[Plan, Reply]] = {
@@ -198,7 +198,7 @@ def test_plans_that_expect_what_they_sent_are_the_bytes_they_were() -> None:
 
 
 def test_golden_bytes_of_what_is_expected() -> None:
-    message = Train(1, b"", {}, {}, None, {"m": Asked("chosen", b"\x05"), "n": Asked("mask", None)})
+    message = Train(1, b"", {}, {}, None, {"m": PayloadSpec("chosen", b"\x05"), "n": PayloadSpec("mask", None)})
     expected = "96 01 c4 00 80 80 c0 82 a1 6d 92 a6 63 68 6f 73 65 6e c4 01 05 a1 6e 92 a4 6d 61 73 6b c0"
     assert messages.encode(message).hex(" ") == expected
     assert over_the_wire(message) == message
@@ -216,16 +216,16 @@ def test_expectations_of_no_kind_are_refused(wrong: Any) -> None:
 
 @pytest.mark.parametrize("bitmap", [b"", b"\x05\0", b"\x15"], ids=["too short", "too long", "a fifth parameter"])
 def test_parameters_that_the_model_has_not_are_refused(bitmap: bytes) -> None:
-    message = Train(1, b"", {}, {}, None, {"m": Asked("chosen", bitmap)})
+    message = Train(1, b"", {}, {}, None, {"m": PayloadSpec("chosen", bitmap)})
     with pytest.raises(CodecError, match=f"parameters {bitmap.hex()} of m; expected a bit for each of 4"):
         plan_of(message, 0, SPEC)
 
 
 def test_a_plan_that_cannot_be_said_is_refused_where_it_is_made() -> None:
     with pytest.raises(CodecError, match=r"'fc9.bias' is expected and is no parameter"):
-        train_message(plan({MODEL: Expected("chosen", ("fc9.bias",))}), SPEC, "float32")
+        train_message(plan({MODEL: ExpectedPayload("chosen", ("fc9.bias",))}), SPEC, "float32")
     with pytest.raises(ValueError, match="plan of client 0 expects model at a mask and has none; expected the mask"):
-        train_message(plan({MODEL: Expected("masked")}), SPEC, "float32")
+        train_message(plan({MODEL: ExpectedPayload("masked")}), SPEC, "float32")
     with pytest.raises(CodecError, match="model is the name of values and of a mask; expected names that differ"):
         train_message(plan(None, masks={MODEL: MASK}), SPEC, "float32")
 
@@ -264,7 +264,7 @@ def test_values_of_8_bits_are_rounded_alike_for_all_and_by_client_on_the_way_up(
 
 NEAR = Mask.of(SPEC, {name: bits ^ (np.arange(bits.size).reshape(bits.shape) == 4) for name, bits in MASK.bits.items()})
 HELD = plan(
-    {MODEL: Expected("masked", None, MASK), "mask": Expected("mask", WEIGHTS)},
+    {MODEL: ExpectedPayload("masked", None, MASK), "mask": ExpectedPayload("mask", WEIGHTS)},
     payload={MODEL: take(PARAMS, SPEC, MASK)},
     held=MASK,
 )

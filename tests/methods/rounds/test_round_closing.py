@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from edgefl.methods import FedAvg, FedDC, FedSPU
-from edgefl.methods.aggregation import Fold
+from edgefl.methods.aggregation import AggregationRule
 from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Plan, Reply, State, Task
 from edgefl.methods.fedrecon import FedRecon
 from edgefl.methods.pflego import PFLEGO
-from edgefl.methods.rounds.change_bound import Bound
-from edgefl.methods.rounds.round_closing import Closing, Folding, close
+from edgefl.methods.rounds.change_bound import UpdateNormBound
+from edgefl.methods.rounds.round_closing import AggregationResult, AggregationSettings, close
 from edgefl.models.graph import Graph, Node, Params
 from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.gather import take
@@ -24,7 +24,7 @@ from edgefl.models.neurons.update import Update
 GRAPH = Graph((1,), (Node("fc1", Linear(1, 2), ("input",)), Node("fc2", Linear(2, 1), ("fc1",))))
 SPEC = ModelSpec.of(GRAPH)
 TASK = Task(SPEC, 4, seed=1, examples=12)
-OFF = Bound("off")
+OFF = UpdateNormBound("off")
 
 
 def model(value: float) -> Params:
@@ -37,13 +37,15 @@ def reply(client: int, value: float, examples: int = 3, neurons: NeuronSet | Non
     return plan, Reply(1, client, {MODEL: take(model(value), SPEC, neurons)}, examples=examples, steps=1)
 
 
-def closed(*values: float, folding: Folding, method: Algorithm | None = None, backwards: bool = False) -> Closing:
+def closed(
+    *values: float, folding: AggregationSettings, method: Algorithm | None = None, backwards: bool = False
+) -> AggregationResult:
     method = method or FedAvg()
     accepted = [reply(client, value) for client, value in enumerate(values)]
     return close(TASK, method, method.start(TASK, model(1)), accepted[:: -1 if backwards else 1], 1, folding)
 
 
-def level(found: Closing) -> float:
+def level(found: AggregationResult) -> float:
     """The value that every parameter has after the round."""
     values = {float(value) for array in found.state.arrays[MODEL].values() for value in array.reshape(-1)}
     assert len(values) == 1
@@ -51,56 +53,63 @@ def level(found: Closing) -> float:
 
 
 def test_replies_that_nobody_doubts_give_the_mean_whatever_the_bound() -> None:
-    found = [closed(2, 3, 7, folding=Folding(bound=bound)) for bound in (OFF, Bound("refuse"), Bound("clip"))]
+    found = [
+        closed(2, 3, 7, folding=AggregationSettings(bound=bound))
+        for bound in (OFF, UpdateNormBound("refuse"), UpdateNormBound("clip"))
+    ]
     assert [level(each) for each in found] == [4, 4, 4]
-    assert [each._replace(state=State({})) for each in found] == 3 * [Closing(State({}))]
+    assert [each._replace(state=State({})) for each in found] == 3 * [AggregationResult(State({}))]
 
 
 def test_a_reply_beyond_the_bound_is_left_out_and_named() -> None:
-    found = closed(2, 3, 3e38, folding=Folding())
+    found = closed(2, 3, 3e38, folding=AggregationSettings())
     assert level(found) == 2.5
     assert list(found.excluded) == [2]
     assert found.excluded[2].startswith("reply of client 2 changes model/fc2.weight by 3e+38 (root mean square); ")
 
 
 def test_a_reply_beyond_the_bound_is_shortened_where_that_is_asked() -> None:
-    found = closed(2, 4, 3e38, folding=Folding(bound=Bound("clip", 2)))
+    found = closed(2, 4, 3e38, folding=AggregationSettings(bound=UpdateNormBound("clip", 2)))
     assert level(found) == pytest.approx((2 + 4 + 7) / 3)  # changes 1, 3 and, of twice the median, 6
     assert (list(found.clipped), found.excluded) == ([2], {})
 
 
 def test_without_a_bound_one_reply_decides() -> None:
-    assert level(closed(2, 3, 3e38, folding=Folding(bound=OFF))) == pytest.approx(1e38)
+    assert level(closed(2, 3, 3e38, folding=AggregationSettings(bound=OFF))) == pytest.approx(1e38)
 
 
 def test_clipped_shortens_every_change_to_the_median() -> None:
-    found = closed(2, 3, 9, folding=Folding(Fold("clipped"), OFF))
+    found = closed(2, 3, 9, folding=AggregationSettings(AggregationRule("clipped"), OFF))
     assert level(found) == pytest.approx((2 + 3 + 3) / 3)
     assert found.clipped == {}  # half of all replies, in every round: no news
 
 
 def test_clipped_takes_the_median_of_what_the_bound_has_left() -> None:
-    refused = closed(2, 3, 3, 9, 3e38, 3e38, folding=Folding(Fold("clipped"), Bound("refuse", 5)))
+    refused = closed(
+        2, 3, 3, 9, 3e38, 3e38, folding=AggregationSettings(AggregationRule("clipped"), UpdateNormBound("refuse", 5))
+    )
     assert level(refused) == pytest.approx((2 + 3 + 3 + 3) / 4)
-    clipped = closed(2, 3, 3, 9, 3e38, 3e38, folding=Folding(Fold("clipped"), Bound("clip", 5)))
+    clipped = closed(
+        2, 3, 3, 9, 3e38, 3e38, folding=AggregationSettings(AggregationRule("clipped"), UpdateNormBound("clip", 5))
+    )
     assert level(clipped) == pytest.approx((2 + 5 * 3) / 6)
 
 
 def test_trimmed_and_median_rank_what_the_bound_has_left() -> None:
-    assert level(closed(2, 3, 4, 9, folding=Folding(Fold("trimmed", 1)))) == 3.5
-    assert level(closed(2, 3, 9, 3e38, folding=Folding(Fold("median")))) == 3
+    assert level(closed(2, 3, 4, 9, folding=AggregationSettings(AggregationRule("trimmed", 1)))) == 3.5
+    assert level(closed(2, 3, 9, 3e38, folding=AggregationSettings(AggregationRule("median")))) == 3
 
 
 @pytest.mark.parametrize("fold", ["mean", "clipped", "trimmed:1", "median"])
 def test_the_order_of_arrival_does_not_matter(fold: str) -> None:
-    folding = Folding(Fold.parse(fold), Bound("clip", 2))
+    folding = AggregationSettings(AggregationRule.parse(fold), UpdateNormBound("clip", 2))
     found = [closed(2.1, 3.3, 4.7, 99, folding=folding, backwards=backwards) for backwards in (False, True)]
     assert found[0].state.arrays[MODEL]["fc1.weight"].tobytes() == found[1].state.arrays[MODEL]["fc1.weight"].tobytes()
 
 
 def test_samples_beyond_the_most_do_not_count() -> None:
     accepted = [reply(0, 2, examples=2**53 - 1), reply(1, 4, examples=10)]
-    found = close(TASK, FedAvg(), State({MODEL: model(1)}), accepted, 1, Folding(most_examples=10))
+    found = close(TASK, FedAvg(), State({MODEL: model(1)}), accepted, 1, AggregationSettings(most_examples=10))
     assert (level(found), found.counted) == (3, {0: 10})
 
 
@@ -109,7 +118,7 @@ def test_steps_beyond_those_of_the_most_samples_do_not_count() -> None:
     method = FedSPU(epochs=2, batch=5, weight="batches")
     pairs = [reply(0, 2, 1000), reply(1, 4, 10)]
     accepted = [(plan, replace(each, steps=method.steps(each.examples))) for plan, each in pairs]
-    found = close(TASK, method, method.start(TASK, model(1)), accepted, 1, Folding(most_examples=10))
+    found = close(TASK, method, method.start(TASK, model(1)), accepted, 1, AggregationSettings(most_examples=10))
     assert level(found) == 3
 
 
@@ -118,7 +127,7 @@ def test_a_left_out_reply_stops_no_client() -> None:
     pairs = [reply(client, value) for client, value in enumerate([2.0, 2.0, 3e38])]
     stops = [(plan, replace(each, status="stopped")) for plan, each in pairs]
     method = FedSPU(es=True)
-    found = close(TASK, method, method.start(TASK, model(1)), stops, 1, Folding())
+    found = close(TASK, method, method.start(TASK, model(1)), stops, 1, AggregationSettings())
     assert found.state.values["running"] == [2, 3]
 
 
@@ -126,7 +135,9 @@ def test_neurons_that_few_trained_stay_under_a_trimmed_mean() -> None:
     one = NeuronSet.of(SPEC, {"fc1": np.array([0], np.int32)})
     accepted = [reply(0, 2, neurons=one), reply(1, 3), reply(2, 4)]
     method = FedSPU()
-    found = close(TASK, method, method.start(TASK, model(1)), accepted, 1, Folding(Fold("trimmed", 1)))
+    found = close(
+        TASK, method, method.start(TASK, model(1)), accepted, 1, AggregationSettings(AggregationRule("trimmed", 1))
+    )
     assert found.state.arrays[MODEL]["fc1.weight"].tolist() == [[3], [3]]  # of 2, 3, 4; of 3, 4 and the old 1
 
 
@@ -140,7 +151,7 @@ def test_gradients_are_ranked_as_changes_from_nothing(method: Algorithm) -> None
     """Of the gradients 2, 4, 6 and a lie, all of 3 of 12 samples, the middle two are 4 and 6."""
     accepted = [gradient(client, value) for client, value in enumerate([2, 4, 6, 9])]
     body = {name: model(1)[name] for name in SPEC.body}
-    found = close(TASK, method, State({BODY: body}), accepted, 1, Folding(Fold("median")))
+    found = close(TASK, method, State({BODY: body}), accepted, 1, AggregationSettings(AggregationRule("median")))
     assert found.state.arrays[BODY]["fc1.weight"].tolist() == [[1 - 0.5 * 5], [1 - 0.5 * 5]]
 
 
@@ -152,11 +163,13 @@ def test_feddc_adds_up_changes_by_the_fold_that_was_chosen() -> None:
         return plan, replace(sent, payload={**sent.payload, "gradient": Update(take(model(change), SPEC).blocks)})
 
     accepted = [both(0, 2, 1), both(1, 3, 2), both(2, 9, 30)]
-    found = close(TASK, method, method.start(TASK, model(1)), accepted, 1, Folding(Fold("median")))
+    found = close(
+        TASK, method, method.start(TASK, model(1)), accepted, 1, AggregationSettings(AggregationRule("median"))
+    )
     assert found.state.arrays["gradient"]["fc1.weight"].tolist() == [[1.5], [1.5]]  # 3 x the median of 4 clients
     assert found.state.arrays["drift"]["fc1.weight"].tolist() == [[1.5], [1.5]]
 
 
 def test_a_round_without_replies_changes_nothing() -> None:
     for fold in ("mean", "clipped", "trimmed:1", "median"):
-        assert level(closed(folding=Folding(Fold.parse(fold)))) == 1
+        assert level(closed(folding=AggregationSettings(AggregationRule.parse(fold)))) == 1

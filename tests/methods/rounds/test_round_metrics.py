@@ -6,7 +6,7 @@ import json
 
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.algorithm import State
-from edgefl.methods.rounds.round_closing import Closing
+from edgefl.methods.rounds.round_closing import AggregationResult
 from edgefl.methods.rounds.round_metrics import ClientRound, accuracies, round_line
 from edgefl.protocol.codec import Sizes
 
@@ -17,7 +17,9 @@ def client(number: int, **changes: object) -> ClientRound:
 
 
 def test_a_round_adds_up_its_clients() -> None:
-    line = round_line(3, [client(0, metrics={"loss": 0.25}), client(1)], Closing(State({}, {"running": [0, 1]})), 1.5)
+    line = round_line(
+        3, [client(0, metrics={"loss": 0.25}), client(1)], AggregationResult(State({}, {"running": [0, 1]})), 1.5
+    )
     assert line == {
         "round": 3,
         "clients": [
@@ -40,7 +42,7 @@ def test_operations_are_summed_over_the_replies_that_were_taken() -> None:
     each = {"executed_flops": 6.0, "nominal_flops": 9.0}
     clients = [client(0, metrics=each), client(1, metrics={**each, "search_flops": 2.0}), client(2, status="absent")]
     refused = client(3, metrics=each, reason="bad", status="refused")
-    closing = Closing(State({}, {}))
+    closing = AggregationResult(State({}, {}))
     assert round_line(1, [*clients, refused], closing, 1.0)["flops"] == {"nominal": 18, "executed": 12, "search": 2}
     silent = client(3, metrics={"executed_flops": 1.0})
     assert round_line(1, [*clients, silent], closing, 1.0)["flops"] == {"executed": 13, "search": 2}

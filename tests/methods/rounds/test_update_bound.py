@@ -7,7 +7,15 @@ import pytest
 
 from edgefl.methods.algorithm import MODEL, Reply
 from edgefl.methods.rounds import change_bound
-from edgefl.methods.rounds.change_bound import ALL, FACTOR, FLOOR, FLOOR_OF_STATISTICS, FOR_CHANGES, LARGEST, Bound
+from edgefl.methods.rounds.change_bound import (
+    ALL,
+    FACTOR,
+    FLOOR,
+    FLOOR_OF_STATISTICS,
+    FOR_CHANGES,
+    LARGEST,
+    UpdateNormBound,
+)
 from edgefl.models.neurons.block_index import Axes, AxisIds
 from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
 from edgefl.models.neurons.update import Block, Update
@@ -102,13 +110,13 @@ def test_a_reply_within_the_bound_is_not_touched() -> None:
 
 
 def test_names_stand_for_bounds() -> None:
-    assert Bound.parse("off").kind == "off"
-    assert Bound.parse("clip") == Bound("clip", FACTOR)
-    assert Bound.parse("refuse:2.5") == Bound("refuse", 2.5)
-    assert Bound() == Bound.parse("refuse")
+    assert UpdateNormBound.parse("off").kind == "off"
+    assert UpdateNormBound.parse("clip") == UpdateNormBound("clip", FACTOR)
+    assert UpdateNormBound.parse("refuse:2.5") == UpdateNormBound("refuse", 2.5)
+    assert UpdateNormBound() == UpdateNormBound.parse("refuse")
 
 
 @pytest.mark.parametrize("name", ["", "off:1", "clip:", "refuse:0.5", "clip:nan", "clip:inf", "drop"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"expected off, clip, clip:FACTOR, refuse or refuse:FACTOR with a finite"):
-        Bound.parse(name)
+        UpdateNormBound.parse(name)

@@ -20,7 +20,7 @@ from edgefl.models.neurons.mask import Mask
 from edgefl.protocol.codec import decode, encode
 from edgefl.protocol.codec.coordinates import encode_coordinates, read_coordinates, smallest
 from edgefl.protocol.codec.entropy_code import Bits, decode_bits, encode_bits, expected_bytes, least_bytes
-from edgefl.protocol.codec.id_tables import Reader
+from edgefl.protocol.codec.id_tables import ByteReader
 from edgefl.protocol.codec.ids import Coding
 from edgefl.protocol.codec.masks import decode_mask, encode_mask
 from tests.protocol.codec.codec_examples import LIMIT, SPEC, bits, flat
@@ -48,7 +48,7 @@ def test_masks_are_within_three_percent_of_the_bound(n: int) -> None:
         coding, data = encode_coordinates(mask, k)
         allowed = 1.03 * bound_bytes(n, k) + (16 if n < 100_000 else 0)
         assert len(data) <= allowed, f"{k} of {n} as {coding.name}: {len(data)} bytes; expected at most {allowed:.0f}"
-        reader = Reader(data + b"more")
+        reader = ByteReader(data + b"more")
         np.testing.assert_array_equal(read_coordinates(reader, "mask", coding, (n,), k), mask)
         assert reader.at == len(data)
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from edgefl.protocol.wire import envelope as letters
-from edgefl.protocol.wire.envelope import Letter
+from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import Finished, Message, ModelRequest
 
@@ -30,18 +30,18 @@ WRITTEN: list[tuple[Role, tuple[Message, ...]]] = [
 
 @pytest.mark.parametrize(("writer", "said"), WRITTEN)
 def test_a_letter_is_read_as_it_was_written(writer: Role, said: tuple[Message, ...]) -> None:
-    data = letters.encode(writer, Letter(RUN, said))
-    assert letters.decode(writer, data, len(data)) == Letter(RUN, said)
+    data = letters.encode(writer, Envelope(RUN, said))
+    assert letters.decode(writer, data, len(data)) == Envelope(RUN, said)
 
 
 def test_its_purpose_is_what_it_asks_for() -> None:
-    assert [Letter(RUN, said).purpose for _, said in WRITTEN[::2]] == ["query", "train", "evaluate", "query"]
+    assert [Envelope(RUN, said).purpose for _, said in WRITTEN[::2]] == ["query", "train", "evaluate", "query"]
 
 
 @pytest.mark.parametrize(("writer", "said"), WRITTEN)
 def test_the_other_side_may_not_have_written_it(writer: Role, said: tuple[Message, ...]) -> None:
     other: Role = "device" if writer == "server" else "server"
-    data = letters.encode(writer, Letter(RUN, said))
+    data = letters.encode(writer, Envelope(RUN, said))
     with pytest.raises(RemoteProtocolError, match=f"of side {letters.WRITERS.index(writer)}"):
         letters.decode(other, data, LIMIT)
 
@@ -49,9 +49,9 @@ def test_the_other_side_may_not_have_written_it(writer: Role, said: tuple[Messag
 def test_a_letter_has_only_what_its_writer_may_say() -> None:
     for writer, message in (("server", TRAINED), ("device", TRAIN), ("device", ModelRequest(0))):
         with pytest.raises(LocalProtocolError, match=f"in a letter of the {writer}"):
-            letters.encode(writer, Letter(RUN, (message,)))  # type: ignore[arg-type]
-    data = bytearray(letters.encode("server", Letter(RUN, (TRAIN,))))
-    other = letters.encode("device", Letter(RUN, (TRAINED,)))
+            letters.encode(writer, Envelope(RUN, (message,)))  # type: ignore[arg-type]
+    data = bytearray(letters.encode("server", Envelope(RUN, (TRAIN,))))
+    other = letters.encode("device", Envelope(RUN, (TRAINED,)))
     data[letters.HEADER.size + len(RUN) :] = other[letters.HEADER.size + len(RUN) :]
     head = letters.HEADER.pack(b"EL", 1, 0, len(RUN), 0, 1, len(data) - letters.HEADER.size - len(RUN), 0)
     checksum = letters.crc32(RUN.encode(), letters.crc32(head[letters.CHECKED]))
@@ -63,17 +63,17 @@ def test_a_letter_has_only_what_its_writer_may_say() -> None:
 def test_the_model_is_whole_and_follows_its_welcome() -> None:
     for said in ((CHUNKS[0],), (WELCOME, *CHUNKS[1:]), (WELCOME, *CHUNKS, CHUNKS[0])):
         with pytest.raises(LocalProtocolError, match="ModelChunk with"):
-            letters.encode("server", Letter(RUN, said))
+            letters.encode("server", Envelope(RUN, said))
 
 
 def test_a_letter_above_the_limit_is_not_looked_at() -> None:
-    data = letters.encode("server", Letter(RUN, (TRAIN,)))
+    data = letters.encode("server", Envelope(RUN, (TRAIN,)))
     with pytest.raises(RemoteProtocolError, match=f"letter of {len(data)} bytes; the limit is {len(data) - 1}"):
         letters.decode("server", data, len(data) - 1)
 
 
 def test_every_flipped_bit_and_every_cut_is_found() -> None:
-    data = letters.encode("server", Letter(RUN, (VERDICT, EVALUATE)))
+    data = letters.encode("server", Envelope(RUN, (VERDICT, EVALUATE)))
     for bit in range(8 * len(data)):
         spoilt = bytearray(data)
         spoilt[bit // 8] ^= 1 << bit % 8

@@ -17,7 +17,7 @@ from edgefl.protocol.wire.messages import (
     Hello,
     Message,
     ModelChunk,
-    Paced,
+    ThroughputReport,
     Train,
     Trained,
     Welcome,
@@ -116,10 +116,10 @@ def test_bytes_after_the_message_are_refused() -> None:
         (Trained, 5, "paused"),  # status
         (Trained, 6, {"loss": None}),  # metrics
         (Finished, 0, "r" * (LONGEST_TEXT + 1)),
-        (Paced, 0, [1e-9, float("nan"), 0.0, 0.0, None]),  # pace
-        (Paced, 0, [-1e-9, 1e-9, 0.0, 0.0, None]),
-        (Paced, 0, [1e-9, 1e-9, 0.0, float("inf"), None]),
-        (Paced, 0, [1e-9, 1e-9, 0.0, 0.0, -1]),
+        (ThroughputReport, 0, [1e-9, float("nan"), 0.0, 0.0, None]),  # pace
+        (ThroughputReport, 0, [-1e-9, 1e-9, 0.0, 0.0, None]),
+        (ThroughputReport, 0, [1e-9, 1e-9, 0.0, float("inf"), None]),
+        (ThroughputReport, 0, [1e-9, 1e-9, 0.0, 0.0, -1]),
     ],
 )
 def test_value_out_of_its_range_is_refused(kind: type[Message], at: int, value: object) -> None:

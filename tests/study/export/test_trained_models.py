@@ -22,7 +22,7 @@ from edgefl.learning import GraphLearner
 from edgefl.methods import METHODS
 from edgefl.methods.algorithm import MODEL, Algorithm
 from edgefl.models.graph import Model, model_files
-from edgefl.study.export.trained_models import Source, find
+from edgefl.study.export.trained_models import ModelSource, find
 from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
@@ -83,7 +83,7 @@ def test_a_model_of_a_client_is_the_one_that_its_method_evaluated(run: Path, fed
             trained = range(CLIENTS) if not algorithm.keeps_state else read_committed(run / name).trained
             assert trained, name
             for client in trained:
-                model, what, classes = find(Source(run / name, client))
+                model, what, classes = find(ModelSource(run / name, client))
                 correct, loss = scores(model, classes, federation, client)
                 assert what == f"client {client}'s model of {name} after round {ROUNDS}"
                 assert correct == evaluation[kind]["correct"][client], what
@@ -97,7 +97,7 @@ def test_the_model_of_all_is_the_servers(run: Path, federation: Federation) -> N
     for name, _, evaluation in evaluations(run):
         if MODEL not in read_committed(run / name).state.arrays:
             continue
-        model, what, classes = find(Source(run, None, name))
+        model, what, classes = find(ModelSource(run, None, name))
         assert what == f"{name}'s model of all clients after round {ROUNDS}"
         assert classes is None
         for client in range(CLIENTS):
@@ -109,7 +109,7 @@ def test_the_model_of_all_is_the_servers(run: Path, federation: Federation) -> N
 def test_of_a_known_data_set_only_the_shape_is_needed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its files are asked for where the method needs the client's samples or classes, and nowhere else."""
     client = read_committed(run / "fedspu").trained[0]
-    asked = [Source(run, None, "fedavg"), Source(run, client, "fedspu")]
+    asked = [ModelSource(run, None, "fedavg"), ModelSource(run, client, "fedspu")]
     expected = [find(each) for each in asked]
 
     def gone(*given: object) -> None:
@@ -122,12 +122,12 @@ def test_of_a_known_data_set_only_the_shape_is_needed(run: Path, monkeypatch: py
         assert found.model.graph == before.model.graph
         assert all((found.model.params[name] == value).all() for name, value in before.model.params.items())
     with pytest.raises(DataError, match="no files"):
-        find(Source(run, client, "fedper"))
+        find(ModelSource(run, client, "fedper"))
 
 
 def test_every_format_has_the_same_model(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     client = read_committed(run / "fedper").trained[0]
-    model, _, classes = find(Source(run, client, "fedper"))
+    model, _, classes = find(ModelSource(run, client, "fedper"))
     assert classes is not None
     arguments = ["export", str(run), "--method", "fedper", "--client", str(client)]
     for suffix in ("safetensors", "pt", "onnx"):
@@ -177,11 +177,11 @@ def test_a_run_that_goes_on_is_read_beside_it_and_left_as_it_is(tmp_path: Path) 
     experiment = replace(EXPERIMENT, methods=("fedspu",))
     open_run(tmp_path / "run", experiment.to_json())
     with pytest.raises(RunError, match=r"commit\.json is missing"):
-        find(Source(tmp_path / "run"))
+        find(ModelSource(tmp_path / "run"))
     journal = Journal(tmp_path / "run" / "fedspu")
     state = simulate(experiment.algorithms()["fedspu"], assemble(experiment), experiment.settings(1), journal)
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
-    model = find(Source(tmp_path / "run")).model
+    model = find(ModelSource(tmp_path / "run")).model
     assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
     for name, value in state.arrays[MODEL].items():
         np.testing.assert_array_equal(model.params[name], value, err_msg=name)
@@ -189,4 +189,4 @@ def test_a_run_that_goes_on_is_read_beside_it_and_left_as_it_is(tmp_path: Path) 
     (arrays,) = (tmp_path / "run" / "fedspu" / "server").iterdir()
     arrays.write_bytes(arrays.read_bytes()[:-1] + b"?")
     with pytest.raises(RunError, match="is damaged"):
-        find(Source(tmp_path / "run"))
+        find(ModelSource(tmp_path / "run"))

@@ -32,7 +32,7 @@ from edgefl.experiment.data.npz import read_inputs, read_integers
 from edgefl.experiment.run_json import open_run
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import model_files
-from edgefl.study.export.trained_models import Source, find
+from edgefl.study.export.trained_models import ModelSource, find
 
 DEVICES, ROUNDS = 4, 2
 THEIRS = """
@@ -127,7 +127,7 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
 
     def watch(line: dict[str, Any]) -> None:
         """The run is read while the server and its devices go on."""
-        seen.append(find(Source(desk / "fedspu")).what)
+        seen.append(find(ModelSource(desk / "fedspu")).what)
 
     run, lines = serve(desk, "fedspu", DEVICES, ROUNDS, watch)
     assert seen[-1] == f"fedspu's model of all clients after round {ROUNDS}"

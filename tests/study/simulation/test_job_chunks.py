@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgefl.study.simulation.job_chunks import LARGEST, Holdings, Queue
+from edgefl.study.simulation.job_chunks import LARGEST, ClientStatePlacement, Queue
 
 
 def nobody(place: int) -> None:
@@ -41,7 +41,7 @@ def test_places_put_back_are_taken_again_in_order() -> None:
 
 
 def test_a_state_is_held_by_the_worker_that_had_it_last_as_of_that_round() -> None:
-    holdings = Holdings(100)
+    holdings = ClientStatePlacement(100)
     holdings.hold(0, 7, 3, 10)
     assert holdings.holder(7, 3) == 0
     assert holdings.holder(7, 2) is None  # the client went back to what it kept before
@@ -53,7 +53,7 @@ def test_a_state_is_held_by_the_worker_that_had_it_last_as_of_that_round() -> No
 
 
 def test_what_was_used_longest_ago_makes_room() -> None:
-    holdings = Holdings(20)
+    holdings = ClientStatePlacement(20)
     for client in (1, 2):
         holdings.hold(0, client, 5, 10)
     holdings.use(1)
@@ -63,7 +63,7 @@ def test_what_was_used_longest_ago_makes_room() -> None:
 
 
 def test_a_state_that_came_back_is_not_dropped() -> None:
-    holdings = Holdings(100)
+    holdings = ClientStatePlacement(100)
     holdings.hold(0, 1, 5, 10)
     holdings.hold(1, 1, 5, 10)
     holdings.hold(0, 1, 5, 10)
@@ -72,7 +72,7 @@ def test_a_state_that_came_back_is_not_dropped() -> None:
 
 
 def test_the_newer_state_of_a_client_replaces_the_older_one_alone() -> None:
-    holdings = Holdings(100)
+    holdings = ClientStatePlacement(100)
     holdings.hold(0, 1, 5, 10)
     holdings.hold(0, 1, 6, 10)
     assert holdings.holder(1, 5) is None
@@ -80,7 +80,7 @@ def test_the_newer_state_of_a_client_replaces_the_older_one_alone() -> None:
 
 
 def test_a_lost_worker_has_nothing() -> None:
-    holdings = Holdings(100)
+    holdings = ClientStatePlacement(100)
     holdings.hold(0, 1, 5, 10)
     holdings.hold(1, 2, 5, 10)
     holdings.hold(1, 1, 6, 10)

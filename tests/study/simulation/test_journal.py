@@ -12,10 +12,10 @@ import pytest
 from bench.faults.damage import damages
 from edgefl.errors import RunError
 from edgefl.methods.algorithm import State
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.study.simulation.journal import Journal
 
-KEPT = Kept({"w": np.arange(4, dtype=np.float32)}, {"seen": 3}, {})
+KEPT = StoredClientState({"w": np.arange(4, dtype=np.float32)}, {"seen": 3}, {})
 FILES = ("commit.json", "metrics.jsonl", "server/000002.safetensors", "clients/0001/000002.safetensors")
 
 

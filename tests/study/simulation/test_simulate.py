@@ -271,8 +271,8 @@ from edgefl.experiment.assembly import assemble
 from edgefl.study.simulation import journal as journals
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
-sys.path.insert(0, {tests!r})
-from test_simulate import METHODS, SETTINGS, SMALL
+sys.path.insert(0, {root!r})
+from tests.study.simulation.test_simulate import METHODS, SETTINGS, SMALL
 
 def die_at(owner, name, call, after):
     original, calls = getattr(owner, name), [0]
@@ -311,7 +311,7 @@ def test_a_run_killed_at_any_point_resumes_bit_for_bit(
     owner, name, call, after = POINTS[point]
     path, method = tmp_path / "killed", "fedspu-es"
     script = KILLED_RUN.format(
-        tests=str(Path(__file__).parent), path=str(path), method=method, owner=owner, name=name, call=call, after=after
+        root=str(Path(__file__).parents[3]), path=str(path), method=method, owner=owner, name=name, call=call, after=after
     )
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

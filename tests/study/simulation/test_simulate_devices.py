@@ -13,12 +13,12 @@ import pytest
 
 from edgefl.errors import StuckError
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.device_models.device_assignment import Device, Fleet
+from edgefl.experiment.device_models.device_assignment import Fleet, SimulatedDevice
 from edgefl.experiment.device_models.device_profile import DAY_S, Profile
 from edgefl.experiment.federation import Federation
 from edgefl.methods import FedAvg, FedSPU, FedSPUCached
 from edgefl.methods.algorithm import State
-from edgefl.methods.rounds.participation import Participation
+from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate
@@ -26,7 +26,7 @@ from tests.study.simulation.test_simulate import SMALL, BrokenOff, content, run
 
 FAST = Profile(1e9, 1e6, 5e5, 1e-9, 1e-6, 2e-6, latency_s=0.5, joules_per_message=3.0)
 SLOW = replace(FAST, macs_per_second=1e7)
-FLEET = Fleet((Device("slow", SLOW, clients=(0, 3)), Device("fast", FAST)))
+FLEET = Fleet((SimulatedDevice("slow", SLOW, clients=(0, 3)), SimulatedDevice("fast", FAST)))
 PLAIN = replace(SMALL, rounds=6).settings(workers=1)
 METHOD = FedSPU(keep=SMALL.keep, per_round=3, epochs=1)
 
@@ -86,8 +86,8 @@ def test_devices_that_are_always_there_change_no_bit(federation: Federation, tmp
 
 HARD = Fleet(
     (
-        Device("slow", replace(SLOW, drop_out=0.2), clients=(0, 3)),
-        Device("fast", replace(FAST, available=((0.0, 4.0), (100.0, DAY_S)))),
+        SimulatedDevice("slow", replace(SLOW, drop_out=0.2), clients=(0, 3)),
+        SimulatedDevice("fast", replace(FAST, available=((0.0, 4.0), (100.0, DAY_S)))),
     )
 )
 
@@ -137,19 +137,19 @@ def test_a_run_with_the_same_outcomes_has_the_same_bits(federation: Federation, 
             busy[each["client"]] = began + each["virtual_seconds"]
     assert any(len(there) < SMALL.clients for there in among.values())
     journal = Journal(tmp_path / "logged")
-    again = simulate(METHOD, federation, of(None), journal, participation=Participation({}, outcomes, among))
+    again = simulate(METHOD, federation, of(None), journal, participation=RecordedParticipation({}, outcomes, among))
     journal.close()
     assert difference(state, again) is None
 
 
 def test_a_run_in_which_every_reply_is_late_says_so(federation: Federation, tmp_path: Path) -> None:
     with pytest.raises(StuckError, match="every reply came after the deadline"):
-        run(tmp_path, METHOD, federation, of(Fleet((Device("slow", SLOW),)), 0.5, max_empty_rounds=2))
+        run(tmp_path, METHOD, federation, of(Fleet((SimulatedDevice("slow", SLOW),)), 0.5, max_empty_rounds=2))
     assert len(list(read_metrics(tmp_path))) == 2
 
 
 def test_a_day_is_waited_for(federation: Federation, tmp_path: Path) -> None:
     """Everybody is there for a second from 01:00: a round a day."""
-    hour = Fleet((Device("hour", replace(FAST, available=((3600.0, 3601.0),))),))
+    hour = Fleet((SimulatedDevice("hour", replace(FAST, available=((3600.0, 3601.0),))),))
     _, lines = run(tmp_path, FedAvg(per_round=3, epochs=1), federation, of(hour))
     assert [line["virtual"]["began"] for line in lines] == [3600 + DAY_S * day for day in range(6)]

@@ -16,13 +16,13 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.learning import SGD, Evaluation, GraphLearner, Samples
-from edgefl.learning.batches import Repeated
+from edgefl.learning.batches import RepeatedBatch
 from edgefl.methods import METHODS, Algorithm, build
-from edgefl.methods.algorithm import BODY, MODEL, Local, State, Task, minibatches
+from edgefl.methods.algorithm import BODY, MODEL, ClientState, State, Task, minibatches
 from edgefl.methods.mask_store import restricted
 from edgefl.methods.personal_head import Personal
 from edgefl.methods.rounds import state_file
-from edgefl.methods.rounds.state_file import Kept
+from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Model
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -61,17 +61,17 @@ class Run:
         return found
 
 
-def own(run: Run, client: int) -> Local:
+def own(run: Run, client: int) -> ClientState:
     """The client as a device has it after the run."""
-    kept, split = run.kept[client] or Kept({}, {}, {}), federation().clients[client]
+    kept, split = run.kept[client] or StoredClientState({}, {}, {}), federation().clients[client]
     params = {name: np.array(value) for name, value in (kept.params or federation().initial()).items()}
     learner = GraphLearner(Model(federation().graph, params))
     parts = split.train, split.validation, split.test
     spec = ModelSpec.of(federation().graph)
-    return Local(client, federation().seed, spec, learner, federation().data, *parts, kept.private, kept.arrays)
+    return ClientState(client, federation().seed, spec, learner, federation().data, *parts, kept.private, kept.arrays)
 
 
-def after(local: Local, epochs: int, **how: Any) -> Evaluation:
+def after(local: ClientState, epochs: int, **how: Any) -> Evaluation:
     local.learner.fit(local.data, minibatches(local, 0, epochs, 16), SGD(OPTIONS["lr"]), **how)
     return local.learner.evaluate(local.data, local.test)
 
@@ -128,25 +128,25 @@ def test_fedspu_takes_the_values_of_its_next_neurons_and_trains_those(name: str,
         assert says(run.last["refreshed"], plan.client) == (expected.correct, expected.loss_sum)
 
 
-def ditto(run: Run, local: Local) -> Evaluation:
+def ditto(run: Run, local: ClientState) -> Evaluation:
     return after(local, 2, pull=(0.5, run.state.arrays[MODEL]))
 
 
-def fedper(run: Run, local: Local) -> Evaluation:
+def fedper(run: Run, local: ClientState) -> Evaluation:
     mine = Personal.of(local, run.state.arrays[BODY], "torch")
     mine.learner.fit(mine.samples, minibatches(local, 0, 2, 16), SGD(OPTIONS["lr"]))
     return mine.evaluate()
 
 
-def pflego(run: Run, local: Local) -> Evaluation:
+def pflego(run: Run, local: ClientState) -> Evaluation:
     mine = Personal.of(local, run.state.arrays[BODY], "torch")
     features, labels = mine.learner.features(mine.samples, local.train, 128), mine.samples.y[local.train]
-    everything = Repeated(np.arange(len(labels), dtype=np.int32), 2)
+    everything = RepeatedBatch(np.arange(len(labels), dtype=np.int32), 2)
     mine.learner.head().fit(Samples(features, labels, loss=mine.samples.loss), everything, SGD(OPTIONS["beta"]))
     return mine.evaluate()
 
 
-def fedspa(run: Run, local: Local) -> Evaluation:
+def fedspa(run: Run, local: ClientState) -> Evaluation:
     (mask, *_) = build("fedspa", OPTIONS).held(local)
     with restricted(local.learner, mask, 128):
         local.learner.write(take(run.state.arrays[MODEL], local.spec, mask))
@@ -155,7 +155,7 @@ def fedspa(run: Run, local: Local) -> Evaluation:
 
 
 @pytest.mark.parametrize("by_hand", [ditto, fedper, pflego, fedspa], ids=lambda by_hand: by_hand.__name__)
-def test_other_methods_train_what_is_theirs(by_hand: Callable[[Run, Local], Evaluation], tmp_path: Path) -> None:
+def test_other_methods_train_what_is_theirs(by_hand: Callable[[Run, ClientState], Evaluation], tmp_path: Path) -> None:
     run = Run(tmp_path, build(by_hand.__name__, OPTIONS), replace(ROUNDS, refresh=2))
     for client in range(SMALL.clients):
         expected = by_hand(run, own(run, client))

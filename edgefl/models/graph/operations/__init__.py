@@ -49,10 +49,10 @@ from edgefl.models.graph.operations.pool import (
     AvgPool1d,
     AvgPool2d,
     GlobalAvgPool,
-    LinePool,
     MaxPool1d,
     MaxPool2d,
     Pool,
+    Pool1d,
 )
 from edgefl.models.graph.operations.product import Conv1d, Conv2d, ConvTranspose2d, Linear
 from edgefl.models.graph.operations.sequence import GRU, LSTM, Recurrent, SelfAttention
@@ -147,7 +147,7 @@ __all__ = [
     "Kind",
     "LayerNorm",
     "LeakyReLU",
-    "LinePool",
+    "Pool1d",
     "Linear",
     "MaxPool1d",
     "MaxPool2d",

@@ -114,7 +114,7 @@ class AdaptiveAvgPool1d(Operation):
 
 
 @dataclass(frozen=True)
-class LinePool(Operation):
+class Pool1d(Operation):
     """A window along [channels, length]: what MaxPool1d and AvgPool1d share."""
 
     kernel_size: int
@@ -140,7 +140,7 @@ class LinePool(Operation):
 
 
 @dataclass(frozen=True)
-class MaxPool1d(LinePool):
+class MaxPool1d(Pool1d):
     """Largest value of each window."""
 
     ceil_mode: bool = False
@@ -152,7 +152,7 @@ class MaxPool1d(LinePool):
 
 
 @dataclass(frozen=True)
-class AvgPool1d(LinePool):
+class AvgPool1d(Pool1d):
     """Mean of each window; with count_include_pad the divisor counts padded cells too, those of a cut window none."""
 
     count_include_pad: bool = True
