@@ -27,4 +27,4 @@ class ServerFinder:
 def install() -> None:
     """Adds the finder, unless the folder is missing: a device's install may leave the server out."""
     if os.path.isdir(FOLDER):
-        sys.meta_path.append(ServerFinder)  # type: ignore[arg-type]
+        sys.meta_path.append(ServerFinder)

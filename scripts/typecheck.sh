@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Type-checks the package as it is installed: edgefl/ with server/ inside it as edgefl.server. Options go to mypy.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+cp -r "$root/edgefl" "$tree/edgefl"
+cp -r "$root/server" "$tree/edgefl/server"
+cd "$tree"
+mypy --config-file "$root/pyproject.toml" --cache-dir "$root/.mypy_cache" "$@"
