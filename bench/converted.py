@@ -118,12 +118,12 @@ def _step(model: nn.Module, x: Tensor, y: Tensor) -> Callable[[], None]:
 
 
 def _passes(model: nn.Module, x: Tensor) -> Callable[[], None]:
-    signal = torch.ones_like(model(x))
+    output_grad = torch.ones_like(model(x))
 
     def run() -> None:
         model.zero_grad(set_to_none=True)
         x.grad = None
-        model(x).backward(signal)
+        model(x).backward(output_grad)
 
     return run
 

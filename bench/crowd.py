@@ -22,7 +22,7 @@ from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.device_state import DeviceState
-from edgefl.experiment.client_dataset import read_share, share_file
+from edgefl.experiment.client_dataset import partition_file, read_partition
 
 MB = 1e6
 HOSTS = 4
@@ -77,7 +77,7 @@ def _client(address: ServerAddress, path: Path, client: int) -> DeviceSocket:
     def pause(failures: int) -> None:
         time.sleep(0.1 * (1 + failures))
 
-    data = Data(*read_share(share_file(path / "shares", client)))
+    data = Data(*read_partition(partition_file(path / "shares", client)))
     world = DeviceEnvironment(print, pause, time.perf_counter)
     device = Device(DeviceState(path / f"d{client}"), DeviceProfile(client, None, 1.0, 1 << 20), data, world)
     return DeviceSocket(address, device, None, secrets.token_bytes, world)

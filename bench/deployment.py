@@ -32,7 +32,7 @@ from bench.figures import Figure, print_json, print_table
 from bench.processes import Process, processes, wait_until
 from bench.superlink import SuperLink, end, version
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.study.simulation.journal import Journal, read_metrics
@@ -81,7 +81,7 @@ def measure(python: Path, methods: Sequence[str], rounds: int, kills: Sequence[s
         make_certificates(path / "trust", ["127.0.0.1", "localhost"], 0, datetime.now(timezone.utc), 2)
         federation = assemble(EXPERIMENT)
         for client in range(CLIENTS):
-            write_share(share_file(path, client), federation, client)
+            write_partition(partition_file(path, client), federation, client)
         link = SuperLink(python, start, path, path / "trust")
         deployed = Deployed(link, path, Resident(path / "home"))
         link.add_nodes([deployed.config(client) for client in range(CLIENTS)])
@@ -101,7 +101,7 @@ class Deployed:
 
     def config(self, client: int) -> str:
         """Of the node that is this client."""
-        data, state = share_file(self.path, client), self.path / f"state-{client}"
+        data, state = partition_file(self.path, client), self.path / f"state-{client}"
         return f'partition-id={client} data="{data}" state="{state}"'
 
     def run(self, experiment: Experiment, kills: Sequence[str]) -> Iterator[Figure]:

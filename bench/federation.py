@@ -99,8 +99,8 @@ def peer_round(
     for client, split in enumerate(federation.clients):
         module.load_state_dict(common)
         optimiser = torch.optim.SGD(module.parameters(), lr=algorithm.lr)
-        local = ClientState(client, SEED, spec, learner, data, split.train, split.validation, split.test)
-        for batch in minibatches(local, 1, algorithm.epochs, algorithm.batch):
+        client_state = ClientState(client, SEED, spec, learner, data, split.train, split.validation, split.test)
+        for batch in minibatches(client_state, 1, algorithm.epochs, algorithm.batch):
             rows = torch.from_numpy(batch).long()
             optimiser.zero_grad(set_to_none=True)
             functional.cross_entropy(module(x[rows]), y[rows]).backward()
@@ -121,9 +121,9 @@ class _Timed:
 
 def _samples(count: int) -> tuple[Samples, str]:
     """Training examples of EMNIST where its file is found, else noise of the same shape; and words that say which."""
-    for place in (ROOT.parent / "shared" / "data", *roots(None)):
-        if (place / FILE).is_file():
-            data = load(str(place / FILE))
+    for location in (ROOT.parent / "shared" / "data", *roots(None)):
+        if (location / FILE).is_file():
+            data = load(str(location / FILE))
             return Samples(data.x[:count], data.y[:count], data.scale, data.shift), "EMNIST, a part of byclass"
     values, (shape, classes) = np.random.RandomState(SEED), architectures.EXAMPLES[NAME]
     images = values.randint(0, 256, (count, *shape), np.uint8)

@@ -12,7 +12,7 @@ from edgefl.server.endpoint import read_endpoint
 
 from bench import work
 from bench.processes import Process, Start, processes, python, wait_until
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.settings import Experiment
 
 START_S = 60.0
@@ -40,7 +40,7 @@ class Fleet:
     def command(self, *module: str, client: int, address: str | None = None) -> list[str]:
         """What starts a client's device."""
         options = ["--server", address or self.address, "--id", str(client), "--state", str(self.path / f"d{client}")]
-        return python("-m", *module, *options, "--data", str(share_file(self.path / "shares", client)))
+        return python("-m", *module, *options, "--data", str(partition_file(self.path / "shares", client)))
 
     def spans(self, client: int) -> Path:
         """Where a timed device leaves its spans."""
@@ -56,7 +56,7 @@ def fleet(
     federation = work.WORKS[name](experiment)
     (path / "shares").mkdir(parents=True)
     for client in range(clients):
-        write_share(share_file(path / "shares", client), federation, client)
+        write_partition(partition_file(path / "shares", client), federation, client)
     request = {"path": str(path), "work": name, "clients": clients, "rounds": rounds, "keep": keep}
     with processes(path) as start:
         server = start("server", python("-m", "bench.hosted", json.dumps(request)))

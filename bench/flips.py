@@ -32,7 +32,7 @@ class BadLine:
 
     address: str
     budget: int
-    chance: random.Random
+    random_stream: random.Random
     within: Sequence[int]
     flips: list[Flip] = field(default_factory=list)
 
@@ -40,30 +40,30 @@ class BadLine:
         """What shall happen to a new connection, should it carry so many bytes."""
         if len(self.flips) >= self.budget:
             return None
-        within = self.chance.choice(self.within)
-        direction: Direction = self.chance.choice(["up", "down"])
-        return Flip(direction, self.chance.randrange(within), self.chance.randrange(8))
+        within = self.random_stream.choice(self.within)
+        direction: Direction = self.random_stream.choice(["up", "down"])
+        return Flip(direction, self.random_stream.randrange(within), self.random_stream.randrange(8))
 
 
 @contextmanager
-def bad_line(server: str, budget: int, seed: int, within: Sequence[int] = (SHORT, LONG)) -> Iterator[BadLine]:
+def bad_link(server: str, budget: int, seed: int, within: Sequence[int] = (SHORT, LONG)) -> Iterator[BadLine]:
     """Passes on every connection made to it, with its flip, for the length of the with block.
 
     within  bytes of a connection's direction, one of which is drawn, and the flip's place below it
     """
-    line = BadLine("", budget, random.Random(seed), within)
-    with passing(server, lambda: _ways(line)) as line.address:
-        yield line
+    link = BadLine("", budget, random.Random(seed), within)
+    with passing(server, lambda: _ways(link)) as link.address:
+        yield link
 
 
-def _ways(line: BadLine) -> Ways:
+def _ways(link: BadLine) -> Ways:
     """Those of a new connection, of which at most one flips a bit."""
-    flip = line.next()
+    flip = link.next()
     up, down = (flip if flip is not None and flip.direction == each else None for each in get_args(Direction))
-    return Ways(_flipping(up, line), _flipping(down, line))
+    return Ways(_flipping(up, link), _flipping(down, link))
 
 
-def _flipping(flip: Flip | None, line: BadLine) -> Through:
+def _flipping(flip: Flip | None, link: BadLine) -> Through:
     """One direction, with this bit flipped."""
     passed = 0
 
@@ -72,7 +72,7 @@ def _flipping(flip: Flip | None, line: BadLine) -> Through:
         start, passed = passed, passed + len(data)
         if flip is None or not start <= flip.at < passed:
             return data
-        line.flips.append(flip)
+        link.flips.append(flip)
         return _flipped(data, flip.at - start, flip.bit)
 
     return through

@@ -27,7 +27,7 @@ from bench.figures import Figure, print_json, print_table
 from bench.processes import Process, Start, processes, python, wait_until
 from bench.superlink import SuperLink, version
 from edgefl.experiment.assembly import assemble, check_begin
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.trust.certificates import make_certificates
 
@@ -69,7 +69,7 @@ class Federation:
         federation = assemble(what)
         check_begin(what.algorithms(), federation, what.rounds)
         for client in range(what.clients):
-            write_share(share_file(path, client), federation, client)
+            write_partition(partition_file(path, client), federation, client)
         link = SuperLink(flower, start, path, path / "trust")
         return Federation(path, what, start, link, [link.register(client) for client in range(what.clients)])
 
@@ -88,7 +88,7 @@ class Federation:
         """Starts a device, again after it was killed."""
         command = ["client", "--flower", f"https://127.0.0.1:{self.link.port}", "--node-key", str(self.keys[client])]
         command += ["--tls-ca", str(self.path / "trust" / "ca.pem"), "--state", str(self.path / f"device-{client}")]
-        command += ["--data", str(share_file(self.path, client)), "--id", str(client), "--give-up", "120"]
+        command += ["--data", str(partition_file(self.path, client)), "--id", str(client), "--give-up", "120"]
         return self.start(f"device-{client}-{life}", python("-c", ALONE, *command))
 
     def closed(self) -> int:
@@ -159,15 +159,15 @@ def _served(flower: Path, what: Experiment, folder: Path | None) -> Iterator[Fed
             yield Federation.begin(path, flower, start, what)
 
 
-def _killed(federation: Federation, crowd: Crowd, kills: int, chance: random.Random) -> int:
+def _killed(federation: Federation, crowd: Crowd, kills: int, random_stream: random.Random) -> int:
     """Kills drawn devices at drawn moments of drawn rounds, as long as there are rounds; how many."""
     rounds, done = federation.what.rounds, 0
-    for at in sorted(chance.uniform(1, rounds - 1) for _ in range(kills)):
+    for at in sorted(random_stream.uniform(1, rounds - 1) for _ in range(kills)):
         _wait(crowd, lambda at=at: federation.closed() >= int(at), rounds * ROUND_S)  # type: ignore[misc]
-        moment = time.monotonic() + chance.uniform(0, 1.5)
+        moment = time.monotonic() + random_stream.uniform(0, 1.5)
         _wait(crowd, lambda moment=moment: time.monotonic() >= moment, START_S)  # type: ignore[misc]
         if federation.closed() < rounds:
-            crowd.kill(chance.randrange(len(crowd.running)))
+            crowd.kill(random_stream.randrange(len(crowd.running)))
             done += 1
     return done
 

@@ -60,11 +60,11 @@ class _Round:
         images = values.randint(0, 256, (EXAMPLES, 1, 28, 28), np.uint8)
         data = Samples(images, values.randint(0, classes, EXAMPLES, np.int32), 1 / 255)
         learner = GraphLearner(Model(graph, initial))
-        self._method, self._local = method, ClientState(0, 1, spec, learner, data, order, order[:0], order[:0])
+        self._method, self._client_state = method, ClientState(0, 1, spec, learner, data, order, order[:0], order[:0])
         self._plan: Plan = method.plan(task, method.start(task, initial), 1)[0]
 
     def run(self) -> float:
         """Its CPU time."""
         started = time.process_time()
-        self._method.train(self._local, self._plan)
+        self._method.train(self._client_state, self._plan)
         return time.process_time() - started

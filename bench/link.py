@@ -106,7 +106,7 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def _carry(made: Link, ends: list[int], stop: int, chance: random.Random) -> None:
+def _carry(made: Link, ends: list[int], stop: int, random_stream: random.Random) -> None:
     """Takes packets at either end and hands them over at the other when their time has come."""
     due: list[tuple[float, int, int, bytes]] = []
     count = 0
@@ -117,7 +117,7 @@ def _carry(made: Link, ends: list[int], stop: int, chance: random.Random) -> Non
             return
         for which, end in enumerate(ends):
             for packet in _packets(end) if end in ready else ():
-                if made.cut.is_set() or chance.random() < made.loss:
+                if made.cut.is_set() or random_stream.random() < made.loss:
                     made.lost += 1
                     continue
                 count += 1

@@ -31,7 +31,7 @@ from edgefl.torch import to_torch
 
 BATCH, SEED, CLASSES = 16, 1, 2
 BELOW, TWO, GATED = ("below",), ("below", "beside"), ("below", "gate")
-LARGE, SMALL, FEATURES, LINES = (64, 16, 16), (96, 8, 8), (1024,), (64, 256)
+LARGE, SMALL, FEATURES, SEQUENCES = (64, 16, 16), (96, 8, 8), (1024,), (64, 256)
 POINTWISE = (
     *(ops.ReLU6(), ops.LeakyReLU(0.01), ops.Sigmoid(), ops.Tanh(), ops.SiLU(), ops.GELU("none")),
     *(ops.Hardsigmoid(), ops.Hardswish(), ops.Softplus(1.0, 20.0)),
@@ -69,10 +69,10 @@ def works() -> Iterator[Work]:
         yield Work(ops.ConvTranspose2d(shape[0], 32, (2, 2), stride=(2, 2)), shape)
         yield from _depthwise(shape)
     yield Work(ops.BatchNorm1d(FEATURES[0]), FEATURES)
-    yield Work(ops.BatchNorm1d(LINES[0]), LINES)
-    yield Work(ops.Conv1d(64, 64, 5, padding=2), LINES)
-    yield Work(ops.MaxPool1d(2, 2), LINES)
-    yield Work(ops.AvgPool1d(2, 2), LINES)
+    yield Work(ops.BatchNorm1d(SEQUENCES[0]), SEQUENCES)
+    yield Work(ops.Conv1d(64, 64, 5, padding=2), SEQUENCES)
+    yield Work(ops.MaxPool1d(2, 2), SEQUENCES)
+    yield Work(ops.AvgPool1d(2, 2), SEQUENCES)
 
 
 def _depthwise(shape: Shape) -> Iterator[Work]:

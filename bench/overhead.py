@@ -40,7 +40,10 @@ def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
         wait_for_end(running, devices, last + 1)
     spans = stopwatch.read(path / hosted.SPANS)
     opened = hosted.times(spans)["Opened"]
-    training = {line["round"]: max(each["seconds"] for each in line["clients"]) for line in run_history.metrics(path)}
+    training = {
+        log_record["round"]: max(each["seconds"] for each in log_record["clients"])
+        for log_record in run_history.metrics(path)
+    }
     beyond = [1e3 * (opened[r + 1] - opened[r] - training[r]) for r in range(WARM + 1, last + 1)]
     low, _, high = quantiles(beyond, n=4)
     note = f"median of {rounds} rounds, {clients} devices; quartiles {low:.1f} and {high:.1f}, least {min(beyond):.1f}"

@@ -27,7 +27,7 @@ from typing import Any
 from edgefl.server import run_history
 
 from bench import machine
-from bench.faults.cluster import Cluster, deal
+from bench.faults.cluster import Cluster, write_partitions
 from bench.figures import Figure, print_json, print_table
 from bench.throttle import Throttle, throttle
 from edgefl.experiment.settings import Experiment
@@ -100,37 +100,37 @@ def measure(experiment: Experiment, cores: Sequence[float], round_seconds: float
     """Both runs, one after the other, and the replay of the second."""
     shares = [cores[client % len(cores)] for client in range(experiment.clients)]
     with tempfile.TemporaryDirectory() as folder, throttle() as held:
-        place = Path(folder)
-        deal(place / "shares", experiment)
+        root = Path(folder)
+        write_partitions(root / "shares", experiment)
         yield Figure("cores of all devices together", sum(shares), "", note=f"held back by {held.how}")
         yield _load("before")
-        tiers = _run(place / "tiers", experiment, place / "shares", shares, held)
+        tiers = _run(root / "tiers", experiment, root / "shares", shares, held)
         seconds = round_seconds or sqrt(min(tiers.typical) * max(tiers.typical))
         timed = replace(experiment, methods=("fedspu-cached",), options=(("round_seconds", seconds),))
-        paces = _run(place / "paces", timed, place / "shares", shares, held)
+        throughputs = _run(root / "paces", timed, root / "shares", shares, held)
         yield _load("after")
         yield from _devices("fixed tiers", tiers, shares)
-        yield from _devices("paces", paces, shares)
-        yield from _together(tiers, paces, seconds)
-        yield Figure("parameters that differ from the replay's", _differing(place / "paces" / "run"), "", 0)
+        yield from _devices("paces", throughputs, shares)
+        yield from _together(tiers, throughputs, seconds)
+        yield Figure("parameters that differ from the replay's", _differing(root / "paces" / "run"), "", 0)
 
 
-def _run(place: Path, experiment: Experiment, samples: Path, shares: Sequence[float], held: Throttle) -> Run:
-    with Cluster(place, experiment, samples, ("--deadline", "none")) as cluster:
+def _run(root: Path, experiment: Experiment, samples: Path, shares: Sequence[float], held: Throttle) -> Run:
+    with Cluster(root, experiment, samples, ("--deadline", "none")) as cluster:
         cluster.start_server()
         for client, share in enumerate(shares):
             cluster.start_device(client)
             held.hold(cluster.devices[client].pid, share)
         cluster.finish(limit_s=LIMIT_S)
-    lines = run_history.metrics(cluster.run)
+    log_records = run_history.metrics(cluster.run)
     records: dict[int, list[dict[str, Any]]] = {}
-    for record in (record for line in lines for record in line["clients"]):
+    for record in (record for log_record in log_records for record in log_record["clients"]):
         records.setdefault(record["client"], []).append(record)
     return Run(
         {client: [each["seconds"] for each in mine] for client, mine in records.items()},
         {c: [(each[FORETOLD], each["seconds"]) for each in mine if FORETOLD in each] for c, mine in records.items()},
         {client: f"p = {mine[-1]['keep']:g} {mine[-1].get('cut', '')}".strip() for client, mine in records.items()},
-        100 * lines[-1]["evaluation"]["personal"]["accuracy"],
+        100 * log_records[-1]["evaluation"]["personal"]["accuracy"],
     )
 
 
@@ -142,16 +142,16 @@ def _devices(what: str, run: Run, shares: Sequence[float]) -> Iterator[Figure]:
         yield Figure(f"{what}: device {client} on {shares[client]:g} of a core, a round", seconds, "s", note=note)
 
 
-def _together(tiers: Run, paces: Run, seconds: float) -> Iterator[Figure]:
+def _together(tiers: Run, throughputs: Run, seconds: float) -> Iterator[Figure]:
     """What is asked of both beside each other."""
     yield Figure("--round-seconds", seconds, "s")
-    for what, run in (("fixed tiers", tiers), ("paces", paces)):
-        bar = tiers.spread / NARROWER if run is paces else None
+    for what, run in (("fixed tiers", tiers), ("paces", throughputs)):
+        bar = tiers.spread / NARROWER if run is throughputs else None
         yield Figure(f"{what}: the slowest device's round over the fastest one's", run.spread, "", bar)
         yield Figure(f"{what}: the same at 90 and 10 % of all rounds", run.inner_spread, "")
         yield Figure(f"{what}: accuracy of own models", run.accuracy, "%")
-    yield Figure("points of accuracy that paces lose", max(0.0, tiers.accuracy - paces.accuracy), "", NEAR)
-    pairs = [pair for mine in paces.foretold.values() for pair in mine]
+    yield Figure("points of accuracy that paces lose", max(0.0, tiers.accuracy - throughputs.accuracy), "", NEAR)
+    pairs = [pair for mine in throughputs.foretold.values() for pair in mine]
     off = [100 * abs(took / told - 1) for told, took in pairs]
     yield Figure("rounds beside what was foretold, off by: median", median(off), "%", WITHIN)
     yield Figure("the same: mean", mean(off), "%", note=f"{sum(each <= WITHIN for each in off)} of {len(off)} within")

@@ -153,10 +153,10 @@ class _Run(threading.Thread):
             journal.close()
             self._turns.next(self.name, has_ended=True)
 
-    def _pass_on(self, line: dict[str, Any]) -> None:
+    def _pass_on(self, log_record: dict[str, Any]) -> None:
         """A round's seconds are what its line says: no evaluation, no start of actors, no commit."""
-        self.seconds.append(float(line["seconds"]))
-        self.training_ms = 1e3 * mean(each["seconds"] for each in line["clients"])
+        self.seconds.append(float(log_record["seconds"]))
+        self.training_ms = 1e3 * mean(each["seconds"] for each in log_record["clients"])
         self._turns.next(self.name)
         self._turns.wait(self.name)
 

@@ -38,11 +38,13 @@ def check(counted: Relay, path: Path, rounds: int) -> None:
     """That nothing passed but whole frames, and that the store's tables say the same as the relay."""
     for count in (counted.up, counted.down):
         _equal("bytes at the socket, and in frames", count.bytes, sum(frame.size for frame in count.frames))
-    lines, traffic = run_history.metrics(path), run_history.traffic(path)
+    log_records, traffic = run_history.metrics(path), run_history.traffic(path)
     for way, count, kind in (("down", counted.down, Train), ("up", counted.up, Trained)):
-        for line in lines:
-            sent = sum(payload_bytes(each) for each in _of_round(count, line["round"], kind))
-            _equal(f"payload {way} of round {line['round']}: relay, and metrics", sent, sum(line[way].values()))
+        for log_record in log_records:
+            sent = sum(payload_bytes(each) for each in _of_round(count, log_record["round"], kind))
+            _equal(
+                f"payload {way} of round {log_record['round']}: relay, and metrics", sent, sum(log_record[way].values())
+            )
     for before, after in pairwise(traffic):
         total = [frame for count in (counted.up, counted.down) for frame in count.frames]
         own = [frame for frame in total if _is_of_round(frame.message, after.round)]

@@ -15,7 +15,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-PLACES = {  # name -> the module that has it
+EXPORTS = {  # name -> the module that has it
     "Run": "edgefl.study.run",
     "load": "edgefl.learning.predictor",
     "open_run": "edgefl.study.run",
@@ -28,11 +28,11 @@ if not os.path.isdir(os.path.join(os.path.dirname(__file__), "server")):
 
 def __getattr__(name: str) -> Any:
     """A name of PLACES, from its module."""
-    if name not in PLACES:
+    if name not in EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(PLACES[name]), name)
+    found = globals()[name] = getattr(import_module(EXPORTS[name]), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *PLACES})
+    return sorted({*globals(), *EXPORTS})

@@ -108,11 +108,11 @@ def numbered(kernels: Path, copy: Path) -> list[Barrier]:
     return found
 
 
-def _number(line: str, found: list[Barrier], place: Barrier) -> str:
+def _number(line: str, found: list[Barrier], position: Barrier) -> str:
     code, slashes, comment = line.partition("//")
 
     def replaced(match: re.Match[str]) -> str:
-        found.append(place)
+        found.append(position)
         return f"barrier_but({len(found) - 1});"
 
     return re.sub(r"\bbarrier\(\);", replaced, code) + slashes + comment

@@ -35,7 +35,7 @@ class Caps:
         return Caps(strangers, max(1, min(self.per_address, self.per_address * strangers // self.strangers)))
 
     @property
-    def pace(self) -> float:
+    def rate(self) -> float:
         """New connections per second that leave every stranger LIFE_S."""
         return min(self.strangers, self.per_address) / LIFE_S
 
@@ -59,11 +59,11 @@ class Admission:
 
     def wait_s(self, now: float) -> float:
         """Seconds until the next connection may be let in; 0 if it may be now."""
-        self._turns = min(self._most_turns, self._turns + (now - self._at) * self._caps.pace)
+        self._turns = min(self._most_turns, self._turns + (now - self._at) * self._caps.rate)
         self._at = now
         if not self._strangers and len(self._known) >= self._room:
             return LIFE_S
-        return 0.0 if self._turns >= 1 else (1 - self._turns) / self._caps.pace
+        return 0.0 if self._turns >= 1 else (1 - self._turns) / self._caps.rate
 
     def arrive(self, link: int, host: str) -> int | None:
         """A new connection from this IP address. The link of the stranger that has to go for it, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-MOST_MAKERS = 16  # of a client that are kept
+MOST_PROVENANCES = 16  # of a client that are kept
 
 
 @dataclass
@@ -41,16 +41,16 @@ class Clients:
         count: int,
         capacities: Mapping[int, float],
         secrets: Mapping[int, bytes] | None = None,
-        makers: Iterable[tuple[int, str]] = (),
+        provenances: Iterable[tuple[int, str]] = (),
         declared: Mapping[int, int] | None = None,
     ) -> None:
         self.capacities = dict(capacities)
         self.declared = dict(declared or {})
         self.secrets = dict(secrets or {})
         self._owners = {secret: client for client, secret in self.secrets.items()}
-        self._makers: dict[int, set[str]] = {}
-        for client, maker in makers:
-            self._makers.setdefault(client, set()).add(maker)
+        self._provenances: dict[int, set[str]] = {}
+        for client, provenance in provenances:
+            self._provenances.setdefault(client, set()).add(provenance)
         self.count = count
         self._lowest = 0  # that may be free
         self._enrolling: set[int] = set()
@@ -88,12 +88,12 @@ class Clients:
         if examples is not None:
             self.declared.setdefault(client, examples)
 
-    def add_maker(self, client: int, maker: str) -> bool:
+    def add_provenance(self, client: int, provenance: str) -> bool:
         """True the first time that the client's device is of this maker. It may be changed, but not without end."""
-        known = self._makers.setdefault(client, set())
-        if maker in known or len(known) >= MOST_MAKERS:
+        known = self._provenances.setdefault(client, set())
+        if provenance in known or len(known) >= MOST_PROVENANCES:
             return False
-        known.add(maker)
+        known.add(provenance)
         return True
 
     def connect(self, link: ClientConnection) -> ClientConnection | None:

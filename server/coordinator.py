@@ -85,7 +85,9 @@ class Coordinator:
         """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns.
         `accepting`: clients whose next loss of what they kept, or of their secret, is accepted, once.
         """
-        self._clients = Clients(task.clients, progress.capacities, progress.secrets, progress.makers, progress.declared)
+        self._clients = Clients(
+            task.clients, progress.capacities, progress.secrets, progress.provenances, progress.declared
+        )
         self.algorithm, self.rules, self._common = algorithm, rules, common
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = algorithm.start(task, initial) if progress.state is None else progress.state
@@ -98,16 +100,16 @@ class Coordinator:
         limits, lost = self._clients.capacities, self._holdings.behind
         self.task = replace(task, limits=limits, lost=lost)  # as they are at any time
         self._stored = progress
-        self._declarations = ThroughputDeclarations(algorithm.wants_pace, progress.paces)
-        self._planner = Planner(self.task, algorithm, rules.seen_s, self._declarations.paces.at)
-        self._pace = RoundDeadline(rules.deadline_s, progress.deadline_s)
-        self._evaluation_pace = RoundDeadline(rules.evaluation_deadline_s)
+        self._declarations = ThroughputDeclarations(algorithm.wants_throughput, progress.throughputs)
+        self._planner = Planner(self.task, algorithm, rules.seen_s, self._declarations.throughputs.at)
+        self._deadlines = RoundDeadline(rules.deadline_s, progress.deadline_s)
+        self._evaluation_deadlines = RoundDeadline(rules.evaluation_deadline_s)
         self._open: OpenRound | None = None
         self._evaluation: OpenEvaluation | None = None
         self._opened_at = 0.0
         self._deadline: float | None = None
         self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
-        self._line: dict[str, Any] = {}  # metrics of the last closed round
+        self._log_record: dict[str, Any] = {}  # metrics of the last closed round
         self._actions: list[Action] = []
         self._arrivals = Arrivals(
             self._clients, self._holdings, algorithm.name, self._do, self._admit, self._plan_again
@@ -172,7 +174,7 @@ class Coordinator:
     def _go_on(self, now: float) -> None:
         """What follows the last closed round: its evaluation, the end, or the next round."""
         if self._empty >= self.rules.max_empty_rounds and not self.done:
-            raise RunError(stuck(self.round, self._empty, self._line))
+            raise RunError(stuck(self.round, self._empty, self._log_record))
         is_due = self.round > 0 and (self.done or self.round % self.rules.eval_every == 0)
         if is_due and self._scored < self.round:
             self._evaluate(now)
@@ -195,7 +197,7 @@ class Coordinator:
             return
         self._open = OpenRound(task, self.algorithm, self.state, plans, number, self.rules.values)
         self.phase, self._opened_at = "training", now
-        deadline_s = self._pace.begin(number, now)
+        deadline_s = self._deadlines.begin(number, now)
         stored, self._stored = self._stored, Progress()
         if not begun:
             among = None if task.candidates is None else frozenset(task.candidates)
@@ -215,19 +217,19 @@ class Coordinator:
     def _close_round(self, now: float) -> None:
         assert self._open is not None
         self._wake_after(None, now)
-        state, line = self._open.close(now - self._opened_at, self.rules.folding)
-        self._empty = self._empty + 1 if accepts_nobody(line) else 0
+        state, log_record = self._open.close(now - self._opened_at, self.rules.aggregation_settings)
+        self._empty = self._empty + 1 if accepts_nobody(log_record) else 0
         self.round, self.state, self._open = self._open.number, state, None
         follows = self.round < self.rules.rounds
         self.done = not (follows and self._planner.prepare(self.state, self.round + 1, self._connected(), now))
         self.phase = "storing"
-        self._line = line
-        self._save(RoundClosed(self.round, state, line, self.done))
+        self._log_record = log_record
+        self._save(RoundClosed(self.round, state, log_record, self.done))
 
     def _evaluate(self, now: float) -> None:
         self._evaluation = OpenEvaluation(self.task, self.algorithm, self.state, self.round)
         self.phase = "scoring"
-        self._wake_after(self._evaluation_pace.begin(self.round, now), now)
+        self._wake_after(self._evaluation_deadlines.begin(self.round, now), now)
         for link in self._clients.admitted():
             self._ask(link, now)
         self._end_evaluation_if_complete(now)
@@ -304,10 +306,10 @@ class Coordinator:
             if is_due and not self._declarations.holds(link):
                 link.asked = self._open.number
                 left = None if self._deadline is None else max(self._deadline - now, 0.0)
-                self._pace.ask(self._open.number, link.client)
+                self._deadlines.ask(self._open.number, link.client)
                 self._send(link, self._open.request(link.client, left))
         elif self._evaluation is not None and link.client not in self._evaluation.answers:
-            self._evaluation_pace.ask(self._evaluation.round, link.client)
+            self._evaluation_deadlines.ask(self._evaluation.round, link.client)
             self._send(link, self._evaluation.request)
         elif self.phase == "over":
             self._tell_end(link)
@@ -326,7 +328,7 @@ class Coordinator:
         if isinstance(message, Trained):
             self._take_reply(link, message, now)
         elif isinstance(message, ThroughputReport):
-            self._take_pace(link, message, now)
+            self._take_throughput(link, message, now)
         elif self._evaluation is not None and message.round == self._evaluation.round:
             self._take_scores(link, self._evaluation, message, now)
 
@@ -339,10 +341,10 @@ class Coordinator:
         elif (ruling := self._rulings.of(*key)) is not None:
             self._rule(link, message.round, ruling)
         elif key not in self._judging:
-            self._pace.heard(message.round, link.client, now)
+            self._deadlines.heard(message.round, link.client, now)
             self._judge(link.client, message, now)
 
-    def _take_pace(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
+    def _take_throughput(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
         """Not before it is durable is the client asked by it."""
         is_free = self._open is not None and self._is_free(self._open, link)
         since = self.round + (1 if self._open is None or is_free else 2)
@@ -380,12 +382,12 @@ class Coordinator:
     def _declared(self, client: int) -> ReplyClaim:
         """What the client's replies must claim."""
         examples = self._clients.declared.get(client)
-        return NOT_DECLARED if examples is None else self.rules.folding.declared(self.algorithm, examples)
+        return NOT_DECLARED if examples is None else self.rules.aggregation_settings.declared(self.algorithm, examples)
 
     def _take_scores(self, link: ClientConnection, evaluation: OpenEvaluation, message: Evaluated, now: float) -> None:
         if link.client in evaluation.answers:
             return
-        self._evaluation_pace.heard(message.round, link.client, now)
+        self._evaluation_deadlines.heard(message.round, link.client, now)
         problem = evaluation.answer(link.client, message)
         if problem is not None:
             self._actions.append(Close(link.number, problem))

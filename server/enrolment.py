@@ -59,8 +59,8 @@ class Arrivals:
         elif self._clients.begin_enrolment(client, event.secret):
             self._holdings.lives[client] = link.life
             self._do(Save(Enrolment(client, event.capacity, event.secret, link.life, event.examples)))
-        if event.maker and self._clients.add_maker(client, event.maker):
-            self._do(Save(ProvenanceRecorded(client, event.maker)))
+        if event.provenance and self._clients.add_provenance(client, event.provenance):
+            self._do(Save(ProvenanceRecorded(client, event.provenance)))
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """An enrolment is durable, and the clients have been told."""

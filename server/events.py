@@ -58,7 +58,7 @@ class ProvenanceRecorded:
     """A client's device trains with this version and these kernels (rounds/provenance.py)."""
 
     client: int
-    maker: str
+    provenance: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ThroughputRecorded:
 
     client: int
     since: int
-    pace: Throughput
+    throughput: Throughput
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class RoundClosed:
 
     round: int
     state: State
-    line: dict[str, Any]
+    log_record: dict[str, Any]
     done: bool
 
 
@@ -178,7 +178,7 @@ class DeviceJoined:
     capacity: float
     pending: int
     secret: bytes = b""
-    maker: str = ""
+    provenance: str = ""
     claim: Claim | None = None
     examples: int | None = None
     declares: bool = False

@@ -60,7 +60,7 @@ class Entrance:
         self._leaving: dict[int, float] = {}  # turned out, and not gone yet: when
         self._tasks: set[asyncio.Task[object]] = set()
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._listeners = _listen(address, min(LONGEST_QUEUE, max(AT_ONCE, int(caps.pace * QUEUED_S))))
+        self._listeners = _listen(address, min(LONGEST_QUEUE, max(AT_ONCE, int(caps.rate * QUEUED_S))))
         for listener in self._listeners:
             self._loop.add_reader(listener, self._accept, listener)
 

@@ -18,9 +18,9 @@ def prune(database: sqlite3.Connection, round: int) -> None:
     row = database.execute("SELECT deadline, candidates, line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
     if row is None:
         return
-    line = {name: value for name, value in json.loads(row[2]).items() if name not in BY_CLIENT}
+    log_record = {name: value for name, value in json.loads(row[2]).items() if name not in BY_CLIENT}
     bundle = None if row[3] is None else {kind: _totals(scores) for kind, scores in json.loads(row[3]).items()}
-    database.execute("INSERT INTO past VALUES (?, ?, ?, ?, ?)", (round, *row[:2], _json(line), _json(bundle)))
+    database.execute("INSERT INTO past VALUES (?, ?, ?, ?, ?)", (round, *row[:2], _json(log_record), _json(bundle)))
     database.execute("DELETE FROM rounds WHERE round = ?", (round,))
 
 

@@ -14,7 +14,7 @@ from edgefl.server.events import ReplyJudged
 from edgefl.methods.algorithm import Algorithm, Plan, State, Task
 from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, read_answer, sizes, train_message
 from edgefl.methods.rounds.round_closing import AggregationSettings, close
-from edgefl.methods.rounds.round_metrics import ClientRound, round_line
+from edgefl.methods.rounds.round_metrics import ClientRound, round_metrics
 from edgefl.protocol.wire.messages import LONGEST_TEXT, Train, Trained
 
 
@@ -66,12 +66,12 @@ class OpenRound:
         accepted = sum(self._plans[client].authorised for client in replied)
         return len(self.answers) == len(self.clients) or (quorum is not None and accepted >= quorum)
 
-    def close(self, seconds: float, folding: AggregationSettings) -> tuple[State, dict[str, Any]]:
+    def close(self, seconds: float, aggregation_settings: AggregationSettings) -> tuple[State, dict[str, Any]]:
         """The state after the round and its metrics."""
         replies = {client: answer.reply for client, (_, answer) in self.answers.items()}
         accepted = [(self._plans[client], reply) for client, reply in replies.items() if reply is not None]
-        closing = close(self._task, self._algorithm, self._state, accepted, self.number, folding)
-        return closing.state, round_line(self.number, map(self._record, self.clients), closing, seconds)
+        closing = close(self._task, self._algorithm, self._state, accepted, self.number, aggregation_settings)
+        return closing.state, round_metrics(self.number, map(self._record, self.clients), closing, seconds)
 
     def _record(self, client: int) -> ClientRound:
         plan = self._plans[client]

@@ -41,7 +41,7 @@ from edgefl.server.server_log import Log
 from edgefl.server.store import Store
 
 from edgefl.errors import AuthError, RemoteProtocolError, RunError
-from edgefl.protocol.wire import envelope as letters
+from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import LONGEST_TEXT, Enrol, Evaluated, Finished, Hello, Message, Refused, Trained
 from edgefl.protocol.wire.model_message import chunks, digest, frame_cap
@@ -107,7 +107,11 @@ class RelayServer:
         if self._wake is not None and now >= self._wake:
             self._wake = None
             self._handle(Tick())
-        return [post for name in sorted(self._nodes) if (post := self._post(self._nodes[name], now)) is not None]
+        return [
+            outgoing_envelope
+            for name in sorted(self._nodes)
+            if (outgoing_envelope := self._outgoing_envelope(self._nodes[name], now)) is not None
+        ]
 
     def answered(self, name: int, data: bytes) -> None:
         """A node's answer to its last letter."""
@@ -115,17 +119,17 @@ class RelayServer:
         if node is None or node.sent is None:
             return
         try:
-            letter = letters.decode("device", data, self._limit)
-            if letter.run != self._offer.run:
-                raise RemoteProtocolError(f"letter of run {letter.run}; expected {self._offer.run}")
+            envelope = envelopes.decode("device", data, self._limit)
+            if envelope.run != self._offer.run:
+                raise RemoteProtocolError(f"letter of run {envelope.run}; expected {self._offer.run}")
         except RemoteProtocolError as error:
             self.failed(name, str(error))
             return
         asked, node.sent, node.failures = node.sent, None, 0
-        self._traffic = _added(self._traffic, letter, received=len(data))
+        self._traffic = _added(self._traffic, envelope, received=len(data))
         node.has_heard |= any(isinstance(message, Finished) for message in asked.messages)
-        self._read(node, letter)
-        if node.stage == "called" or (asked.purpose != "query" and not letter.messages):
+        self._read(node, envelope)
+        if node.stage == "called" or (asked.purpose != "query" and not envelope.messages):
             self.failed(name, "it has answered nothing")
 
     def failed(self, name: int, reason: str) -> None:
@@ -165,7 +169,7 @@ class RelayServer:
 
     # Letters.
 
-    def _post(self, node: RelayNode, now: float) -> OutgoingEnvelope | None:
+    def _outgoing_envelope(self, node: RelayNode, now: float) -> OutgoingEnvelope | None:
         if node.is_to_be_called(now):
             node.meeting, node.stage = ServerHandshake(self._offer, self._coordinator.secret_of), "called"
             return self._send(node, [node.meeting.call])
@@ -173,14 +177,14 @@ class RelayServer:
         return None if said is None else self._send(node, said)
 
     def _send(self, node: RelayNode, said: list[Message]) -> OutgoingEnvelope:
-        letter = Envelope(self._offer.run, tuple(said))
-        data = letters.encode("server", letter)
-        node.sent, self._traffic = letter, _added(self._traffic, letter, sent=len(data))
-        return OutgoingEnvelope(node.name, letter.purpose, data)
+        envelope = Envelope(self._offer.run, tuple(said))
+        data = envelopes.encode("server", envelope)
+        node.sent, self._traffic = envelope, _added(self._traffic, envelope, sent=len(data))
+        return OutgoingEnvelope(node.name, envelope.purpose, data)
 
-    def _read(self, node: RelayNode, letter: Envelope) -> None:
+    def _read(self, node: RelayNode, envelope: Envelope) -> None:
         hello: Hello | None = None
-        for message in letter.messages:
+        for message in envelope.messages:
             if isinstance(message, Refused) and node.stage != "refused":
                 self.say(f"{node.who} refuses: {message.reason}", "refuses")
                 self._leave(node)
@@ -275,8 +279,8 @@ class RelayServer:
                 self._pause(RETRY_S)
 
 
-def _added(total: Traffic, letter: Envelope, sent: int = 0, received: int = 0) -> Traffic:
-    headers = sent + received - letter.payload_bytes
+def _added(total: Traffic, envelope: Envelope, sent: int = 0, received: int = 0) -> Traffic:
+    headers = sent + received - envelope.payload_bytes
     return Traffic(
         total.round,
         total.sent + sent,

@@ -24,11 +24,11 @@ class Planner:
         task: Task,
         algorithm: Algorithm,
         seen_s: float | None,
-        paces: Callable[[int], Mapping[int, Throughput]] = lambda round: {},
+        throughputs: Callable[[int], Mapping[int, Throughput]] = lambda round: {},
     ) -> None:
-        """`paces`: how fast clients are, as it holds in a round."""
+        """`throughputs`: how fast clients are, as it holds in a round."""
         self.task = self._everybody = task
-        self._algorithm, self._seen_s, self._paces = algorithm, seen_s, paces
+        self._algorithm, self._seen_s, self._throughputs = algorithm, seen_s, throughputs
         self._plans: list[Plan] | None = None
 
     def start(self, enrolled: Iterable[int], now: float) -> None:
@@ -60,7 +60,7 @@ class Planner:
         return self._plan(state, round, candidates)
 
     def _plan(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
-        self.task = replace(self._everybody, candidates=candidates, paces=self._paces(round))
+        self.task = replace(self._everybody, candidates=candidates, throughputs=self._throughputs(round))
         plans = self._algorithm.plan(self.task, state, round)
         for plan in plans:
             if candidates is not None and plan.client not in candidates:

@@ -31,7 +31,7 @@ class Rules:
     wait_for: int = 1
     values: str = "float32"
     seen_s: float | None = None
-    folding: AggregationSettings = field(default_factory=AggregationSettings)
+    aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
 
     def __post_init__(self) -> None:

@@ -42,7 +42,8 @@ def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
     with _snapshot(path) as database:
         rows = database.execute(query, (after,)).fetchall()
     return [
-        {**json.loads(line), **({} if bundle is None else {"evaluation": json.loads(bundle)})} for line, bundle in rows
+        {**json.loads(log_record), **({} if bundle is None else {"evaluation": json.loads(bundle)})}
+        for log_record, bundle in rows
     ]
 
 

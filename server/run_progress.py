@@ -61,6 +61,6 @@ class Progress:
     secrets: Mapping[int, bytes] = field(default_factory=dict)
     lives: Mapping[int, bytes] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    makers: tuple[tuple[int, str], ...] = ()
+    provenances: tuple[tuple[int, str], ...] = ()
     declared: Mapping[int, int] = field(default_factory=dict)
-    paces: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)
+    throughputs: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)

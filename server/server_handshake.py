@@ -82,7 +82,7 @@ class ServerHandshake:
             request.capacity,
             request.pending,
             secret=request.secret,
-            maker=hello.software,
+            provenance=hello.software,
             claim=Claim(request.round, request.pending, request.life, request.before, is_new=not hello.run),
             examples=self._offer.training_samples(request.examples),
         )

@@ -164,10 +164,11 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     elif isinstance(record, ClientStateLost):
         execute("INSERT OR REPLACE INTO losses VALUES (?, ?, ?)", (record.client, record.after, record.kept))
     elif isinstance(record, ProvenanceRecorded):
-        execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.maker))
+        execute("INSERT OR IGNORE INTO makers VALUES (?, ?)", (record.client, record.provenance))
     elif isinstance(record, ThroughputRecorded):
         execute(
-            "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (record.client, record.since, *record.pace)
+            "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (record.client, record.since, *record.throughput),
         )
     elif isinstance(record, RoundOpened):
         among = None if record.candidates is None else client_bitmap.pack(record.candidates)
@@ -184,16 +185,16 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
     elif isinstance(record, RoundClosed):
         execute("UPDATE rounds SET state = NULL, sha256 = NULL WHERE round = ?", (record.round - KEPT,))
         values = json.dumps(record.state.values)
-        row = int(record.done), values, digests[record.round], _line(record.line), record.round
+        row = int(record.done), values, digests[record.round], _json(record.log_record), record.round
         execute("UPDATE rounds SET done = ?, state = ?, sha256 = ?, line = ? WHERE round = ?", row)
         execute("DELETE FROM replies")
     elif isinstance(record, RoundEvaluated):
-        execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_line(record.bundle), record.round))
+        execute("UPDATE rounds SET bundle = ? WHERE round = ?", (_json(record.bundle), record.round))
     elif isinstance(record, Traffic):
         execute("INSERT OR REPLACE INTO traffic VALUES (?, ?, ?, ?, ?)", astuple(record))
 
 
-def _line(values: dict[str, Any]) -> str:
+def _json(values: dict[str, Any]) -> str:
     """As JSON, which has no NaN: what may be none is None already."""
     return json.dumps(values, allow_nan=False)
 
@@ -232,17 +233,17 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         lives=dict(database.execute("SELECT client, life FROM clients")),
         losses={(client, after): kept for client, after, kept in database.execute("SELECT * FROM losses")},
         declared=dict(database.execute("SELECT client, examples FROM clients WHERE examples IS NOT NULL")),
-        makers=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
-        paces=_paces(database),
+        provenances=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
+        throughputs=_throughputs(database),
     )
 
 
-def _paces(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:
+def _throughputs(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:
     """None in a run of an earlier version, which had none and no table for them."""
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paces'").fetchone():
         return {}
     rows = database.execute("SELECT * FROM paces ORDER BY client, since")
-    return {(client, since): Throughput(*pace) for client, since, *pace in rows}
+    return {(client, since): Throughput(*throughput) for client, since, *throughput in rows}
 
 
 def _last_deadline(database: sqlite3.Connection) -> float | None:

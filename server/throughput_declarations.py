@@ -21,14 +21,14 @@ class ThroughputDeclarations:
     """Of one run. `are_wanted`: whether its method plans by them; otherwise nothing is recorded and nobody waits."""
 
     def __init__(self, are_wanted: bool, known: Mapping[tuple[int, int], Throughput]) -> None:
-        self._are_wanted, self.paces = are_wanted, ThroughputHistory(known)
+        self._are_wanted, self.throughputs = are_wanted, ThroughputHistory(known)
         self._saving: dict[int, ThroughputRecorded] = {}
 
     def holds(self, link: ClientConnection) -> bool:
         """Whether the client must not be asked to train yet."""
         if not self._are_wanted or not link.declares:
             return False
-        return link.client in self._saving or (not link.has_declared and self.paces.last(link.client) is None)
+        return link.client in self._saving or (not link.has_declared and self.throughputs.last(link.client) is None)
 
     def hear(
         self, link: ClientConnection, message: ThroughputReport, since: int, examples: int
@@ -37,14 +37,14 @@ class ThroughputDeclarations:
         examples: that the client declared for training.
         """
         link.has_declared = True
-        if not self._are_wanted or message.pace is None:
+        if not self._are_wanted or message.throughput is None:
             return None
-        said, last = message.pace, self.paces.last(link.client)
-        pace = Throughput(said.still_s, said.mac_s, said.step_s, said.round_s, said.memory, examples)
-        if last is not None and (last[1] == pace or last[0] >= since):
+        said, last = message.throughput, self.throughputs.last(link.client)
+        throughput = Throughput(said.still_s, said.mac_s, said.step_s, said.round_s, said.memory, examples)
+        if last is not None and (last[1] == throughput or last[0] >= since):
             return None
-        record = ThroughputRecorded(link.client, since, pace)
-        self.paces.add(link.client, since, pace)
+        record = ThroughputRecorded(link.client, since, throughput)
+        self.throughputs.add(link.client, since, throughput)
         self._saving[link.client] = record
         return record
 

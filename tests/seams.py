@@ -30,9 +30,9 @@ from edgefl.models.neurons.submodel import lifted
 MASK = "mask"
 
 
-def answer(local: ClientState, plan: Plan, fit: FitResult, **rest: object) -> Reply:
+def answer(client_state: ClientState, plan: Plan, fit: FitResult, **rest: object) -> Reply:
     metrics = {"loss": fit.loss_sum / fit.examples}
-    return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics, **rest)  # type: ignore[arg-type]
+    return Reply(plan.round, plan.client, examples=len(client_state.train), steps=fit.steps, metrics=metrics, **rest)  # type: ignore[arg-type]
 
 
 def weights(spec: ModelSpec) -> tuple[str, ...]:
@@ -75,36 +75,40 @@ class Sparse(FedAvg):
         masks = {} if held else {MASK: mask}
         return Plan("train", round, client, None, payload, settings, masks=masks, expects=expects, held=held)
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
-        super().fold(tally, plan, reply)
-        tally.masks[reply.client] = reply.masks[MASK]
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
+        super().aggregate(accumulator, plan, reply)
+        accumulator.masks[reply.client] = reply.masks[MASK]
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        new = {f"{MASK}.{client}": dict(mask.bits) for client, mask in tally.masks.items()}
-        return State({**state.arrays, **super().finish(task, state, tally, round).arrays, **new})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        new = {f"{MASK}.{client}": dict(mask.bits) for client, mask in accumulator.masks.items()}
+        return State({**state.arrays, **super().finish(task, state, accumulator, round).arrays, **new})
 
-    def held(self, local: ClientState) -> list[Mask]:
-        mask = mask_named(local.spec, local.arrays, MASK)
+    def held(self, client_state: ClientState) -> list[Mask]:
+        mask = mask_named(client_state.spec, client_state.arrays, MASK)
         return [] if mask is None else [mask]
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        mask = plan.masks.get(MASK) or self.held(local)[0]
-        local.learner.write(zeros_elsewhere(local, mask))
-        local.learner.write(plan.payload[MODEL])
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
-        new = random_mask(local.spec, local.seed, plan.client, float(plan.settings["share"]), plan.round)
-        local.arrays = {**local.arrays, MASK: dict(new.bits)}
-        return answer(local, plan, fit, payload={MODEL: local.learner.take(mask)}, masks={MASK: new})
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        mask = plan.masks.get(MASK) or self.held(client_state)[0]
+        client_state.learner.write(zeros_elsewhere(client_state, mask))
+        client_state.learner.write(plan.payload[MODEL])
+        fit = client_state.learner.fit(
+            client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+        )
+        new = random_mask(client_state.spec, client_state.seed, plan.client, float(plan.settings["share"]), plan.round)
+        client_state.arrays = {**client_state.arrays, MASK: dict(new.bits)}
+        return answer(client_state, plan, fit, payload={MODEL: client_state.learner.take(mask)}, masks={MASK: new})
 
-    def evaluate(self, local: ClientState, shared: Params | None) -> Evaluation:
+    def evaluate(self, client_state: ClientState, shared: Params | None) -> Evaluation:
         assert shared is not None
-        (mask,) = self.held(local) or [random_mask(local.spec, local.seed, local.client, 0.5)]
-        local.learner.write({**shared, **zeros_elsewhere(local, mask)})
-        local.learner.write(take(shared, local.spec, mask))
-        return evaluate(local)
+        (mask,) = self.held(client_state) or [
+            random_mask(client_state.spec, client_state.seed, client_state.client, 0.5)
+        ]
+        client_state.learner.write({**shared, **zeros_elsewhere(client_state, mask)})
+        client_state.learner.write(take(shared, client_state.spec, mask))
+        return evaluate(client_state)
 
 
-def zeros_elsewhere(local: ClientState, mask: Mask) -> Params:
+def zeros_elsewhere(client_state: ClientState, mask: Mask) -> Params:
     return {name: np.zeros(bits.shape, np.float32) for name, bits in mask.bits.items()}
 
 
@@ -118,20 +122,26 @@ class Largest(FedAvg):
         expects = {"moves": ExpectedPayload("chosen", weights(task.spec))}
         return [Plan(**{**vars(plan), "expects": expects}) for plan in super().plan(task, state, round)]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
-        tally.of("moves").add(reply.client, reply.payload["moves"], 1)
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
+        accumulator.of("moves").add(reply.client, reply.payload["moves"], 1)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        moves, model = tally.of("moves"), state.arrays[MODEL]
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        moves, model = accumulator.of("moves"), state.arrays[MODEL]
         count = max(len(moves.clients), 1)
         return State({MODEL: {name: (w + moves.total[name] / count).astype(w.dtype) for name, w in model.items()}})
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        local.learner.write(plan.payload[MODEL])
-        before = {name: value.copy() for name, value in local.learner.read(weights(local.spec)).items()}
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
-        moves = {name: value - before[name] for name, value in local.learner.read(weights(local.spec)).items()}
-        return answer(local, plan, fit, payload={"moves": take_flat(moves, {n: tenth(m) for n, m in moves.items()})})
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        client_state.learner.write(plan.payload[MODEL])
+        before = {name: value.copy() for name, value in client_state.learner.read(weights(client_state.spec)).items()}
+        fit = client_state.learner.fit(
+            client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+        )
+        moves = {
+            name: value - before[name] for name, value in client_state.learner.read(weights(client_state.spec)).items()
+        }
+        return answer(
+            client_state, plan, fit, payload={"moves": take_flat(moves, {n: tenth(m) for n, m in moves.items()})}
+        )
 
 
 def tenth(move: np.ndarray) -> np.ndarray:
@@ -148,18 +158,20 @@ class Silent(FedAvg):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return [Plan(**{**vars(plan), "expects": {}}) for plan in super().plan(task, state, round)]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
-        tally.reported.append(reply.client)
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
+        accumulator.reported.append(reply.client)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        return State(state.arrays, {"heard": state.values.get("heard", 0) + len(tally.reported)})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        return State(state.arrays, {"heard": state.values.get("heard", 0) + len(accumulator.reported)})
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        local.learner.write(plan.payload[MODEL])
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        client_state.learner.write(plan.payload[MODEL])
         return answer(
-            local,
+            client_state,
             plan,
-            local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round)),
+            client_state.learner.fit(
+                client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+            ),
         )
 
 
@@ -178,15 +190,15 @@ class Smaller(FedAvg):
             plans.append(Plan("train", round, plan.client, neurons, payload))
         return plans
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         assert plan.selection is not None
-        local.learner.write(plan.payload[MODEL])
-        smaller = local.learner.sub(plan.selection)
-        fit = smaller.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
-        local.learner.absorb(smaller, plan.selection)
-        payload = {MODEL: local.learner.take(plan.selection)}
-        assert payload[MODEL] == lifted(smaller.read(), local.spec, plan.selection)
-        return answer(local, plan, fit, payload=payload, selection_hash=plan.selection.hash())
+        client_state.learner.write(plan.payload[MODEL])
+        smaller = client_state.learner.sub(plan.selection)
+        fit = smaller.fit(client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
+        client_state.learner.absorb(smaller, plan.selection)
+        payload = {MODEL: client_state.learner.take(plan.selection)}
+        assert payload[MODEL] == lifted(smaller.read(), client_state.spec, plan.selection)
+        return answer(client_state, plan, fit, payload=payload, selection_hash=plan.selection.hash())
 
 
 SEAMS = {kind.name: kind for kind in (Sparse, Largest, Silent, Smaller)}

@@ -20,6 +20,6 @@ def test_the_reference_is_up_to_date() -> None:
 
 def test_it_has_what_import_edgefl_gives_and_every_method() -> None:
     titles = [line.removeprefix("### ") for line in PAGE.read_text().splitlines() if line.startswith("### ")]
-    assert {f"edgefl.{name}" for name in edgefl.PLACES} <= set(titles)
+    assert {f"edgefl.{name}" for name in edgefl.EXPORTS} <= set(titles)
     assert {f"edgefl.methods.{file}.{name}" for name, file in FILES.items()} <= set(titles)
     assert len(titles) == len(set(titles))

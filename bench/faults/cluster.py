@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 
@@ -99,7 +99,7 @@ class Cluster:
     """One run's processes. At the end of the with block those that still run are killed.
 
     place    gets run/, devices/N/ and logs/; a run that is there already is gone on with
-    shares   the devices' samples, as `deal` wrote them
+    shares   the devices' samples, as `write_partitions` wrote them
     serve, client   options beyond those that every run needs; the client's may differ by client
     server_program, client_program  what Python runs in place of `-m edgefl`
     host     where the server listens
@@ -107,19 +107,19 @@ class Cluster:
 
     def __init__(
         self,
-        place: Path,
+        root: Path,
         experiment: Experiment,
-        shares: Path,
+        partitions: Path,
         serve: Sequence[str] = (),
         client: Callable[[int], Sequence[str]] = lambda client: (),
         server_program: Sequence[str] = EDGEFL,
         client_program: Sequence[str] = EDGEFL,
         host: str = "127.0.0.1",
     ) -> None:
-        self.run, self.devices_at, self.logs = place / "run", place / "devices", place / "logs"
+        self.run, self.devices_at, self.logs = root / "run", root / "devices", root / "logs"
         self._client_program, self._host = client_program, host
         self.logs.mkdir(parents=True)
-        self._shares, self._client = shares, client
+        self._partitions, self._client = partitions, client
         if not self.run.exists():
             open_run(self.run, experiment.to_json())
         self._serve = ["serve", "--resume", str(self.run), *serve]
@@ -160,7 +160,7 @@ class Cluster:
         """One of the run's own devices, for the first time or again."""
         if client not in self.devices:
             options = "--id", str(client), "--state", str(self.state_of(client)), *self._client(client)
-            self.devices[client] = self.device(f"device {client}", share_file(self._shares, client), *options)
+            self.devices[client] = self.device(f"device {client}", partition_file(self._partitions, client), *options)
         self.devices[client].start(environment)
 
     def device(self, name: str, data: Path, *options: str) -> Process:
@@ -200,12 +200,12 @@ class Cluster:
         return not waiting and ended_at is not None
 
 
-def deal(directory: Path, experiment: Experiment, data_dir: str | None = None) -> None:
+def write_partitions(directory: Path, experiment: Experiment, data_dir: str | None = None) -> None:
     """Gives every device its samples as a file of its own."""
     federation = assemble(experiment, data_dir)
     directory.mkdir(parents=True, exist_ok=True)
     for client in range(experiment.clients):
-        write_share(share_file(directory, client), federation, client)
+        write_partition(partition_file(directory, client), federation, client)
 
 
 def await_(happened: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:

@@ -19,13 +19,13 @@ FLIPS = 20  # places in a file
 
 @dataclass(frozen=True)
 class Damage:
-    """What befalls a file. `place`: of a flip, which of the equal parts of the file the bit lies in."""
+    """What befalls a file. `position`: of a flip, which of the equal parts of the file the bit lies in."""
 
     kind: Kind
-    place: int = 0
+    position: int = 0
 
     def __str__(self) -> str:
-        return f"flipped in part {self.place + 1} of {FLIPS}" if self.kind == "flipped" else self.kind
+        return f"flipped in part {self.position + 1} of {FLIPS}" if self.kind == "flipped" else self.kind
 
     def of(self, file: Path, older: Path | None = None) -> bytes | None:
         """What the file holds afterwards; None if it is gone. `older`: a copy of the same file from before."""
@@ -35,7 +35,7 @@ class Damage:
         if self.kind == "older":
             return older.read_bytes() if older is not None and older.exists() else None
         if self.kind == "flipped":
-            return _flipped(content, self.place, file.name)
+            return _flipped(content, self.position, file.name)
         return {"emptied": b"", "halved": content[: len(content) // 2], "zeroed": bytes(len(content))}[self.kind]
 
     def strike(self, file: Path, older: Path | None = None) -> None:
@@ -52,9 +52,12 @@ def damages(file: Path, older: Path | None = None, flips: int = FLIPS) -> Iterat
 
     flips  of the FLIPS places, how many; they are spread over the file
     """
-    places = [place * FLIPS // flips for place in range(flips)]
+    positions = [position * FLIPS // flips for position in range(flips)]
     seen = {file.read_bytes()}
-    for damage in [*(Damage(kind) for kind in KINDS if kind != "flipped"), *(Damage("flipped", at) for at in places)]:
+    for damage in [
+        *(Damage(kind) for kind in KINDS if kind != "flipped"),
+        *(Damage("flipped", at) for at in positions),
+    ]:
         if damage.kind == "older" and (older is None or not older.exists()):
             continue
         content = damage.of(file, older)
@@ -63,10 +66,10 @@ def damages(file: Path, older: Path | None = None, flips: int = FLIPS) -> Iterat
             yield damage
 
 
-def _flipped(content: bytes, place: int, name: str) -> bytes:
+def _flipped(content: bytes, position: int, name: str) -> bytes:
     """With one bit of that part of it flipped; as it is, if it is too short to have such a part."""
-    first, end = (8 * len(content) * number // FLIPS for number in (place, place + 1))
+    first, end = (8 * len(content) * number // FLIPS for number in (position, position + 1))
     if first == end:
         return content
-    at = random.Random(f"{name} {place}").randrange(first, end)
+    at = random.Random(f"{name} {position}").randrange(first, end)
     return content[: at // 8] + bytes([content[at // 8] ^ 1 << at % 8]) + content[at // 8 + 1 :]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.steps import Fault, Steps
 from edgefl.experiment.settings import Experiment
@@ -36,13 +36,13 @@ class Result:
     identical: bool
 
 
-def run(place: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> Result:
-    """One such run under `place`, and its replay by `edgefl simulate --replay`."""
-    place.mkdir(parents=True, exist_ok=True)
-    steps = Steps(place)
-    deal(place / "shares", experiment)
+def run(root: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> Result:
+    """One such run under `root`, and its replay by `edgefl simulate --replay`."""
+    root.mkdir(parents=True, exist_ok=True)
+    steps = Steps(root)
+    write_partitions(root / "shares", experiment)
     limits = "--deadline", str(deadline_s), "--evaluation-deadline", str(deadline_s)
-    with Cluster(place, experiment, place / "shares", limits) as cluster:
+    with Cluster(root, experiment, root / "shares", limits) as cluster:
         cluster.start_server()
         for client in range(experiment.clients):
             cluster.start_device(client, _environment(steps, cluster, client))
@@ -53,11 +53,11 @@ def run(place: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> 
         cluster.finish()  # starts the dead one again
     command = [sys.executable, "-m", "edgefl", "simulate", "--replay", str(cluster.run), "--workers", "1"]
     replay = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = run_history.metrics(cluster.run)
-    took_part: list[dict[int, str]] = [{} for _ in lines]
+    log_records = run_history.metrics(cluster.run)
+    took_part: list[dict[int, str]] = [{} for _ in log_records]
     for (number, client), ruling in run_history.progress(cluster.run).rulings.items():
         took_part[number - 1][client] = "absent" if ruling is None else ruling.outcome
-    late_s = [round(line["seconds"] - deadline_s, 4) for line in lines]
+    late_s = [round(log_record["seconds"] - deadline_s, 4) for log_record in log_records]
     return Result(deadline_s, late_s, took_part, (replay.stdout or replay.stderr).strip(), replay.returncode == 0)
 
 

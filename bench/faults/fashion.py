@@ -16,7 +16,7 @@ from pathlib import Path
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Steps
 from edgefl.experiment.settings import Experiment
@@ -65,16 +65,16 @@ class Result:
     difference: str | None
 
 
-def run(place: Path, data_dir: str | None = None, experiment: Experiment = EXPERIMENT) -> Iterator[Result]:
-    """Both runs, under `place`. Raises DataError if the data are absent."""
+def run(root: Path, data_dir: str | None = None, experiment: Experiment = EXPERIMENT) -> Iterator[Result]:
+    """Both runs, under `root`. Raises DataError if the data are absent."""
     started = time.perf_counter()
-    truth = Truth.of(experiment, place / "simulated", data_dir)
+    truth = Truth.of(experiment, root / "simulated", data_dir)
     simulated_s = time.perf_counter() - started
-    deal(place / "shares", experiment, data_dir)
-    steps = Steps(place)
+    write_partitions(root / "shares", experiment, data_dir)
+    steps = Steps(root)
     where = () if data_dir is None else ("--data-dir", data_dir)
     for what in ("nothing happens", "killed and full"):
-        cluster = Cluster(place / what, experiment, place / "shares", where)
+        cluster = Cluster(root / what, experiment, root / "shares", where)
         started = time.perf_counter()
         with cluster:
             if what == "nothing happens":

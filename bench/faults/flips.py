@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.faults.cluster import Cluster, deal
+from bench.faults.cluster import Cluster, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
-from bench.flips import BadLine, bad_line
+from bench.flips import BadLine, bad_link
 from edgefl.cli.cli import main as edgefl
 from edgefl.errors import RequestError
 from edgefl.protocol.trust.keys import key_file
@@ -38,13 +38,13 @@ class Result:
     difference: str | None
 
 
-def runs(place: Path, ways: Sequence[str], flips: int, seed: int) -> Iterator[Result]:
+def runs(root: Path, ways: Sequence[str], flips: int, seed: int) -> Iterator[Result]:
     """In each way as many runs as it takes for that many flips."""
-    line = Line(place)
+    link = Line(root)
     for way in ways:
         left, number = flips, seed
         while left > 0:
-            result = line.run(way, number, min(left, FLIPS_A_RUN))
+            result = link.run(way, number, min(left, FLIPS_A_RUN))
             yield result
             if result.difference is not None:
                 break
@@ -58,7 +58,7 @@ class Line:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._truth = Truth.of(EXPERIMENT, directory / "simulated")
-        deal(directory / "shares", EXPERIMENT)
+        write_partitions(directory / "shares", EXPERIMENT)
 
     def run(self, way: str, seed: int, flips: int) -> Result:
         """One run with that many flips. `way`: plain, keys or tls."""
@@ -68,13 +68,13 @@ class Line:
             self._directory / f"{way}-{seed}", EXPERIMENT, self._directory / "shares", serve, client
         ) as cluster:
             cluster.start_server()
-            with bad_line(f"127.0.0.1:{cluster.port}", flips, seed) as line:
-                difference = self._difference(cluster, line)
-        found = Counter(flip.direction for flip in line.flips)
+            with bad_link(f"127.0.0.1:{cluster.port}", flips, seed) as link:
+                difference = self._difference(cluster, link)
+        found = Counter(flip.direction for flip in link.flips)
         return Result(way, seed, dict(found), round(time.perf_counter() - started, 1), difference)
 
-    def _difference(self, cluster: Cluster, line: BadLine) -> str | None:
-        cluster.port = int(line.address.rpartition(":")[2])
+    def _difference(self, cluster: Cluster, link: BadLine) -> str | None:
+        cluster.port = int(link.address.rpartition(":")[2])
         for number in range(EXPERIMENT.clients):
             cluster.start_device(number)
         try:

@@ -21,7 +21,7 @@ from statistics import median
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import ENVIRONMENT, Cluster, await_, deal
+from bench.faults.cluster import ENVIRONMENT, Cluster, await_, write_partitions
 from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
 from edgefl.experiment.settings import Experiment
@@ -62,11 +62,11 @@ class Run:
     attack: dict[str, int]
 
 
-def run(place: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Iterator[Figure]:
+def run(root: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Iterator[Figure]:
     """What the attack changes. A run that ends otherwise than its simulation is a figure of 1."""
-    truth = prepare(place, experiment)
-    calm = served(place, 0, experiment, truth)
-    crowded = served(place, strangers, experiment, truth)
+    truth = prepare(root, experiment)
+    calm = served(root, 0, experiment, truth)
+    crowded = served(root, strangers, experiment, truth)
     yield Figure("undisturbed: seconds a round, median", calm.round_s)
     yield Figure("undisturbed: seconds until the last device is connected", calm.join_s)
     yield Figure("undisturbed: server, MB resident at most", calm.memory_mb)
@@ -79,18 +79,18 @@ def run(place: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Ite
     yield Figure("runs that differ from their simulation", sum(bool(each.difference) for each in (calm, crowded)), 0)
 
 
-def prepare(place: Path, experiment: Experiment) -> Truth:
-    """Samples, keys and certificates under `place`, and how the simulation ends."""
-    place.mkdir(parents=True, exist_ok=True)
-    deal(place / "shares", experiment)
-    make_keys(place / "keys", experiment.clients)
-    make_certificates(place / "keys", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
-    return Truth.of(experiment, place / "simulated")
+def prepare(root: Path, experiment: Experiment) -> Truth:
+    """Samples, keys and certificates under `root`, and how the simulation ends."""
+    root.mkdir(parents=True, exist_ok=True)
+    write_partitions(root / "shares", experiment)
+    make_keys(root / "keys", experiment.clients)
+    make_certificates(root / "keys", ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
+    return Truth.of(experiment, root / "simulated")
 
 
-def served(place: Path, strangers: int, experiment: Experiment, truth: Truth) -> Run:
+def served(root: Path, strangers: int, experiment: Experiment, truth: Truth) -> Run:
     """One run beside so many strangers. Its files lie in a directory of their number."""
-    keys, last = place / "keys", experiment.clients - 1
+    keys, last = root / "keys", experiment.clients - 1
     tls = "--tls-cert", str(keys / "server.pem"), "--tls-key", str(keys / "server-tls.key")
     program = "-m", "bench.faults.limited", str(FILES)
 
@@ -98,7 +98,7 @@ def served(place: Path, strangers: int, experiment: Experiment, truth: Truth) ->
         return "--key", str(key_file(keys, client)), "--tls-ca", str(keys / "ca.pem")
 
     serve = "--keys", str(keys / "server.keys"), *tls
-    with Cluster(place / str(strangers), experiment, place / "shares", serve, options, program) as cluster:
+    with Cluster(root / str(strangers), experiment, root / "shares", serve, options, program) as cluster:
         cluster.start_server()
         for client in range(last):
             cluster.start_device(client)
@@ -116,7 +116,7 @@ def served(place: Path, strangers: int, experiment: Experiment, truth: Truth) ->
 
             await_(are_closed, "the last round is closed")
         cluster.finish()
-        lengths = [line["seconds"] for line in run_history.metrics(cluster.run)]
+        lengths = [log_record["seconds"] for log_record in run_history.metrics(cluster.run)]
         log_kb = cluster.server.log.stat().st_size / 1e3
         return Run(median(lengths), join_s, peak_mb, log_kb, truth.difference(cluster), attack)
 

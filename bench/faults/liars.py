@@ -57,8 +57,8 @@ def lying(method: Algorithm, attack: Attack, client: int | None = None) -> Algor
     kind: Any = type(method)
 
     class Liar(kind):  # type: ignore[misc]
-        def train(self, local: ClientState, plan: Plan) -> Reply:
-            reply: Reply = super().train(local, plan)
+        def train(self, client_state: ClientState, plan: Plan) -> Reply:
+            reply: Reply = super().train(client_state, plan)
             return attack(self, plan, reply) if client in (None, plan.client) and reply.payload else reply
 
     liar: Algorithm = Liar(**{each.name: getattr(method, each.name) for each in fields(kind)})

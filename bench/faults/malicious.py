@@ -66,20 +66,20 @@ class Outcome:
 
 
 def run(
-    place: Path, plans: Sequence[Plan] = PLANS, memory: int = MEMORY_BYTES, seconds: float = SECONDS
+    root: Path, plans: Sequence[Plan] = PLANS, memory: int = MEMORY_BYTES, seconds: float = SECONDS
 ) -> Iterator[Outcome]:
     """Every plan against a device of its own, the honest one first."""
-    place.mkdir(parents=True)
+    root.mkdir(parents=True)
     values = np.random.RandomState(1)
     np.savez(
-        place / "data.npz",
+        root / "data.npz",
         x=values.randint(0, 256, (SAMPLES, *SHAPE)).astype(np.uint8),
         y=np.arange(SAMPLES) % CLASSES,
         classes=CLASSES,
     )
     bare = 0
     for number, plan in enumerate(plans):
-        found = _Trial(place, number, plan, memory, seconds).outcome(bare)
+        found = _Trial(root, number, plan, memory, seconds).outcome(bare)
         bare = bare or found.memory_bytes
         yield found
 
@@ -87,10 +87,10 @@ def run(
 class _Trial:
     """One device, and what it is asked."""
 
-    def __init__(self, place: Path, number: int, plan: Plan, memory: int, seconds: float) -> None:
+    def __init__(self, root: Path, number: int, plan: Plan, memory: int, seconds: float) -> None:
         self._plan, self._memory, self._seconds = plan, memory, seconds
-        self._state, self._data = place / f"state-{number}", place / "data.npz"
-        self._peak, self._log = place / f"peak-{number}", place / f"log-{number}"
+        self._state, self._data = root / f"state-{number}", root / "data.npz"
+        self._peak, self._log = root / f"peak-{number}", root / f"log-{number}"
         self._model, self._said = plan.packed(), list(plan.messages())  # now, so that it costs the device no time
         self._polled = 0
         self._asked_at = self._answered_at = 0.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
 from bench.link import Link, link
@@ -46,19 +46,19 @@ class Result:
     difference: str | None
 
 
-def run(place: Path, experiment: Experiment = EXPERIMENT, cut_s: float = CUT_S) -> Iterator[Result]:
+def run(root: Path, experiment: Experiment = EXPERIMENT, cut_s: float = CUT_S) -> Iterator[Result]:
     """The run without TLS and the one with it. Raises RuntimeError if one does not come to its end."""
-    place.mkdir(parents=True)
-    truth = Truth.of(experiment, place / "simulated")
-    deal(place / "shares", experiment)
+    root.mkdir(parents=True)
+    truth = Truth.of(experiment, root / "simulated")
+    write_partitions(root / "shares", experiment)
     for what in ("plain", "TLS"):
         with link(DELAY_S, LOSS) as bad:
-            yield _served(place / what, what, experiment, truth, bad, cut_s)
+            yield _served(root / what, what, experiment, truth, bad, cut_s)
 
 
-def _served(place: Path, what: str, experiment: Experiment, truth: Truth, bad: Link, cut_s: float) -> Result:
-    place.mkdir()
-    keys, host = place / "keys", bad.addresses[0]
+def _served(root: Path, what: str, experiment: Experiment, truth: Truth, bad: Link, cut_s: float) -> Result:
+    root.mkdir()
+    keys, host = root / "keys", bad.addresses[0]
     serve, client = ["--insecure"], lambda number: ["--insecure"]
     if what == "TLS":
         if main(["keys", str(keys), "--clients", str(experiment.clients), "--host", host]):
@@ -69,7 +69,7 @@ def _served(place: Path, what: str, experiment: Experiment, truth: Truth, bad: L
     programs = [(*INSIDE, name) for name in bad.names]
     started = time.monotonic()
     serve += ["--host", host, "--deadline", LONG_S, "--evaluation-deadline", LONG_S]
-    cluster = Cluster(place, experiment, place.parent / "shares", serve, client, *programs, host)
+    cluster = Cluster(root, experiment, root.parent / "shares", serve, client, *programs, host)
     with cluster:
         cluster.start_server()
         for number in range(experiment.clients):
@@ -80,7 +80,9 @@ def _served(place: Path, what: str, experiment: Experiment, truth: Truth, bad: L
         bad.cut.clear()
         cluster.finish(limit_s=LIMIT_S)
         said = [device.said() for device in cluster.devices.values()]
-    lines = run_history.metrics(cluster.run)
-    absent = sum(each["status"] in ("absent", "refused") for line in lines for each in line["clients"])
+    log_records = run_history.metrics(cluster.run)
+    absent = sum(
+        each["status"] in ("absent", "refused") for log_record in log_records for each in log_record["clients"]
+    )
     again = sum(words.count("connected as client") - 1 for words in said)
     return Result(what, time.monotonic() - started, bad.passed, bad.lost, absent, again, truth.difference(cluster))

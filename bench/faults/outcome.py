@@ -36,7 +36,9 @@ class Truth:
         journal = Journal(directory)
         federation = assemble(experiment, data_dir)
         state = simulate(algorithm, federation, experiment.settings(workers), journal)
-        return Truth(state, [without_times(line) for line in journal.metrics()], journal, experiment.clients)
+        return Truth(
+            state, [without_times(log_record) for log_record in journal.metrics()], journal, experiment.clients
+        )
 
     def difference(self, cluster: Cluster) -> str | None:
         """The first thing in which a run that is over differs, in words; None if everything is bit-identical."""
@@ -51,8 +53,8 @@ class Truth:
         """Of what the server of a run has."""
         if found := difference(run_history.final_state(run), self.state):
             return f"server: {found}"
-        for line, expected in zip(run_history.metrics(run), self.metrics, strict=False):
-            if without_times(line) != expected:
+        for log_record, expected in zip(run_history.metrics(run), self.metrics, strict=False):
+            if without_times(log_record) != expected:
                 return f"metrics of round {expected['round']}"
         if len(run_history.metrics(run)) != len(self.metrics):
             return f"{len(run_history.metrics(run))} rounds; expected {len(self.metrics)}"
@@ -60,7 +62,7 @@ class Truth:
 
     def personal_difference(self, directory: Path, client: int) -> str | None:
         """Of a device's private model and values."""
-        state, expected = DeviceState(folder_of(directory)), self.journal.load_local(client)
+        state, expected = DeviceState(folder_of(directory)), self.journal.load_client_state(client)
         try:
             if state.pending:
                 return f"round {state.pending} is not acknowledged"
@@ -76,7 +78,7 @@ def _as_state(kept: StoredClientState) -> State:
     return State(sets(kept.flat()), kept.private)
 
 
-def without_times(line: dict[str, Any]) -> dict[str, Any]:
+def without_times(log_record: dict[str, Any]) -> dict[str, Any]:
     """A metrics line of which another run of the same experiment must have all."""
-    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in line["clients"]]
-    return {**line, "seconds": None, "clients": clients}
+    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in log_record["clients"]]
+    return {**log_record, "seconds": None, "clients": clients}

@@ -16,11 +16,11 @@ from typing import Any
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import Cluster, Process, deal
+from bench.faults.cluster import Cluster, Process, write_partitions
 from bench.faults.liars import ATTACKS, lying
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.settings import Experiment
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
@@ -46,16 +46,16 @@ class Row:
     where: str
     partition: str
     method: str
-    fold: str
+    aggregation: str
     bound: str
     attack: str
     accuracies: list[float]
-    unfolded: int
+    not_aggregated: int
     others: int
 
     @property
     def guard(self) -> tuple[str, str, str, str]:
-        return self.partition, self.method, self.fold, self.bound
+        return self.partition, self.method, self.aggregation, self.bound
 
     @property
     def accuracy(self) -> float:
@@ -68,7 +68,7 @@ def liar(experiment: Experiment) -> int:
 
 
 def simulated(
-    place: Path,
+    root: Path,
     base: Experiment,
     seeds: Sequence[int],
     guards: Sequence[tuple[str, str]] = GUARDS,
@@ -76,18 +76,18 @@ def simulated(
 ) -> Iterator[Row]:
     """Every method, guard and attack, honest runs first."""
     for method in METHODS:
-        for fold, bound in guards:
+        for aggregation, bound in guards:
             for attack in attacks:
-                experiment = replace(base, methods=(method,), fold=fold, bound=bound)
-                runs = [_simulated(place, replace(experiment, seed=seed), attack) for seed in seeds]
+                experiment = replace(base, methods=(method,), aggregation=aggregation, bound=bound)
+                runs = [_simulated(root, replace(experiment, seed=seed), attack) for seed in seeds]
                 yield _row("simulated", experiment, attack, runs)
 
 
-def served(place: Path, base: Experiment, what: Sequence[tuple[str, str]] = SERVED) -> Iterator[Row]:
+def served(root: Path, base: Experiment, what: Sequence[tuple[str, str]] = SERVED) -> Iterator[Row]:
     """Some of the same over sockets, with the default guard."""
     for method, attack in what:
         experiment = replace(base, methods=(method,))
-        yield _row("served", experiment, attack, [_served(place / f"{method}-{attack}", experiment, attack)])
+        yield _row("served", experiment, attack, [_served(root / f"{method}-{attack}", experiment, attack)])
 
 
 def holds(rows: Sequence[Row]) -> bool:
@@ -107,32 +107,32 @@ def most(row: Row) -> float:
     """What it may cost."""
     if row.guard[2:] == DEFAULT:
         return 2.0 if row.attack in ("huge", "claim", "nan") else math.inf
-    return 3.0 if row.fold.partition(":")[0] in ("clipped", "trimmed") else math.inf
+    return 3.0 if row.aggregation.partition(":")[0] in ("clipped", "trimmed") else math.inf
 
 
-def _simulated(place: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
+def _simulated(root: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
     """The lines of metrics of a run."""
     ((name, algorithm),) = experiment.algorithms().items()
     if attack != HONEST:
         algorithm = lying(algorithm, ATTACKS[attack], liar(experiment))
-    parts = experiment.partition, experiment.fold, experiment.bound, experiment.seed
-    journal = Journal(place / "-".join(map(str, (name, attack, *parts))).replace(":", "_"))
+    parts = experiment.partition, experiment.aggregation, experiment.bound, experiment.seed
+    journal = Journal(root / "-".join(map(str, (name, attack, *parts))).replace(":", "_"))
     try:
         simulate(algorithm, assemble(experiment), experiment.settings(1), journal)
     except RunError as error:
-        print(f"{name}, fold {experiment.fold}, bound {experiment.bound}, {attack}: {error}", file=sys.stderr)
-    lines = list(journal.metrics())
+        print(f"{name}, fold {experiment.aggregation}, bound {experiment.bound}, {attack}: {error}", file=sys.stderr)
+    log_records = list(journal.metrics())
     journal.close()
-    return lines
+    return log_records
 
 
-def _served(place: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
-    deal(place / "shares", experiment)
-    with Cluster(place, experiment, place / "shares") as cluster:
+def _served(root: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
+    write_partitions(root / "shares", experiment)
+    with Cluster(root, experiment, root / "shares") as cluster:
         cluster.start_server()
         for client in range(experiment.clients):
             if client == liar(experiment) and attack != HONEST:
-                cluster.devices[client] = _liar(cluster, client, share_file(place / "shares", client), attack)
+                cluster.devices[client] = _liar(cluster, client, partition_file(root / "shares", client), attack)
                 cluster.devices[client].start()
             else:
                 cluster.start_device(client)
@@ -146,20 +146,22 @@ def _liar(cluster: Cluster, client: int, data: Path, attack: str) -> Process:
 
 
 def _row(where: str, experiment: Experiment, attack: str, runs: Sequence[list[dict[str, Any]]]) -> Row:
-    records = [each for lines in runs for line in lines for each in line["clients"]]
-    unfolded = [each["client"] for each in records if each["status"] in ("refused", "excluded") or "clipped" in each]
-    mine = unfolded.count(liar(experiment))
+    records = [each for log_records in runs for log_record in log_records for each in log_record["clients"]]
+    not_aggregated = [
+        each["client"] for each in records if each["status"] in ("refused", "excluded") or "clipped" in each
+    ]
+    mine = not_aggregated.count(liar(experiment))
     (method,) = experiment.methods
-    accuracies = [100 * _accuracy(lines, liar(experiment)) for lines in runs]
-    guard = experiment.partition, method, experiment.fold, experiment.bound
-    return Row(where, *guard, attack, accuracies, mine, len(unfolded) - mine)
+    accuracies = [100 * _accuracy(log_records, liar(experiment)) for log_records in runs]
+    guard = experiment.partition, method, experiment.aggregation, experiment.bound
+    return Row(where, *guard, attack, accuracies, mine, len(not_aggregated) - mine)
 
 
-def _accuracy(lines: list[dict[str, Any]], liar: int) -> float:
+def _accuracy(log_records: list[dict[str, Any]], liar: int) -> float:
     """Of the honest clients, after the last round; 0 of a run that ended with an error before it."""
-    if "evaluation" not in lines[-1]:
+    if "evaluation" not in log_records[-1]:
         return 0.0
-    evaluation = lines[-1]["evaluation"]
+    evaluation = log_records[-1]["evaluation"]
     found = evaluation[kind_of(evaluation)]
     honest = [k for k in range(len(found["correct"])) if k != liar]
     return statistics.mean(found["correct"][k] / found["examples"][k] for k in honest)

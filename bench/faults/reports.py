@@ -20,39 +20,39 @@ from bench.faults import poison as poison_runs
 from bench.faults import service as service_runs
 
 
-def agent(place: Path, options: argparse.Namespace) -> bool:
-    result = service_runs.run(place, options.kills, options.seed)
+def agent(root: Path, options: argparse.Namespace) -> bool:
+    result = service_runs.run(root, options.kills, options.seed)
     print(json.dumps(asdict(result)))
     return not any(result.differences)
 
 
-def deadline(place: Path, options: argparse.Namespace) -> bool:
-    result = deadline_runs.run(place, options.deadline)
+def deadline(root: Path, options: argparse.Namespace) -> bool:
+    result = deadline_runs.run(root, options.deadline)
     print(json.dumps(asdict(result)))
     return result.identical
 
 
-def hostile(place: Path, options: argparse.Namespace) -> bool:
+def hostile(root: Path, options: argparse.Namespace) -> bool:
     """A line per figure, with the most that it may be."""
     missed = False
-    for figure in hostile_runs.run(place, options.strangers):
+    for figure in hostile_runs.run(root, options.strangers):
         print(json.dumps({**asdict(figure), "missed": figure.is_missed}), flush=True)
         missed |= figure.is_missed
     return not missed
 
 
-def fashion(place: Path, options: argparse.Namespace) -> bool:
+def fashion(root: Path, options: argparse.Namespace) -> bool:
     identical = True
-    for result in fashion_runs.run(place, options.data_dir):
+    for result in fashion_runs.run(root, options.data_dir):
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
 
 
-def malicious(place: Path, options: argparse.Namespace) -> bool:
+def malicious(root: Path, options: argparse.Namespace) -> bool:
     """A line per plan: the memory and time that the device took for it, and what it said."""
     holds = True
-    for number, each in enumerate(malicious_runs.run(place)):
+    for number, each in enumerate(malicious_runs.run(root)):
         mark = "" if each.wrong is None else f"  WRONG: {each.wrong}"
         took = f"{each.memory_bytes / 1e6:5.1f} MB {each.seconds:4.1f} s"
         print(f"{number:2} {took}  {each.plan}: {each.sentence}{mark}", flush=True)
@@ -60,29 +60,29 @@ def malicious(place: Path, options: argparse.Namespace) -> bool:
     return holds
 
 
-def network(place: Path, options: argparse.Namespace) -> bool:
+def network(root: Path, options: argparse.Namespace) -> bool:
     if why := link.problem():
         print(f"network: {why}", file=sys.stderr)
         return False
     whole = True
-    for result in network_runs.run(place):
+    for result in network_runs.run(root):
         print(json.dumps(asdict(result)), flush=True)
         whole &= result.difference is None and result.absent == 0
     return whole
 
 
-def flips(place: Path, options: argparse.Namespace) -> bool:
+def flips(root: Path, options: argparse.Namespace) -> bool:
     identical = True
-    for result in flips_runs.runs(place, options.way or flips_runs.WAYS, options.bits, options.seed):
+    for result in flips_runs.runs(root, options.way or flips_runs.WAYS, options.bits, options.seed):
         print(json.dumps(asdict(result)), flush=True)
         identical &= result.difference is None
     return identical
 
 
-def poison(place: Path, options: argparse.Namespace) -> bool:
+def poison(root: Path, options: argparse.Namespace) -> bool:
     """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
     rows, base = [], replace(poison_runs.EXPERIMENT, partition=options.partition, epochs=options.epochs)
-    for found in itertools.chain(poison_runs.simulated(place, base, options.seeds), poison_runs.served(place, base)):
+    for found in itertools.chain(poison_runs.simulated(root, base, options.seeds), poison_runs.served(root, base)):
         rows.append(found)
         print(json.dumps({**asdict(found), "accuracy": round(found.accuracy, 2)}), flush=True)
     return poison_runs.holds(rows)

@@ -37,10 +37,10 @@ SERVER = Side("server", "run", lambda cluster: cluster.server)
 
 @dataclass(frozen=True)
 class Stage:
-    """A run at rest. `place` is a Cluster's; `older` the same at an earlier time, if there is one."""
+    """A run at rest. `root` is a Cluster's; `older` the same at an earlier time, if there is one."""
 
     name: str
-    place: Path
+    root: Path
     older: Path | None
 
 
@@ -68,12 +68,12 @@ class Cases:
     truth   of the run to which nothing happened
     """
 
-    def __init__(self, directory: Path, experiment: Experiment, shares: Path, truth: Truth) -> None:
-        self._directory, self._experiment, self._shares, self._truth = directory, experiment, shares, truth
+    def __init__(self, directory: Path, experiment: Experiment, partitions: Path, truth: Truth) -> None:
+        self._directory, self._experiment, self._partitions, self._truth = directory, experiment, partitions, truth
 
     def of(self, side: Side, stage: Stage, flips: int = FLIPS) -> Iterator[tuple[str, Damage]]:
         """Every file of the side, and what can befall it there."""
-        folder = stage.place / side.folder
+        folder = stage.root / side.folder
         for name in sorted(contents(folder)):
             older = None if stage.older is None else stage.older / side.folder / name
             for damage in damages(folder / name, older, flips):
@@ -82,19 +82,19 @@ class Cases:
     def run(self, side: Side, stage: Stage, file: str, damage: Damage) -> Row:
         """One case, from the copy of the stage to the end of its run or a refusal."""
         started = time.perf_counter()
-        place = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
-        shutil.copytree(stage.place, place)
-        shutil.rmtree(place / "logs", ignore_errors=True)
-        folder = place / side.folder
+        root = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
+        shutil.copytree(stage.root, root)
+        shutil.rmtree(root / "logs", ignore_errors=True)
+        folder = root / side.folder
         damage.strike(folder / file, None if stage.older is None else stage.older / side.folder / file)
-        outcome, words = self._outcome(side, place, file, contents(folder))
-        shutil.rmtree(place.parent)
+        outcome, words = self._outcome(side, root, file, contents(folder))
+        shutil.rmtree(root.parent)
         seconds = round(time.perf_counter() - started, 2)
         return Row(side.name, stage.name, file, str(damage), outcome, words, seconds)
 
-    def _outcome(self, side: Side, place: Path, file: str, before: Mapping[str, bytes]) -> tuple[str, str]:
+    def _outcome(self, side: Side, root: Path, file: str, before: Mapping[str, bytes]) -> tuple[str, str]:
         error = ""
-        with Cluster(place, self._experiment, self._shares) as cluster:
+        with Cluster(root, self._experiment, self._partitions) as cluster:
             try:
                 self._go_on(cluster)
             except RuntimeError as found:
@@ -102,7 +102,7 @@ class Cases:
             struck = side.process(cluster)
             refused = bool(error) and struck.ended() not in (None, 0)
         if refused:
-            return judged(struck.said(), place / side.folder, file, contents(place / side.folder), before)
+            return judged(struck.said(), root / side.folder, file, contents(root / side.folder), before)
         difference = error or self._truth.difference(cluster)
         return ("identical", "") if difference is None else (difference, "")
 

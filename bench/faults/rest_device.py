@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.damage import damages
 from bench.faults.outcome import Truth
 from bench.faults.rest import LIMIT_S, Row, Stage, contents
@@ -59,17 +59,17 @@ class DeviceCases:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._directory, self._shares = directory, directory / "shares"
-        deal(self._shares, EXPERIMENT)
+        self._directory, self._partitions = directory, directory / "shares"
+        write_partitions(self._partitions, EXPERIMENT)
         self._truth = Truth.of(EXPERIMENT, directory / "simulated")
         self._known: dict[tuple[str, object], tuple[str, str]] = {}
         self.stages = list(self._stages())
 
     def _stages(self) -> Iterator[Stage]:
-        steps, place, older = Steps(self._directory), self._directory / "run", None
+        steps, root, older = Steps(self._directory), self._directory / "run", None
         for name in (*STAGES, "over"):
-            shutil.rmtree(place / "logs", ignore_errors=True)
-            with Cluster(place, EXPERIMENT, self._shares) as cluster:
+            shutil.rmtree(root / "logs", ignore_errors=True)
+            with Cluster(root, EXPERIMENT, self._partitions) as cluster:
                 cluster.start_server()
                 fault = None if name == "over" else Fault("killed before", STAGES[name])
                 watched = cluster.state_of(STRUCK), cluster.logs / "steps"
@@ -80,54 +80,54 @@ class DeviceCases:
                 elif cluster.devices[STRUCK].wait() != -signal.SIGKILL:
                     raise RuntimeError(f"the device was not killed before {fault.step}")
             stage = Stage(name, self._directory / name, older)
-            shutil.copytree(place, stage.place)
-            older = stage.place
+            shutil.copytree(root, stage.root)
+            older = stage.root
             yield stage
 
     def of(self, stage: Stage, flips: int) -> Iterator[Case]:
         """Everything that can befall the directory at this stage."""
-        folder = _folder(stage.place)
+        folder = _folder(stage.root)
         for name in sorted(contents(folder)):
             older = None if stage.older is None else _folder(stage.older) / name
             for damage in damages(folder / name, older, flips):
                 yield Case(name, str(damage), lambda at, d=damage, n=name, o=older: d.strike(at / n, o))  # type: ignore[misc]
         yield Case(WHOLE, "deleted", shutil.rmtree)
         for before in self.stages[: self.stages.index(stage)]:
-            yield Case(WHOLE, f"older, as when {before.name}", lambda at, b=before: _replace(at, _folder(b.place)))  # type: ignore[misc]
+            yield Case(WHOLE, f"older, as when {before.name}", lambda at, b=before: _replace(at, _folder(b.root)))  # type: ignore[misc]
 
     def run(self, stage: Stage, case: Case) -> Row:
         """One case."""
         started = time.perf_counter()
-        place = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
-        shutil.copytree(stage.place, place, ignore=shutil.ignore_patterns("logs"))
-        case.strike(_folder(place))
-        outcome, words = self._opened(stage, case, place)
-        shutil.rmtree(place.parent)
+        root = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
+        shutil.copytree(stage.root, root, ignore=shutil.ignore_patterns("logs"))
+        case.strike(_folder(root))
+        outcome, words = self._opened(stage, case, root)
+        shutil.rmtree(root.parent)
         seconds = round(time.perf_counter() - started, 2)
         return Row("device", stage.name, case.file, case.damage, outcome, words, seconds)
 
     def copied(self, stage: Stage) -> Row:
         """The directory is copied, its device takes part again, then the copy on another machine does."""
         started = time.perf_counter()
-        place = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
-        shutil.copytree(stage.place, place, ignore=shutil.ignore_patterns("logs"))
-        with Cluster(place, EXPERIMENT, self._shares) as cluster:
+        root = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
+        shutil.copytree(stage.root, root, ignore=shutil.ignore_patterns("logs"))
+        with Cluster(root, EXPERIMENT, self._partitions) as cluster:
             cluster.start_server()
             cluster.start_device(STRUCK)
             device = cluster.devices[STRUCK]
             await_(lambda: "connected as client" in device.said(), "the device takes part", LIMIT_S)
             device.kill()
-            _replace(_folder(place), _folder(stage.place))
+            _replace(_folder(root), _folder(stage.root))
             cluster.start_device(STRUCK)
             with suppress(RuntimeError):
                 cluster.finish(limit_s=LIMIT_S)
-            outcome, words = self._judged(cluster, place, "", contents(_folder(stage.place)), "")
-        shutil.rmtree(place.parent)
+            outcome, words = self._judged(cluster, root, "", contents(_folder(stage.root)), "")
+        shutil.rmtree(root.parent)
         return Row("device", stage.name, WHOLE, "copied", outcome, words, round(time.perf_counter() - started, 2))
 
-    def _opened(self, stage: Stage, case: Case, place: Path) -> tuple[str, str]:
+    def _opened(self, stage: Stage, case: Case, root: Path) -> tuple[str, str]:
         """The outcome, where the device finds the damage itself; else that of the run."""
-        folder, before = _folder(place), contents(_folder(place)) if _folder(place).exists() else {}
+        folder, before = _folder(root), contents(_folder(root)) if _folder(root).exists() else {}
         try:
             state = DeviceState(folder)
         except RunError as error:
@@ -136,12 +136,12 @@ class DeviceCases:
         state.close()
         left = stage.name, _state_of(folder)
         if left not in self._known:
-            self._known[left] = self._run(place, case.file, before)
+            self._known[left] = self._run(root, case.file, before)
         return self._known[left]
 
-    def _run(self, place: Path, file: str, before: dict[str, bytes]) -> tuple[str, str]:
+    def _run(self, root: Path, file: str, before: dict[str, bytes]) -> tuple[str, str]:
         error = ""
-        with Cluster(place, EXPERIMENT, self._shares) as cluster:
+        with Cluster(root, EXPERIMENT, self._partitions) as cluster:
             try:
                 cluster.start_server()
                 for client in range(EXPERIMENT.clients):
@@ -149,14 +149,12 @@ class DeviceCases:
                 cluster.finish(limit_s=LIMIT_S)
             except RuntimeError as found:
                 error = str(found)
-            return self._judged(cluster, place, file, before, error)
+            return self._judged(cluster, root, file, before, error)
 
-    def _judged(
-        self, cluster: Cluster, place: Path, file: str, before: dict[str, bytes], error: str
-    ) -> tuple[str, str]:
+    def _judged(self, cluster: Cluster, root: Path, file: str, before: dict[str, bytes], error: str) -> tuple[str, str]:
         device = cluster.devices[STRUCK]
         if device.ended() not in (None, 0):
-            return _refused((device.said().splitlines() or [""])[-1], _folder(place), file, before)
+            return _refused((device.said().splitlines() or [""])[-1], _folder(root), file, before)
         difference = error or self._truth.difference(cluster)
         return ("identical", "") if difference is None else (difference, "")
 
@@ -187,9 +185,9 @@ def _mend(state: DeviceState) -> None:
         state.complete(welcome.model_digest)
 
 
-def _folder(place: Path) -> Path:
-    run = run_history.run_id(place / "run")
-    return place / "devices" / str(STRUCK) / RUNS / name_of(run, None)
+def _folder(root: Path) -> Path:
+    run = run_history.run_id(root / "run")
+    return root / "devices" / str(STRUCK) / RUNS / name_of(run, None)
 
 
 def _replace(folder: Path, other: Path) -> None:

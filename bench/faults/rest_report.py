@@ -11,18 +11,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.faults import rest_device, rest_table
-from bench.faults.cluster import deal
+from bench.faults.cluster import write_partitions
 from bench.faults.outcome import Truth
 from bench.faults.rest import SERVER, Cases, Row
 from bench.faults.rest_server import EXPERIMENT, server_stages
 from bench.faults.sweep_report import SIDES
 
 
-def rest(place: Path, options: argparse.Namespace) -> bool:
+def rest(root: Path, options: argparse.Namespace) -> bool:
     """Prints every case that fails as it happens, then the table. True if none did."""
     rows: list[Row] = []
     for side in options.side or SIDES:
-        for row in (_server if side == "server" else _device)(place / side, options):
+        for row in (_server if side == "server" else _device)(root / side, options):
             rows.append(row)
             _tell(row, options)
     if not options.json:
@@ -30,14 +30,14 @@ def rest(place: Path, options: argparse.Namespace) -> bool:
     return all(row.is_good for row in rows)
 
 
-def _device(place: Path, options: argparse.Namespace) -> Iterator[Row]:
-    return rest_device.rows(place, options.flips)
+def _device(root: Path, options: argparse.Namespace) -> Iterator[Row]:
+    return rest_device.rows(root, options.flips)
 
 
-def _server(place: Path, options: argparse.Namespace) -> Iterator[Row]:
-    deal(place / "shares", EXPERIMENT)
-    cases = Cases(place, EXPERIMENT, place / "shares", Truth.of(EXPERIMENT, place / "simulated"))
-    stages = [(SERVER, stage) for stage in server_stages(place / "stages", place / "shares")]
+def _server(root: Path, options: argparse.Namespace) -> Iterator[Row]:
+    write_partitions(root / "shares", EXPERIMENT)
+    cases = Cases(root, EXPERIMENT, root / "shares", Truth.of(EXPERIMENT, root / "simulated"))
+    stages = [(SERVER, stage) for stage in server_stages(root / "stages", root / "shares")]
     wanted = [
         (side, stage, file, damage)
         for side, stage in stages

@@ -26,10 +26,10 @@ CLOSING = "open server/.000002.safetensors.tmp"
 WRITTEN = "rename server/000002.safetensors +1"
 
 
-def server_stages(directory: Path, shares: Path) -> Iterator[Stage]:
+def server_stages(directory: Path, partitions: Path) -> Iterator[Stage]:
     """The stages in order. Each is a copy of the run, which then goes on to the next. Linux, with a C compiler."""
     directory.mkdir(parents=True)
-    steps, place, older = Steps(directory), directory / "run", None
+    steps, root, older = Steps(directory), directory / "run", None
     todo: dict[str, Callable[[Cluster], None]] = {
         "enrolled": _enrol,
         "killed": lambda cluster: _kill(cluster, steps, CLOSING),
@@ -38,12 +38,12 @@ def server_stages(directory: Path, shares: Path) -> Iterator[Stage]:
         "over": _finish,
     }
     for name, bring in todo.items():
-        shutil.rmtree(place / "logs", ignore_errors=True)
-        with Cluster(place, EXPERIMENT, shares) as cluster:
+        shutil.rmtree(root / "logs", ignore_errors=True)
+        with Cluster(root, EXPERIMENT, partitions) as cluster:
             bring(cluster)
         stage = Stage(name, directory / name, older)
-        shutil.copytree(place, stage.place)
-        older = stage.place
+        shutil.copytree(root, stage.root)
+        older = stage.root
         yield stage
 
 

@@ -22,12 +22,12 @@ from typing import Any
 
 from edgefl.server import run_history
 
-from bench.faults.cluster import ENVIRONMENT, LIMIT_S, LOOK_EVERY_S, Cluster, deal
+from bench.faults.cluster import ENVIRONMENT, LIMIT_S, LOOK_EVERY_S, Cluster, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
 from edgefl.deployment.agent.activity_file import read_activity
 from edgefl.deployment.device.run_folders import RUNS, name_of
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.protocol.trust.keys import key_file, make_keys, read_key
 
@@ -93,15 +93,15 @@ class Machine:
 class Agent:
     """One agent's lives."""
 
-    def __init__(self, place: Path, client: int, servers: tuple[int, int], keys: Path, shares: Path) -> None:
-        place.mkdir(parents=True)
-        self.state, self.machine = place / "state", Machine(place / "root")
-        self._file, self.log = place / "agent.toml", place / "log"
+    def __init__(self, directory: Path, client: int, servers: tuple[int, int], keys: Path, partitions: Path) -> None:
+        directory.mkdir(parents=True)
+        self.state, self.machine = directory / "state", Machine(directory / "root")
+        self._file, self.log = directory / "agent.toml", directory / "log"
         words: dict[str, Any] = {"first": servers[0], "second": servers[1], "client": client}
-        words |= {"key": key_file(keys, client), "data": share_file(shares, client), "state": self.state}
+        words |= {"key": key_file(keys, client), "data": partition_file(partitions, client), "state": self.state}
         words["authority"] = keys / "ca.pem"
         self._file.write_text(TOML.format(**words))
-        self._arguments = ["agent", str(self._file), "--root", str(place / "root")]
+        self._arguments = ["agent", str(self._file), "--root", str(directory / "root")]
         self._process: ForkServerProcess | None = None
 
     def start(self) -> None:
@@ -138,10 +138,10 @@ def _life(arguments: list[str], log: Path) -> None:
 
 
 class Service:
-    """The servers and agents of one trial. Files go under `place`."""
+    """The servers and agents of one trial. Files go under `directory`."""
 
-    def __init__(self, place: Path, kills: int, seed: int, rounds: int, epochs: int) -> None:
-        self._place, self._kills, self._chance = place, kills, random.Random(seed)
+    def __init__(self, directory: Path, kills: int, seed: int, rounds: int, epochs: int) -> None:
+        self._directory, self._kills, self._random = directory, kills, random.Random(seed)
         short = [short_rounds(method, CLIENTS, CLIENTS, rounds, 2) for method in METHODS]
         self._experiments = [replace(each, epochs=epochs) for each in short]
         self.result = Result()
@@ -149,16 +149,16 @@ class Service:
     def run(self) -> Result:
         """All three runs, to their ends. Raises RuntimeError if that takes too long."""
         began = time.monotonic()
-        keys, shares = self._place / "keys", self._place / "shares"
+        keys, partitions = self._directory / "keys", self._directory / "shares"
         make_keys(keys, CLIENTS)
         make_certificates(keys, ["127.0.0.1"], CLIENTS, datetime.now(timezone.utc), days=1)
         secured = "--keys", "server.keys", "--tls-cert", "server.pem", "--tls-key", "server-tls.key"
-        deal(shares, self._experiments[0])
+        write_partitions(partitions, self._experiments[0])
         with contextlib.ExitStack() as stack:
             options = [word if word.startswith("--") else str(keys / word) for word in secured]
             first, second = self._server(0, stack), self._server(1, stack, *options)
             ports = first.port, second.port
-            self._agents = [Agent(self._place / f"agent{n}", n, ports, keys, shares) for n in range(CLIENTS)]
+            self._agents = [Agent(self._directory / f"agent{n}", n, ports, keys, partitions) for n in range(CLIENTS)]
             stack.callback(self._end)
             third = self._drive([first, second], stack)
         self.result.seconds = round(time.monotonic() - began, 1)
@@ -167,8 +167,8 @@ class Service:
         return self.result
 
     def _server(self, number: int, stack: contextlib.ExitStack, *options: str, port: int = 0) -> Cluster:
-        experiment, shares = self._experiments[number], self._place / "shares"
-        cluster = stack.enter_context(Cluster(self._place / f"server{number}", experiment, shares, options))
+        experiment, partitions = self._experiments[number], self._directory / "shares"
+        cluster = stack.enter_context(Cluster(self._directory / f"server{number}", experiment, partitions, options))
         if port:
             cluster.port = port
             cluster.server.arguments = [*cluster.server.arguments[:-1], str(port)]
@@ -201,15 +201,15 @@ class Service:
 
     def _moments(self, between_s: tuple[float, float]) -> Iterator[bool]:
         """True now and then."""
-        due = time.monotonic() + self._chance.uniform(*between_s)
+        due = time.monotonic() + self._random.uniform(*between_s)
         while True:
             is_due = time.monotonic() >= due
             if is_due:
-                due = time.monotonic() + self._chance.uniform(*between_s)
+                due = time.monotonic() + self._random.uniform(*between_s)
             yield is_due
 
     def _kill(self) -> None:
-        agent = self._chance.choice(self._agents)
+        agent = self._random.choice(self._agents)
         found = read_activity(agent.state)
         doing = "starting" if found is None else found.doing.partition(": ")[2] or found.doing
         doing = " ".join(word for word in doing.split()[:2])
@@ -218,8 +218,8 @@ class Service:
         self.result.moments[doing] = self.result.moments.get(doing, 0) + 1
 
     def _change(self) -> None:
-        agent, holds = self._chance.choice(self._agents), self._chance.random() < 0.6
-        is_power = self._chance.random() < 0.5
+        agent, holds = self._random.choice(self._agents), self._random.random() < 0.6
+        is_power = self._random.random() < 0.5
         agent.machine.set(holds or not is_power, 50 if holds or is_power else 90)
         self.result.pauses += not holds
 
@@ -233,7 +233,7 @@ class Service:
             agent.kill()
 
     def _difference(self, number: int, cluster: Cluster, keys: Path | None) -> str | None:
-        truth = Truth.of(self._experiments[number], self._place / f"simulated{number}")
+        truth = Truth.of(self._experiments[number], self._directory / f"simulated{number}")
         if found := truth.server_difference(cluster.run):
             return found
         for client, agent in enumerate(self._agents):
@@ -244,6 +244,6 @@ class Service:
         return None
 
 
-def run(place: Path, kills: int = 20, seed: int = 0, rounds: int = 6, epochs: int = 15) -> Result:
+def run(directory: Path, kills: int = 20, seed: int = 0, rounds: int = 6, epochs: int = 15) -> Result:
     """One trial. So many epochs a round, that a good part of the time is training."""
-    return Service(place, kills, seed, rounds, epochs).run()
+    return Service(directory, kills, seed, rounds, epochs).run()

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from bench.faults.cluster import Cluster, Process, deal
+from bench.faults.cluster import Cluster, Process, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Kind, Steps, read_log, struck
@@ -58,53 +58,53 @@ class Sweep:
         self._directory = directory
         self._truth = Truth.of(EXPERIMENT, directory / "simulated")
         self._steps = Steps(directory)
-        deal(directory / "shares", EXPERIMENT)
+        write_partitions(directory / "shares", EXPERIMENT)
 
     def steps(self) -> dict[Side, list[str]]:
         """The steps of the server and of the device that will be struck. Raises RuntimeError if that run differs."""
-        place = self._directory / "undisturbed"
-        with self._cluster(place) as cluster:
-            cluster.start_server(self._environment(cluster, place, "server", None))
+        root = self._directory / "undisturbed"
+        with self._cluster(root) as cluster:
+            cluster.start_server(self._environment(cluster, root, "server", None))
             for client in range(EXPERIMENT.clients):
-                cluster.start_device(client, self._environment(cluster, place, "device", None) if client == 0 else None)
+                cluster.start_device(client, self._environment(cluster, root, "device", None) if client == 0 else None)
             cluster.finish()
         if found := self._truth.difference(cluster):
             raise RuntimeError(f"differs without any fault: {found}")
         steps: dict[Side, list[str]] = {"server": [], "device": []}
         for side in steps:
-            steps[side] = read_log(place / f"{side}.steps")
-        shutil.rmtree(place)
+            steps[side] = read_log(root / f"{side}.steps")
+        shutil.rmtree(root)
         return steps
 
     def run(self, side: Side, kind: Kind, step: int | str) -> Row:
         """One run in which this happens to that side."""
         fault = Fault(kind, step, FULL_S[side])
-        place = Path(tempfile.mkdtemp(dir=self._directory))
+        root = Path(tempfile.mkdtemp(dir=self._directory))
         started = time.perf_counter()
-        with self._cluster(place) as cluster:
-            process = self._start(cluster, place, side, fault)
+        with self._cluster(root) as cluster:
+            process = self._start(cluster, root, side, fault)
             cluster.finish(process if kind == "disk full from" else None)
         seconds = time.perf_counter() - started
-        what = struck(read_log(place / f"{side}.steps"), step)
+        what = struck(read_log(root / f"{side}.steps"), step)
         difference = self._truth.difference(cluster)
-        shutil.rmtree(place)
+        shutil.rmtree(root)
         return Row(side, kind, step, what, process.lives, round(seconds, 2), difference)
 
-    def _start(self, cluster: Cluster, place: Path, side: Side, fault: Fault) -> Process:
+    def _start(self, cluster: Cluster, root: Path, side: Side, fault: Fault) -> Process:
         """Starts everybody; the one that will be struck."""
-        environment = self._environment(cluster, place, side, fault)
+        environment = self._environment(cluster, root, side, fault)
         if not cluster.start_server(environment if side == "server" else None, fault.kind == "disk full from"):
             cluster.start_server()
         for client in range(EXPERIMENT.clients):
             cluster.start_device(client, environment if (side, client) == ("device", STRUCK) else None)
         return cluster.server if side == "server" else cluster.devices[STRUCK]
 
-    def _cluster(self, place: Path) -> Cluster:
-        return Cluster(place, EXPERIMENT, self._directory / "shares")
+    def _cluster(self, root: Path) -> Cluster:
+        return Cluster(root, EXPERIMENT, self._directory / "shares")
 
-    def _environment(self, cluster: Cluster, place: Path, side: Side, fault: Fault | None) -> dict[str, str]:
+    def _environment(self, cluster: Cluster, root: Path, side: Side, fault: Fault | None) -> dict[str, str]:
         watched = cluster.run if side == "server" else cluster.state_of(STRUCK)
-        return self._steps.environment(watched, place / f"{side}.steps", fault)
+        return self._steps.environment(watched, root / f"{side}.steps", fault)
 
 
 def faults(steps: list[str], every_write: bool = False) -> Iterator[tuple[Kind, int]]:

@@ -23,11 +23,11 @@ SIDES: tuple[Side, ...] = ("server", "device")
 KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
 
-def sweep(place: Path, options: argparse.Namespace) -> bool:
+def sweep(root: Path, options: argparse.Namespace) -> bool:
     """The runs that are not in the file yet."""
-    place.mkdir()
+    root.mkdir()
     done = _read(options.out)
-    cases = Sweep(place)
+    cases = Sweep(root)
     steps = cases.steps()
     kept = {row.key for row in done}
     wanted = [

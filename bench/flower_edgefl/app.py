@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.experiment.client_dataset import read_share
+from edgefl.experiment.client_dataset import read_partition
 from edgefl.experiment.settings import Experiment
 from edgefl.integrations.flower import client_app, server_app
 
 
 def data(context):
-    return Data(*read_share(Path(context.node_config["data"])))
+    return Data(*read_partition(Path(context.node_config["data"])))
 
 
 def state(context):

@@ -107,16 +107,16 @@ def _found(mutants: Sequence[Mutant], trials: Iterator[Trial]) -> Iterator[tuple
 class _Bed:
     """Copies of the repository, one per job; all have the native core with the chosen mutants of C++."""
 
-    def __init__(self, place: Path, mutants: Sequence[Mutant], jobs: int) -> None:
+    def __init__(self, root: Path, mutants: Sequence[Mutant], jobs: int) -> None:
         self._mutants, native = mutants, [mutant for mutant in mutants if mutant.is_native]
         self._numbers = {mutant.name: number for number, mutant in enumerate(native, 1)}
-        first = tree.copy_built(tree.ROOT, place / "0")
+        first = tree.copy_built(tree.ROOT, root / "0")
         if native or not tree.libraries(first):
             tree.build(first, native)
         self._trees: SimpleQueue[Path] = SimpleQueue()
         self._trees.put(first)
         for job in range(1, jobs):
-            self._trees.put(tree.copy_built(first, place / str(job)))
+            self._trees.put(tree.copy_built(first, root / str(job)))
         self._pool = ThreadPoolExecutor(jobs)
 
     def broken(self) -> Iterator[str]:
@@ -137,15 +137,15 @@ class _Bed:
         return self._run(SUITE, variables, mutant) if whole and result.killer is None else result
 
     def _run(self, tests: str, variables: dict[str, str], mutant: Mutant | None = None) -> Trial:
-        place = self._trees.get()
+        root = self._trees.get()
         limit_s = LIMIT_S if tests != SUITE else 10 * LIMIT_S
         try:
             if mutant is None or mutant.is_native:
-                return trial.run(place, tests, variables, limit_s)
-            with tree.mutated(place, mutant):
-                return trial.run(place, tests, variables, limit_s)
+                return trial.run(root, tests, variables, limit_s)
+            with tree.mutated(root, mutant):
+                return trial.run(root, tests, variables, limit_s)
         finally:
-            self._trees.put(place)
+            self._trees.put(root)
 
 
 def print_table(found: Sequence[tuple[Mutant, Trial]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.mutants.mutant import Mutant
 
 RUNNER = "tests/study/test_study_runner.py"
-FIVE, RECIPE, TRACKERS = (
+FIVE, RUN_CONFIGURATION, TRACKERS = (
     "tests/study/test_five_lines.py",
     "tests/study/test_recipe.py",
     "tests/integrations/test_trackers.py",
@@ -91,7 +91,7 @@ MUTANTS = (
         'if text.partition("=")[0] not in options',
         'if text.partition("=")[0] in options or True',
         "an option of the command line gives way to the file's",
-        RECIPE,
+        RUN_CONFIGURATION,
     ),
     Mutant(
         "path-from-the-shell",
@@ -99,7 +99,7 @@ MUTANTS = (
         "given[name] = str(folder / text)",
         "given[name] = text",
         "a path in run.toml is taken from where the command runs",
-        RECIPE,
+        RUN_CONFIGURATION,
     ),
     Mutant(
         "trials-of-fewer-rounds",
@@ -107,7 +107,7 @@ MUTANTS = (
         "if stored.tune and not stored.tune_rounds:",
         "if stored.tune and stored.tune_rounds:",
         "a run that was tuned over its rounds goes on with more",
-        RECIPE,
+        RUN_CONFIGURATION,
     ),
     Mutant(
         "tracker-left-open",

@@ -69,13 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path, workers: int) -> dict[str, Any]:
     """Runs what is not done yet of a table; its record, which is written and drawn as well."""
 
-    def lines(run: Run) -> Lines:
+    def log_records(run: Run) -> Lines:
         def make() -> Lines:
             return metrics(run, folder, data_dir, workers)
 
         return kept(run, results, make) if table.portable else make()
 
-    found = record(table, {run.name: lines(run) for run in table.runs()})
+    found = record(table, {run.name: log_records(run) for run in table.runs()})
     path = write(found, results)
     try:
         draw(found, path.with_suffix(".svg"))

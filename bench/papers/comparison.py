@@ -55,7 +55,7 @@ def _of(clients: int, per_round: int, partition: str = "dirichlet:0.1", **more: 
     return {**known, "clients": clients, "per_round": per_round, "partition": partition, "pool": True, **more}
 
 
-PLACES = {
+WORKLOADS = {
     "digits": Place("digits", _of(20, 5), (32, 64), (3, 1, 1), (0.03, 0.1, 0.3, 1.0)),
     "speech": Place("speech_commands_testset_logmel.npz", _of(GROUPS, 8, "group"), (50, 50), (2, 2, 2)),
     "fashion": Place("fashion-mnist", _of(100, 10), (20, 20), (3, 1, 1)),
@@ -109,26 +109,28 @@ METHODS = {
 COMPARISON = Study("comparison", METHODS, {"refresh": REFRESH})
 
 
-def tuned(study: Study, place: str, name: str) -> Run:
+def tuned(study: Study, workload: str, name: str) -> Run:
     """What chooses a method's rate: of the run, the federation and the options that are tried count."""
-    method, rounds = study.methods[study.methods[name].like or name], PLACES[place].rounds
-    rates = ((method.rate, PLACES[place].rates),)
-    experiment = _experiment(place, method.label, SEEDS[0], tune=rates, tune_rounds=rounds[1])
-    return Run(f"{place}-{folder(method.label)}-rate", experiment, federation)
+    method, rounds = study.methods[study.methods[name].like or name], WORKLOADS[workload].rounds
+    rates = ((method.rate, WORKLOADS[workload].rates),)
+    experiment = _experiment(workload, method.label, SEEDS[0], tune=rates, tune_rounds=rounds[1])
+    return Run(f"{workload}-{folder(method.label)}-rate", experiment, federation)
 
 
-def run(study: Study, place: str, name: str, rate: float, seed: int) -> Run:
+def run(study: Study, workload: str, name: str, rate: float, seed: int) -> Run:
     """A whole run of a method."""
     method = study.methods[name]
     label, options = Variant.of(method.label)
     label = label_of(label, {**dict(options), method.rate: rate})
-    experiment = _experiment(place, label, seed, eval_every=PLACES[place].rounds[0] // study.points, **study.more)
-    return Run(f"{place}-{folder(method.label)}-seed{seed}", experiment, federation)
+    experiment = _experiment(
+        workload, label, seed, eval_every=WORKLOADS[workload].rounds[0] // study.points, **study.more
+    )
+    return Run(f"{workload}-{folder(method.label)}-seed{seed}", experiment, federation)
 
 
-def _experiment(place: str, label: str, seed: int, **more: Any) -> Experiment:
-    settings = {**PLACES[place].settings, "rounds": PLACES[place].rounds[0], "checkpoint_every": 5, **more}
-    return Experiment((label,), data=PLACES[place].data, seed=seed, **settings)
+def _experiment(workload: str, label: str, seed: int, **more: Any) -> Experiment:
+    settings = {**WORKLOADS[workload].settings, "rounds": WORKLOADS[workload].rounds[0], "checkpoint_every": 5, **more}
+    return Experiment((label,), data=WORKLOADS[workload].data, seed=seed, **settings)
 
 
 # Federations.
@@ -136,19 +138,19 @@ def _experiment(place: str, label: str, seed: int, **more: Any) -> Experiment:
 
 def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
     """The experiment's, with the model of its place."""
-    place = next(each for each in PLACES.values() if each.data == experiment.data)
+    workload = next(each for each in WORKLOADS.values() if each.data == experiment.data)
     data = data_of(experiment, data_dir)
     data = _in_groups(data, experiment.clients, experiment.seed) if experiment.partition == "group" else data
-    graph = model(place, data.input_shape, data.classes)
+    graph = model(workload, data.input_shape, data.classes)
     drawn = Model(graph, graph.init(rng.stream(experiment.seed, rng.INIT)))
     return assemble(experiment, data_dir, drawn, data)
 
 
-def model(place: Place, input_shape: Shape, classes: int) -> Graph:
+def model(workload: Place, input_shape: Shape, classes: int) -> Graph:
     """Two convolutions, each with a rectifier and max pooling, and a linear layer."""
-    kernel, stride, padding = place.convolution
+    kernel, stride, padding = workload.convolution
     nodes, channels, last = [], input_shape[0], INPUT
-    for index, out in enumerate(place.channels, 1):
+    for index, out in enumerate(workload.channels, 1):
         sizes = ((size, size) for size in (kernel, stride, padding))
         layers = (Conv2d(channels, out, *sizes), ReLU(), MaxPool2d((2, 2), (2, 2)))
         for name, operation in zip(("conv", "relu", "pool"), layers, strict=True):

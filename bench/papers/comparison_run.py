@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.papers import comparison
-from bench.papers.comparison import COMPARISON, PLACES, SEEDS, Study
+from bench.papers.comparison import COMPARISON, SEEDS, WORKLOADS, Study
 from bench.papers.comparison_table import Known, print_table
 from bench.papers.pieces import Piece, known, piece
 from bench.papers.table import Lines, Run
@@ -39,13 +39,13 @@ Show = Callable[[str, Known], None]  # prints what there is of a place
 def main(arguments: Sequence[str], study: Study = COMPARISON, show: Show = print_table) -> int:
     """Exit code 1 if a run could not be carried out."""
     options = _parser(study).parse_args(arguments)
-    maker = Maker(study, options.results, options.dir, options.data_dir, options.workers)
+    runner = Maker(study, options.results, options.dir, options.data_dir, options.workers)
     part, parts = options.part
     try:
-        for place in options.places:
+        for workload in options.workloads:
             for label in [] if options.show else options.methods[part - 1 :: parts]:
-                maker.method(place, label)
-            show(place, found(study, options.results, place))
+                runner.method(workload, label)
+            show(workload, found(study, options.results, workload))
     except (EdgeflError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -66,22 +66,22 @@ class Maker:
         self.study, self.results, self.folder = study, results, folder
         self.data_dir, self.workers = data_dir, workers
 
-    def method(self, place: str, name: str) -> None:
+    def method(self, workload: str, name: str) -> None:
         """All runs of a method: those that choose its rate, then every seed."""
-        if (rate := chosen(self.study, self.results, place, name)) is None:
-            run = comparison.tuned(self.study, place, name)
+        if (rate := chosen(self.study, self.results, workload, name)) is None:
+            run = comparison.tuned(self.study, workload, name)
             piece(self.results, run.name, partial(self._tuned, run))
-            rate = chosen(self.study, self.results, place, name)
+            rate = chosen(self.study, self.results, workload, name)
         assert rate is not None  # it has just been chosen
         for seed in SEEDS:
-            run = comparison.run(self.study, place, name, rate, seed)
+            run = comparison.run(self.study, workload, name, rate, seed)
             piece(self.results, run.name, partial(self._summed, run))
 
     def _tuned(self, run: Run) -> Piece:
         experiment, path = run.experiment, self.folder / run.name
         open_run(path, experiment.to_json())
         federation, settings = run.federation(experiment, self.data_dir), experiment.settings(self.workers)
-        tune(experiment, federation, settings, path, lambda trial, at: None, lambda line: None, Threads)
+        tune(experiment, federation, settings, path, lambda trial, at: None, lambda log_record: None, Threads)
         record = tuned_values.read(path)
         assert record is not None  # it has just been written
         return {"experiment": experiment.to_json(), **record["methods"][experiment.methods[0]]}
@@ -92,9 +92,9 @@ class Maker:
     def _summary(self, run: Run) -> Summary:
         federation = run.federation(run.experiment, self.data_dir)
         tiers = tiers_of(run.experiment, federation.graph, federation.data.loss)
-        return summarise(run.experiment.methods[0], self._lines(run, federation), tiers, {})
+        return summarise(run.experiment.methods[0], self._log_records(run, federation), tiers, {})
 
-    def _lines(self, run: Run, federation: Federation) -> Lines:
+    def _log_records(self, run: Run, federation: Federation) -> Lines:
         """After as many of its rounds as are due. A refresh of all clients costs a tenth of the training: the last
         evaluation alone has one, which none does if everybody stops before.
         """
@@ -121,20 +121,20 @@ def shortened(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def chosen(study: Study, results: Path, place: str, name: str) -> float | None:
+def chosen(study: Study, results: Path, workload: str, name: str) -> float | None:
     """A method's rate; None before it has been chosen, here or by a study whose records lie beside these."""
-    run, lent = comparison.tuned(study, place, name), (results.with_name(each) for each in study.lent)
+    run, lent = comparison.tuned(study, workload, name), (results.with_name(each) for each in study.lent)
     record = _record(results, run) or next((each for where in lent if (each := _same(where, run))), None)
     return None if record is None else float(record["chosen"][study.methods[name].rate])
 
 
-def found(study: Study, results: Path, place: str) -> Known:
+def found(study: Study, results: Path, workload: str) -> Known:
     """What there is of a place: by label its rate, and the summaries of the seeds that have been run."""
     everything: Known = {}
     for label in study.methods:
-        rate = chosen(study, results, place, label)
+        rate = chosen(study, results, workload, label)
         if rate is not None:
-            each = {seed: _record(results, comparison.run(study, place, label, rate, seed)) for seed in SEEDS}
+            each = {seed: _record(results, comparison.run(study, workload, label, rate, seed)) for seed in SEEDS}
             made = {seed: Summary(**record["summary"]) for seed, record in each.items() if record is not None}
             everything[label] = (rate, {seed: replace(summary, method=label) for seed, summary in made.items()})
     return everything
@@ -165,8 +165,8 @@ def _parser(study: Study) -> argparse.ArgumentParser:
 
         return read
 
-    places, methods = list(PLACES), list(study.methods)
-    parser.add_argument("--places", type=some(places), default=places, help=f"some of {'; '.join(places)}")
+    workloads, methods = list(WORKLOADS), list(study.methods)
+    parser.add_argument("--places", type=some(workloads), default=workloads, help=f"some of {'; '.join(workloads)}")
     parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
     parser.add_argument("--part", type=_part, default=(1, 1), help="I/N: every N-th method, from the I-th")
     parser.add_argument("--dir", type=Path, default=RUNS / study.name, help="of the runs; default: %(default)s")

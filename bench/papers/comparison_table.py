@@ -70,15 +70,15 @@ def verdict(off: Figure, or_equal: bool = False) -> str:
     return met if abs(off.mean) > 2 * error else f"{met}, within two errors"
 
 
-def print_table(place: str, known: Known) -> None:
+def print_table(workload: str, known: Known) -> None:
     """What there is of a place."""
     console = Console()
     console.width = max(console.width, 160)
     found = compared(known)
     if found is None:
-        console.print(f"{place}: no run is done")
+        console.print(f"{workload}: no run is done")
         return
-    console.print(_methods(place, known, found))
+    console.print(_methods(workload, known, found))
     for order, off, said in orders(found):
         console.print(f"{order.better} over {order.worse} ({order.paper}): {difference_text(off)}: {said}")
     print_missing(console, known, found)
@@ -90,14 +90,14 @@ def print_missing(console: Console, known: Known, found: Comparison) -> None:
         console.print(f"not in the table, for want of seeds: {', '.join(missing)}")
 
 
-def title_of(place: str, found: Comparison) -> str:
+def title_of(workload: str, found: Comparison) -> str:
     """Of a table."""
     rounds = next(iter(found.rows.values())).rounds.mean
-    return f"{place}, {rounds:g} rounds, seeds {', '.join(map(str, found.seeds))}"
+    return f"{workload}, {rounds:g} rounds, seeds {', '.join(map(str, found.seeds))}"
 
 
-def _methods(place: str, known: Known, found: Comparison) -> Table:
-    table = Table(title=title_of(place, found), title_justify="left")
+def _methods(workload: str, known: Known, found: Comparison) -> Table:
+    table = Table(title=title_of(workload, found), title_justify="left")
     headings = (
         "", "rate", "accuracy %", "worst tenth", f"after refresh, {REFRESH} epochs", "at FedSPU's bytes", "MB",
         "of dense", "device s", "device GFLOP", "MB to train",

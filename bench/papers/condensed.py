@@ -20,19 +20,19 @@ from edgefl.system.durable_files import write_atomically
 FOLDER = "runs"  # of results
 
 
-def condensed(lines: Lines) -> list[dict[str, Any]]:
+def condensed(log_records: Lines) -> list[dict[str, Any]]:
     """As many lines as evaluations. Beside the sums of bytes and seconds they have client_rounds; device_s, the time
     of clients' training; and device_flops, what it executed.
     """
     found: list[dict[str, Any]] = []
     since: list[Any] = []
-    for line in lines:
-        since.append(line)
-        if "evaluation" in line:
+    for log_record in log_records:
+        since.append(log_record)
+        if "evaluation" in log_record:
             found.append(_added(since))
             since = []
-    for line in found[:-1]:
-        line["evaluation"] = {kind: _means(scores) for kind, scores in line["evaluation"].items()}
+    for log_record in found[:-1]:
+        log_record["evaluation"] = {kind: _means(scores) for kind, scores in log_record["evaluation"].items()}
     return found
 
 
@@ -64,21 +64,24 @@ def _path(run: Run, results: Path) -> Path:
     return results / FOLDER / f"{run.name}.json"
 
 
-def _text(run: Run, lines: Lines) -> str:
+def _text(run: Run, log_records: Lines) -> str:
     """JSON with a line per entry and per evaluation."""
     head = {"run": run.name, "experiment": run.experiment.to_json(), "machine": machine.facts()}
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    parts.append('"lines": [\n  ' + ",\n  ".join(map(json.dumps, lines)) + "\n]")
+    parts.append('"lines": [\n  ' + ",\n  ".join(map(json.dumps, log_records)) + "\n]")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _added(lines: Lines) -> dict[str, Any]:
-    last, clients = lines[-1], [each for line in lines for each in line.get("clients", ())]
-    sums = {side: {part: sum(line[side][part] for line in lines) for part in last[side]} for side in ("down", "up")}
+def _added(log_records: Lines) -> dict[str, Any]:
+    last, clients = log_records[-1], [each for log_record in log_records for each in log_record.get("clients", ())]
+    sums = {
+        side: {part: sum(log_record[side][part] for log_record in log_records) for part in last[side]}
+        for side in ("down", "up")
+    }
     found: dict[str, Any] = {
         "round": last["round"],
         **sums,
-        "seconds": round(sum(line["seconds"] for line in lines), 2),
+        "seconds": round(sum(log_record["seconds"] for log_record in log_records), 2),
     }
     found["client_rounds"] = sum(each["status"] != "absent" for each in clients)
     found["device_s"] = round(sum(each["seconds"] for each in clients), 2)

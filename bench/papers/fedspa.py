@@ -141,49 +141,52 @@ def _accuracy(label: str, runs: list[Run], paper: Mapping[str, float]) -> list[R
 # Measures.
 
 
-def own(line: Line) -> float | None:
+def own(log_record: Line) -> float | None:
     """The mean over clients of what their own models do; None where they were not tested."""
-    evaluation = line.get("evaluation", {})
+    evaluation = log_record.get("evaluation", {})
     return next((float(evaluation[kind]["accuracy"]) for kind in OWN if kind in evaluation), None)
 
 
-def shared(line: Line) -> float | None:
+def shared(log_record: Line) -> float | None:
     """The mean over clients of what the global model does on their samples."""
-    evaluation = line.get("evaluation", {})
+    evaluation = log_record.get("evaluation", {})
     return float(evaluation["global_local"]["accuracy"]) if "global_local" in evaluation else None
 
 
-def last_own(lines: Lines) -> Found:
+def last_own(log_records: Lines) -> Found:
     """The mean of the last two evaluations, in percent."""
-    return _last(own, lines)
+    return _last(own, log_records)
 
 
-def last_global(lines: Lines) -> Found:
-    return _last(shared, lines)
+def last_global(log_records: Lines) -> Found:
+    return _last(shared, log_records)
 
 
-def _last(measure: Callable[[Line], float | None], lines: Lines, count: int = 2) -> Found:
-    found = [each for each in map(measure, lines) if each is not None]
+def _last(measure: Callable[[Line], float | None], log_records: Lines, count: int = 2) -> Found:
+    found = [each for each in map(measure, log_records) if each is not None]
     return Found(100 * mean(found[-count:]), f"highest {100 * max(found):.1f}")
 
 
-def _rounds_to(target: float, lines: Lines) -> Found:
+def _rounds_to(target: float, log_records: Lines) -> Found:
     """And the payload up to then. Evaluations are every fifth round."""
-    for number, line in enumerate(lines, 1):
-        if (own(line) or 0.0) >= target:
-            return Found(float(line["round"]), f"{payload(lines[:number]) / 1e6:.0f} MB")
+    for number, log_record in enumerate(log_records, 1):
+        if (own(log_record) or 0.0) >= target:
+            return Found(float(log_record["round"]), f"{payload(log_records[:number]) / 1e6:.0f} MB")
     return Found(None, "not reached")
 
 
-def payload(lines: Lines) -> int:
+def payload(log_records: Lines) -> int:
     """All bytes of payloads, down and up: values, ids, masks and headers."""
-    return sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines)
+    return sum(sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in log_records)
 
 
-def _of_dense(lines: Lines) -> Found:
+def _of_dense(log_records: Lines) -> Found:
     """Values, masks and headers over what as many messages of the whole model take; masks alone in the detail."""
-    total, masks = payload(lines), sum(line["down"]["index"] + line["up"]["index"] for line in lines)
-    dense = 2 * DENSE_VALUES * 4 * sum(len(line["clients"]) for line in lines)
+    total, masks = (
+        payload(log_records),
+        sum(log_record["down"]["index"] + log_record["up"]["index"] for log_record in log_records),
+    )
+    dense = 2 * DENSE_VALUES * 4 * sum(len(log_record["clients"]) for log_record in log_records)
     return Found(total / dense, f"masks {masks / dense:.4f}")
 
 

@@ -83,16 +83,18 @@ def _table(alpha: str, data: str, declare: Declare) -> Table:
 # Measures.
 
 
-def worst_tenth(lines: Lines) -> Found:
+def worst_tenth(log_records: Lines) -> Found:
     """The mean accuracy of the tenth of clients whose accuracy is lowest, after the last round, in percent."""
-    evaluation = lines[-1]["evaluation"]
+    evaluation = log_records[-1]["evaluation"]
     scores = next(evaluation[kind] for kind in ("personal", "adapted", "global_local") if kind in evaluation)
     each = sorted(right / of for right, of in zip(scores["correct"], scores["examples"], strict=True))
     return Found(100 * mean(each[: max(1, len(each) // 10)]))
 
 
-def _megabytes(lines: Lines) -> Found:
-    return Found(payload(lines) / 1e6, f"{sum(line['client_rounds'] for line in lines)} client rounds")
+def _megabytes(log_records: Lines) -> Found:
+    return Found(
+        payload(log_records) / 1e6, f"{sum(log_record['client_rounds'] for log_record in log_records)} client rounds"
+    )
 
 
 def _saved(stopping: Lines, whole: Lines) -> Found:
@@ -100,9 +102,9 @@ def _saved(stopping: Lines, whole: Lines) -> Found:
     return Found(100 * (1 - payload(stopping) / payload(whole)), f"{stopping[-1]['running']} clients still run")
 
 
-def _few_run(lines: Lines) -> Found:
+def _few_run(log_records: Lines) -> Found:
     """Rounds up to the first evaluation after which fewer than ten clients run."""
-    return Found(next((float(line["round"]) for line in lines if line["running"] < 10), None))
+    return Found(next((float(log_record["round"]) for log_record in log_records if log_record["running"] < 10), None))
 
 
 def _is_better(ours: Lines, other: Lines) -> Found:

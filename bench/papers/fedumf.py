@@ -179,7 +179,7 @@ def _uplink_ratio(average: Lines, fusion: Lines) -> Found:
 
 def _in_order(target: float, average: Lines, *runs: Lines) -> Found:
     """1 if no run needs more rounds than the one of the alpha before it; None if that cannot be told."""
-    needed = [rounds_to(target, lines) for lines in runs]
+    needed = [rounds_to(target, log_records) for log_records in runs]
     detail = f"{', '.join(map(_or_never, needed))}; FedAvg {_or_never(rounds_to(target, average))}"
     reached = [float("inf") if each is None else each for each in needed]
     if reached[-1] == float("inf"):

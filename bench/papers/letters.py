@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from edgefl import rng
-from edgefl.experiment.assembly import deal
+from edgefl.experiment.assembly import partition_samples
 from edgefl.experiment.data.catalog import load
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.split import Split, parts
@@ -33,12 +33,12 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
     """
     data = letters(load(FILE, data_dir, fetch=False))
     assert data.y_test is not None
-    shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
+    partitions = partition_samples(data, experiment.partition, experiment.clients, experiment.seed)
     clients = []
-    for client, share in enumerate(shares):
+    for client, client_samples in enumerate(partitions):
         stream = rng.stream(experiment.seed, rng.SPLIT, client=client)
-        train, validation, _ = parts(share, stream, 1.0, experiment.validation_share)
-        test = alike(np.bincount(data.y[share], minlength=LETTERS), data.y_test, stream) + len(data.y)
+        train, validation, _ = parts(client_samples, stream, 1.0, experiment.validation_share)
+        test = alike(np.bincount(data.y[client_samples], minlength=LETTERS), data.y_test, stream) + len(data.y)
         clients.append(Split(train, validation, test.astype(np.int32)))
     pool = data.pooled()
     graph = architectures.build(experiment.model, data.input_shape, LETTERS)
@@ -62,9 +62,9 @@ def letters(data: DataSet) -> DataSet:
 
 def alike(wanted: np.ndarray, labels: np.ndarray, stream: rng.Stream, count: int = TESTS) -> np.ndarray:
     """`count` positions in `labels`, sorted, in these proportions of classes; of a class no more than there are."""
-    shares = wanted * count / wanted.sum()
-    each = np.floor(shares).astype(int)
-    rest = np.argsort(-(shares - each), kind="stable")[: count - each.sum()]
+    partitions = wanted * count / wanted.sum()
+    each = np.floor(partitions).astype(int)
+    rest = np.argsort(-(partitions - each), kind="stable")[: count - each.sum()]
     each[rest] += 1
     order = stream.permutation(len(labels))
     return np.sort(np.concatenate([order[labels[order] == label][:number] for label, number in enumerate(each)]))

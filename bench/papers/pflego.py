@@ -85,7 +85,7 @@ def _omniglot_run(method: str, seed: int = 1) -> Run:
 
 def _quick(declare: Declare, *arguments: Any, **changes: Any) -> Run:
     run = declare(*arguments, **changes)
-    few: dict[str, Any] = {"data": "digits", "deal_test": False, "clients": 10, "per_round": 2, "rounds": 3}
+    few: dict[str, Any] = {"data": "digits", "partition_test": False, "clients": 10, "per_round": 2, "rounds": 3}
     few["partition"] = "iid" if run.experiment.partition == "group" else run.experiment.partition
     few["model"] = "pflego_mlp"
     return Run(run.name, replace(run.experiment, **few))
@@ -149,21 +149,21 @@ def _omniglot_table(declare: Declare) -> Table:
 # Measures.
 
 
-def tested(line: Line) -> float | None:
+def tested(log_record: Line) -> float | None:
     """Hits over test samples of the clients of a round, after their training; None where they were not tested."""
-    found = [(each["correct"], each["tested"]) for each in line["clients"] if "tested" in each]
+    found = [(each["correct"], each["tested"]) for each in log_record["clients"] if "tested" in each]
     return sum(hits for hits, _ in found) / sum(count for _, count in found) if found else None
 
 
-def last_tested(lines: Lines, count: int = 10) -> Found:
+def last_tested(log_records: Lines, count: int = 10) -> Found:
     """The mean over the last rounds, in percent."""
-    found = [each for each in map(tested, lines) if each is not None][-count:]
+    found = [each for each in map(tested, log_records) if each is not None][-count:]
     return Found(100 * mean(found), f"{100 * min(found):.1f} to {100 * max(found):.1f} in its rounds")
 
 
-def early_tested(lines: Lines) -> Found:
+def early_tested(log_records: Lines) -> Found:
     """The mean over the last ten of the first rounds, in percent."""
-    return last_tested(lines[:EARLY])
+    return last_tested(log_records[:EARLY])
 
 
 def _is_better(ours: Lines, other: Lines) -> Found:

@@ -30,9 +30,9 @@ def main(arguments: list[str]) -> None:
     folder, method, seed, rounds, every, model, path = arguments
     federation = pfllib_files.federation(Path(folder), Path(model), int(seed))
     run = _run(Path(folder).name, method, int(seed), int(rounds), int(every), federation)
-    lines = runs.metrics(run, Path(path), None)
-    seconds = median(line["seconds"] for line in lines)
-    print(json.dumps({"accuracy": _accuracies(lines), "begins": _begins(federation), "round_s": seconds}))
+    log_records = runs.metrics(run, Path(path), None)
+    seconds = median(log_record["seconds"] for log_record in log_records)
+    print(json.dumps({"accuracy": _accuracies(log_records), "begins": _begins(federation), "round_s": seconds}))
 
 
 def _run(data: str, method: str, seed: int, rounds: int, every: int, federation: Federation) -> Run:
@@ -44,12 +44,12 @@ def _run(data: str, method: str, seed: int, rounds: int, every: int, federation:
     return Run(f"{data}-{method}-{seed}-T{rounds}", experiment, lambda *_: federation)
 
 
-def _accuracies(lines: Lines) -> dict[str, list[tuple[int, float]]]:
+def _accuracies(log_records: Lines) -> dict[str, list[tuple[int, float]]]:
     """All hits over all test samples, as PFLlib's, after so many rounds, by kind."""
     found: dict[str, list[tuple[int, float]]] = {}
-    for line in lines:
-        for kind, scores in line.get("evaluation", {}).items():
-            found.setdefault(KINDS[kind], []).append((line["round"], scores["accuracy_weighted"]))
+    for log_record in log_records:
+        for kind, scores in log_record.get("evaluation", {}).items():
+            found.setdefault(KINDS[kind], []).append((log_record["round"], scores["accuracy_weighted"]))
     return found
 
 

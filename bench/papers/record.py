@@ -17,7 +17,7 @@ def record(table: Table, metrics: Mapping[str, Lines]) -> dict[str, Any]:
     """Everything about a table whose runs have these metrics, by name, as JSON values."""
 
     def curve(run: Run) -> list[tuple[int, float]]:
-        values = ((line["round"], table.curve(line)) for line in metrics[run.name])
+        values = ((log_record["round"], table.curve(log_record)) for log_record in metrics[run.name])
         return [(round_, round(value, 4)) for round_, value in values if value is not None]
 
     return {
@@ -49,8 +49,8 @@ def _spaced(value: Any) -> str:
     return json.dumps(value)
 
 
-def _about(run: Run, lines: Lines) -> dict[str, Any]:
+def _about(run: Run, log_records: Lines) -> dict[str, Any]:
     """A run's data, seed and time; its other settings are in its directory."""
     experiment = run.experiment
     about = {"data": experiment.data, "partition": experiment.partition, "seed": experiment.seed}
-    return {**about, "rounds": lines[-1]["round"], "seconds": round(seconds(lines), 1)}
+    return {**about, "rounds": log_records[-1]["round"], "seconds": round(seconds(log_records), 1)}

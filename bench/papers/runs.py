@@ -32,9 +32,9 @@ def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> 
         journal.close()
 
 
-def seconds(lines: Lines) -> float:
+def seconds(log_records: Lines) -> float:
     """How long the rounds of a run took, without its evaluations."""
-    return float(sum(line["seconds"] for line in lines))
+    return float(sum(log_record["seconds"] for log_record in log_records))
 
 
 def _say(text: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from bench.papers.comparison import METHODS, PLACES, Method, Study, model
+from bench.papers.comparison import METHODS, WORKLOADS, Method, Study, model
 from edgefl.methods.algorithm import Task
 from edgefl.methods.budget import Cost, Effort, SubmodelOption, cost
 from edgefl.methods.fedspu_cached import FedSPUCached
@@ -53,10 +53,10 @@ class Offered(NamedTuple):
     dense: Cost
 
 
-def offered(place: str) -> list[Offered]:
+def offered(workload: str) -> list[Offered]:
     """By tier, the weakest first."""
-    settings, method = PLACES[place].settings, FedSPUCached()
-    graph, effort = model(PLACES[place], *SHAPES[place]), Effort(settings["epochs"], settings["batch"])
+    settings, method = WORKLOADS[workload].settings, FedSPUCached()
+    graph, effort = model(WORKLOADS[workload], *SHAPES[workload]), Effort(settings["epochs"], settings["batch"])
     task = Task(ModelSpec.of(graph), clients=len(method.keep), seed=1, graph=graph)  # a client for each tier
     found = []
     for client, keep in enumerate(method.keep):

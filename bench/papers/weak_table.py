@@ -94,16 +94,16 @@ def expected(known: Known, found: Comparison) -> list[Expected]:
     return said
 
 
-def print_table(place: str, known: Known) -> None:
+def print_table(workload: str, known: Known) -> None:
     """What there is of a place."""
     console = Console()
     console.width = max(console.width, 160)
-    console.print(_offers(place))
+    console.print(_offers(workload))
     found = compared(known)
     if found is None:
-        console.print(f"{place}: no run is done")
+        console.print(f"{workload}: no run is done")
         return
-    console.print(_tiers(place, known, found))
+    console.print(_tiers(workload, known, found))
     if known_spent := spent(known, found):
         console.print(_equal(known, found, known_spent))
     for each in expected(known, found):
@@ -119,19 +119,19 @@ def _table(title: str, headings: Sequence[str]) -> Table:
     return table
 
 
-def _offers(place: str) -> Table:
-    title = f"{place}: what {OURS} asks of a tier, and what a round costs there, of a dense one (FedSPU's)"
+def _offers(workload: str) -> Table:
+    title = f"{workload}: what {OURS} asks of a tier, and what a round costs there, of a dense one (FedSPU's)"
     table = _table(title, ("", "neurons", "cut", "multiply-adds", "memory", "values sent"))
-    for keep, offer, cost, fedspu, dense in offered(place):
+    for keep, offer, cost, fedspu, dense in offered(workload):
         costs = [(each.macs, each.memory, each.values) for each in (cost, fedspu, dense)]
         shares = [f"{ours / all:.3f} ({theirs / all:.3f})" for ours, theirs, all in zip(*costs, strict=True)]
         table.add_row(f"tier {keep:g}", f"{offer.keep:g}", offer.cut or "-", *shares)
     return table
 
 
-def _tiers(place: str, known: Known, found: Comparison) -> Table:
+def _tiers(workload: str, known: Known, found: Comparison) -> Table:
     keeps = [f"tier {tier['keep']:g}" for tier in next(iter(found.rows.values())).tiers]
-    table = _table(title_of(place, found), ("", "rate", "accuracy %", *keeps, "worst tenth", "device GFLOP"))
+    table = _table(title_of(workload, found), ("", "rate", "accuracy %", *keeps, "worst tenth", "device GFLOP"))
     for label, row in found.rows.items():
         rate, made = known[label]
         figures = [accuracy_text(figure) for figure in (row.score, *by_tier(made), row.worst_tenth)]

@@ -9,7 +9,7 @@ import torch
 from bench.sparse.layers import Layer
 from edgefl.models.graph.operations import Conv2d
 
-LINES = 8  # of a batch: its convolutions are silently wrong for others
+SAMPLES = 8  # of a batch: its convolutions are silently wrong for others
 
 
 def missing() -> str | None:

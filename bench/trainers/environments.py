@@ -26,18 +26,18 @@ def python_of(trainer: str, folder: Path, base: Path) -> Path:
     """
     if folder.resolve().is_relative_to(ROOT):
         raise ValueError(f"environments in {folder}; expected a folder outside {ROOT}")
-    place, wanted = folder.resolve() / trainer, "\n".join(REQUIREMENTS[trainer])
-    python, done = place / "bin" / "python", place / DONE
+    root, wanted = folder.resolve() / trainer, "\n".join(REQUIREMENTS[trainer])
+    python, done = root / "bin" / "python", root / DONE
     if not done.is_file() or done.read_text() != wanted:
-        _make(place, base, REQUIREMENTS[trainer])
+        _make(root, base, REQUIREMENTS[trainer])
         done.write_text(wanted)
     return python
 
 
-def _make(place: Path, base: Path, requirements: tuple[str, ...]) -> None:
-    shutil.rmtree(place, ignore_errors=True)
-    pip = (str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--only-binary", ":all:", *requirements)
-    for command in ((str(base), "-m", "venv", str(place)), pip):
+def _make(root: Path, base: Path, requirements: tuple[str, ...]) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    pip = (str(root / "bin" / "python"), "-m", "pip", "install", "-q", "--only-binary", ":all:", *requirements)
+    for command in ((str(base), "-m", "venv", str(root)), pip):
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             words = (result.stderr or result.stdout).strip().splitlines() or [f"exit code {result.returncode}"]

@@ -50,21 +50,21 @@ def run(options: argparse.Namespace) -> int:
     if options.status:
         return show(settings, read_activity(settings.state), lambda process: _watch(settings, options.root, process))
     if options.check:
-        _say(f"{options.settings}: {len(settings.posts)} servers; state in {settings.state}")
+        _say(f"{options.settings}: {len(settings.server_entries)} servers; state in {settings.state}")
         return 0
     _serve(settings, options)
     return 0
 
 
 def _serve(settings: AgentSettings, options: argparse.Namespace) -> None:
-    limits = settings.posts[0].profile
+    limits = settings.server_entries[0].profile
     if limits.max_memory is not None:
         give_back()
     directory = StateDirectory(settings.state)
     tell = _telling(settings.state)
-    for post in settings.posts:
-        if post.is_insecure and not post.server.is_loopback:
-            _say(f"{post.server}: insecure: whoever is in between can read every update, or be the server")
+    for server_entry in settings.server_entries:
+        if server_entry.is_insecure and not server_entry.server.is_loopback:
+            _say(f"{server_entry.server}: insecure: whoever is in between can read every update, or be the server")
     watch = _watch(settings, options.root, "self")
     meter = told_meter(None, _say, None if options.root == Path("/") else options.root)
     AgentService(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()
@@ -72,9 +72,15 @@ def _serve(settings: AgentSettings, options: argparse.Namespace) -> None:
 
 
 def _watch(settings: AgentSettings, root: Path, process: int | str) -> ConditionMonitor:
-    pace = settings.pace
+    intervals = settings.intervals
     return ConditionMonitor(
-        settings.conditions, root, time.monotonic, lambda: datetime.now().time(), pace.check_s, pace.settle_s, process
+        settings.conditions,
+        root,
+        time.monotonic,
+        lambda: datetime.now().time(),
+        intervals.check_s,
+        intervals.settle_s,
+        process,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from edgefl import __version__
 from edgefl.cli.backend_option import use_backend
+from edgefl.cli.former_option import command_of
 from edgefl.errors import EdgeflError, RequestError
 from edgefl.protocol.wire.printable import printable
 
@@ -23,7 +24,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
     "status": "show how far a served run has got",
     "client": "take part in a run as one device",
     "agent": "keep a device in service: it joins runs one after another while its conditions hold",
-    "deal": "write every client's samples to a file of its own",
+    "partition": "write every client's samples to a file of its own",
     "keys": "make device keys, and certificates",
     "convert": "write a torch module of your own, with its weights, as a file that --model takes",
     "export": "take a trained model out of a run, or out of a device's directory",
@@ -38,6 +39,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. A mistake of the user ends as one sentence on stderr, never as a traceback."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    arguments[:1] = map(command_of, arguments[:1])
     chosen = _top().parse_args(arguments[:1]).command
     command = importlib.import_module(f"edgefl.cli.{chosen}")
     parser = argparse.ArgumentParser(prog=f"edgefl {chosen}", description=COMMANDS[chosen])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgefl.cli.backend_option import add_backend
 from edgefl.cli.energy_messages import told_meter
+from edgefl.cli.former_option import add_former
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
@@ -21,7 +22,7 @@ from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.errors import DataError, EdgeflError, RequestError
-from edgefl.experiment.client_dataset import client_of, read_share
+from edgefl.experiment.client_dataset import client_of, read_partition
 from edgefl.learning.learner import MakeLearner
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.trust.tls import device_context
@@ -43,13 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state", type=Path, required=True, metavar="DIR", help="directory for what the device keeps between rounds"
     )
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="FILE.npz", help="the device's samples (see `edgefl deal`)"
+        "--data", type=Path, required=True, metavar="FILE.npz", help="the device's samples (see `edgefl partition`)"
     )
     parser.add_argument(
         "--id",
         type=int,
         metavar="N",
-        help="the device's registered id; default: the one that `edgefl deal` wrote into --data, or any free one, in "
+        help="the device's registered id; default: the one that `edgefl partition` wrote into --data, or any free one, in "
         "runs without keys",
     )
     parser.add_argument(
@@ -57,10 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_backend(parser)
     parser.add_argument(
-        "--no-pace",
+        "--no-throughput",
         action="store_true",
-        help="do not measure how fast it trains, in a run with --round-seconds, nor say so: its tier counts",
+        help="do not measure how fast the device trains in a run with --round-seconds, and report no speed: the server "
+        "then goes by the device's capacity tier",
     )
+    add_former(parser, "--no-pace", "--no-throughput", is_flag=True)
     parser.add_argument(
         "--max-model", type=size, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts, e.g. 24MB"
     )
@@ -127,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     """Checks the request, then takes part until the run is over."""
     server = None if options.flower is not None else _server(options)
     try:
-        data = Data(*read_share(options.data))
+        data = Data(*read_partition(options.data))
         options.id = client_of(options.data) if options.id is None and options.key is None else options.id
     except (DataError, OSError) as error:
         raise RequestError(str(error)) from error
@@ -227,7 +230,7 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
     return DeviceProfile(
-        options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_pace
+        options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_throughput
     )
 
 

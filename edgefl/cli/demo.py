@@ -43,10 +43,10 @@ def run(options: argparse.Namespace) -> int:
     """Serves the methods one after another, then prints what came of them."""
     experiment, path = _request(options)
     print(f"run directory: {path}", file=sys.stderr)
-    federation = demo.deal(path / "devices", experiment)
+    federation = demo.write_partitions(path / "devices", experiment)
     served = _serve(path, experiment)
     tiers = tiers_of(experiment, federation.graph)
-    summaries = [summarise(each.method, each.lines, tiers, each.server) for each in served]
+    summaries = [summarise(each.method, each.log_records, tiers, each.server) for each in served]
     devices = [_device(client, tiers.keep[client], split, served) for client, split in enumerate(federation.clients)]
     traffic = {each.method: _traffic(each, summary) for each, summary in zip(served, summaries, strict=True)}
     if options.json:
@@ -80,7 +80,7 @@ def _serve(path: Path, experiment: Experiment) -> list[Served]:
         for method in experiment.methods:
             display.begin(method, experiment.rounds, 0)
             one = replace(experiment, methods=(method,))
-            served.append(demo.serve(path / method, one, path / "devices", display.line))
+            served.append(demo.serve(path / method, one, path / "devices", display.log_record))
     finally:
         display.end()
     return served
@@ -90,7 +90,7 @@ def _device(client: int, keep: float, split: Split, served: list[Served]) -> dic
     """One device: its tier and samples, and what every method gave it."""
     found: dict[str, Any] = {"device": client, "keep": keep, "train": len(split.train), "test": len(split.test)}
     for each in served:
-        evaluation = each.lines[-1]["evaluation"]
+        evaluation = each.log_records[-1]["evaluation"]
         scores = evaluation[kind_of(evaluation)]
         examples = scores["examples"][client]
         found[each.method] = {

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from edgefl.cli.former_option import add_former
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.assembly import PARTITIONS
@@ -19,16 +20,16 @@ from edgefl.experiment.device_models.device_assignment import read as read_devic
 from edgefl.experiment.presets import NAMES as PRESETS
 from edgefl.experiment.presets import defaults, preset
 from edgefl.experiment.run_extension import GROWING, check_growth
-from edgefl.experiment.run_json import read_makers
+from edgefl.experiment.run_json import read_provenances
 from edgefl.experiment.settings import SHARED, SPLITS, Experiment
 from edgefl.experiment.user_methods import admit, label
 from edgefl.learning.losses import LOSSES, Loss
 from edgefl.methods import METHODS, parse
-from edgefl.methods.aggregation import FOLDS
+from edgefl.methods.aggregation import AGGREGATIONS
 from edgefl.methods.local_steps import LocalSteps
 from edgefl.methods.method_label import Variant, labels_in
 from edgefl.methods.rounds.change_bound import BOUNDS
-from edgefl.methods.rounds.provenance import other_makers
+from edgefl.methods.rounds.provenance import other_provenances
 from edgefl.models.graph import Model
 from edgefl.models.graph.architectures import NAMES
 from edgefl.protocol.codec import FORMATS
@@ -57,12 +58,12 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
     """The options. One that is not given is absent from the result, so that a resumed run can tell."""
     _add_what(parser.add_argument_group("what to run", argument_default=argparse.SUPPRESS))
     _add_training(parser.add_argument_group("training", argument_default=argparse.SUPPRESS))
-    _add_folding(parser.add_argument_group("what the server does with replies", argument_default=argparse.SUPPRESS))
+    _add_aggregation(parser.add_argument_group("what the server does with replies", argument_default=argparse.SUPPRESS))
 
 
 def unlist(parser: argparse.ArgumentParser, uses: Callable[[str], bool]) -> None:
     """Help leaves out the options so far that a command does not use; it accepts them, so that one line of options
-    serves `deal`, `serve` and `simulate`.
+    serves `partition`, `serve` and `simulate`.
     """
     for action in parser._actions:
         if not any(map(uses, action.option_strings)):
@@ -81,8 +82,11 @@ def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--fewest", type=int, metavar="N", help="leave out groups that have fewer samples")
     what.add_argument("--pool", action="store_true", help="merge the published test part into the clients' data")
     what.add_argument(
-        "--deal-test", action="store_true", help="deal the published test part to the clients as well (with classes:K)"
+        "--partition-test",
+        action="store_true",
+        help="partition the published test part among the clients as well (with classes:K)",
     )
+    add_former(what, "--deal-test", "--partition-test", is_flag=True)
     what.add_argument("--seed", type=int, help=_default("seed"))
     what.add_argument(
         "--preset",
@@ -146,12 +150,13 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     training.add_argument("--train-scores", action="store_true", help="evaluate on clients' training samples too")
 
 
-def _add_folding(folding: argparse._ArgumentGroup) -> None:
-    folding.add_argument("--fold", metavar="MEAN", help=f"{FOLDS}; {_default('fold')}")
-    folding.add_argument(
+def _add_aggregation(replies: argparse._ArgumentGroup) -> None:
+    replies.add_argument("--aggregation", metavar="MEAN", help=f"{AGGREGATIONS}; {_default('aggregation')}")
+    add_former(replies, "--fold", "--aggregation")
+    replies.add_argument(
         "--bound", metavar="WHAT", help=f"on how far a reply moves a parameter: {BOUNDS}; {_default('bound')}"
     )
-    folding.add_argument(
+    replies.add_argument(
         "--max-examples",
         type=int,
         metavar="N",
@@ -307,5 +312,5 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def say_who_made(run: Path, devices: Iterable[str] = ()) -> None:
     """Says on stderr where the run, or one of its devices, had another version or instruction set than this process."""
-    if why := other_makers([*read_makers(run), *devices]):
+    if why := other_provenances([*read_provenances(run), *devices]):
         print(f"{run} was {why}", file=sys.stderr)

@@ -28,18 +28,18 @@ def take_part(options: argparse.Namespace, profile: DeviceProfile, data: Data, w
     given = None if options.node_key is None else node_key.read_node_key(options.node_key)
     if not url.is_https and not url.address.is_loopback:
         world.say(f"--insecure: whoever is between here and {url} can read the model and every update, and change them")
-    letters = RelayClient(options.state, profile, data, world)
+    relay = RelayClient(options.state, profile, data, world)
     try:
         mailbox = Mailbox(options.state / FOLDER, world.say)
         key = given or node_key.NodeKey(mailbox.made_key(node_key.generate))
         calls, beats = SuperLinkClient(url, key, context), SuperLinkClient(url, key, context)
-        node = FlowerNode(calls, beats, mailbox, letters, world, time.time, time.sleep, given is None, options.give_up)
+        node = FlowerNode(calls, beats, mailbox, relay, world, time.time, time.sleep, given is None, options.give_up)
         world.say(f"the run is over: {node.run()}")
     except EdgeflError as error:
         error.args = (printable(str(error)),)  # the server's words may be in it
         raise
     finally:
-        letters.close()
+        relay.close()
     _prune(options, world)
     return 0
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.presets import defaults
 from edgefl.experiment.run_json import open_run
@@ -42,7 +42,7 @@ EXPERIMENT = Experiment(
 class Served:
     """One method's run over sockets.
 
-    lines       of metrics, one per round
+    log_records of metrics, one per round
     server      what the method's server recorded beside its arrays
     peak_bytes  the most memory that each device's process held; None where the system does not tell
     seconds     from the first start of a process to the last end
@@ -50,22 +50,22 @@ class Served:
 
     method: str
     path: Path
-    lines: list[dict[str, Any]]
+    log_records: list[dict[str, Any]]
     server: dict[str, Any]
     peak_bytes: list[int | None]
     seconds: float
 
 
-def deal(directory: Path, experiment: Experiment) -> Federation:
+def write_partitions(directory: Path, experiment: Experiment) -> Federation:
     """Gives every device its samples as a file of its own; the federation they come from."""
     federation = assemble(experiment)
     directory.mkdir(parents=True, exist_ok=True)
     for client in range(experiment.clients):
-        write_share(share_file(directory, client), federation, client)
+        write_partition(partition_file(directory, client), federation, client)
     return federation
 
 
-def serve(path: Path, experiment: Experiment, shares: Path, watch: Callable[[dict[str, Any]], None]) -> Served:
+def serve(path: Path, experiment: Experiment, partitions: Path, watch: Callable[[dict[str, Any]], None]) -> Served:
     """Runs one method to its end with a server and a device per client. The experiment has one method.
 
     watch   called with every metrics line, in the order of rounds
@@ -83,7 +83,7 @@ def serve(path: Path, experiment: Experiment, shares: Path, watch: Callable[[dic
                 f"device-{client:04d}",
                 "client",
                 *("--server", address, "--id", str(client), *allowed),
-                *("--state", str(path / "devices" / str(client)), "--data", str(share_file(shares, client))),
+                *("--state", str(path / "devices" / str(client)), "--data", str(partition_file(partitions, client))),
             )
             for client in range(experiment.clients)
         ]

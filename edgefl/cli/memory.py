@@ -42,7 +42,7 @@ from edgefl.study.memory_meter import METERS, NATIVE, measure
 from edgefl.study.picture import check_picture
 
 KEEPS = (0.2, 0.4, 0.6, 0.8, 1.0)
-ARM_TIERS = ("neon",)
+ARM_INSTRUCTION_SETS = ("neon",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def as_on(board: BoardVariant) -> Iterator[None]:
         return
     threads, isa = ops.threads(), ops.isa()
     ops.set_threads(board.board.cores.number)
-    if isa not in ARM_TIERS:
+    if isa not in ARM_INSTRUCTION_SETS:
         ops.cap_isa("scalar")
     try:
         yield

@@ -30,8 +30,8 @@ def draw(path: Path, training: TrainingConfiguration, rows: Sequence[FootprintRo
     figure, axes = pyplot.subplots(figsize=(8, 4))
     for i, name in enumerate(accounts):
         width = WIDTH / len(accounts)
-        places = [group - WIDTH / 2 + (i + 0.5) * width for group in range(len(ordered))]
-        axes.bar(places, [row.footprints[name].total / 1e6 for row in ordered], width, label=f"account {name}")
+        positions = [group - WIDTH / 2 + (i + 0.5) * width for group in range(len(ordered))]
+        axes.bar(positions, [row.footprints[name].total / 1e6 for row in ordered], width, label=f"account {name}")
     if MEASURED in rows[0].footprints:
         totals = [row.footprints[MEASURED].total / 1e6 for row in ordered]
         axes.plot(range(len(ordered)), totals, "o", color="black", fillstyle="none", label=f"measured {MEASURED}")

@@ -1,4 +1,4 @@
-"""`edgefl deal`: gives every client of an experiment its samples as a file of its own, for its device."""
+"""`edgefl partition`: gives every client of an experiment its samples as a file of its own, for its device."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from edgefl.cli.experiment_options import add_experiment, requested, unlist
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 
 USED = (
-    "--data", "--model", "--partition", "--clients", "--pool", "--deal-test", "--seed", "--preset", "--loss",
+    "--data", "--model", "--partition", "--clients", "--pool", "--partition-test", "--seed", "--preset", "--loss",
     "--validation-share", "--help",
 )  # fmt: skip
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the files. Raises RequestError before anything is written if the data cannot be dealt as asked."""
+    """Writes the files. Raises RequestError before anything is written if the data cannot be partitioned as asked."""
     given = dict(vars(options))
     out, data_dir = given.pop("out"), given.pop("data_dir")
     try:
@@ -38,8 +38,9 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(str(error)) from error
     out.mkdir(parents=True, exist_ok=True)
     for client in range(experiment.clients):
-        write_share(share_file(out, client), federation, client)
+        write_partition(partition_file(out, client), federation, client)
     print(
-        f"{len(federation.data)} samples dealt to {experiment.clients} files in {out}, {share_file(out, 0).name} first"
+        f"{len(federation.data)} samples partitioned into {experiment.clients} files in {out}, "
+        f"{partition_file(out, 0).name} first"
     )
     return 0

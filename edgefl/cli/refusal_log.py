@@ -26,15 +26,15 @@ class Refusals:
             if self._judged[round] <= MOST:
                 self._say(f"round {round}: refused: {reason}")
 
-    def closed(self, line: dict[str, Any]) -> None:
+    def closed(self, log_record: dict[str, Any]) -> None:
         """A round has closed with these metrics."""
-        said = self._judged.pop(line["round"], None)
-        found = [text for each in line.get("clients", ()) for text in _words(each, said is None)]
+        said = self._judged.pop(log_record["round"], None)
+        found = [text for each in log_record.get("clients", ()) for text in _words(each, said is None)]
         before = said or 0
         for text in found[: max(MOST - before, 0)]:
-            self._say(f"round {line['round']}: {text}")
+            self._say(f"round {log_record['round']}: {text}")
         if (more := len(found) + before - MOST) > 0:
-            self._say(f"round {line['round']}: and {more} more like these")
+            self._say(f"round {log_record['round']}: and {more} more like these")
 
 
 def _words(client: dict[str, Any], with_refused: bool) -> list[str]:

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     say_who_made(request.path)
     with closing(Store(request.path, request.keep_rounds)) as store:
         open_run(request.path, request.experiment.to_json())
-        most = request.rules.folding.most_examples
+        most = request.rules.aggregation_settings.most_examples
         watch = ServeProgress(request.experiment, run_history.metrics(request.path), most)
         asked = request.experiment, request.federation, store, request.rules, request.keys
         server = host(*asked, _say, watch, accepting=request.accepting)
@@ -103,7 +103,7 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     )
     _check_select(experiment, rules)
     federation = assemble(experiment, how.data_dir, model)
-    rules = replace(rules, folding=experiment.folding(federation.largest))
+    rules = replace(rules, aggregation_settings=experiment.aggregation_settings(federation.largest))
     check_begin(experiment.algorithms(), federation, experiment.rounds)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
@@ -173,7 +173,7 @@ class ServeProgress:
 
     def __init__(self, experiment: Experiment, lines: list[dict[str, Any]], most_examples: int | None = None) -> None:
         self._display, self._experiment, self._at = progress_display.watch(), experiment, len(lines)
-        self._line = lines[-1] if lines else {}  # its evaluation may be the next record
+        self._log_record = lines[-1] if lines else {}  # its evaluation may be the next record
         self._refusals = Refusals(_say)
         self._most = most_examples
 
@@ -193,11 +193,11 @@ class ServeProgress:
         elif isinstance(record, ReplyJudged):
             self._refusals.judged(record.round, record.outcome, record.reason)
         elif isinstance(record, RoundClosed):
-            self._line = record.line
-            self._refusals.closed(record.line)
-            self._display.line(record.line)
+            self._log_record = record.log_record
+            self._refusals.closed(record.log_record)
+            self._display.log_record(record.log_record)
         elif isinstance(record, RoundEvaluated):
-            self._display.line({**self._line, "evaluation": record.bundle})
+            self._display.log_record({**self._log_record, "evaluation": record.bundle})
 
     def _enrolled(self, record: Enrolment) -> None:
         """Says that a client counts as one of fewer samples than it declares."""

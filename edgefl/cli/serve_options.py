@@ -21,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_experiment(parser)
     unlist(parser, lambda name: name not in SIMULATED)
     how = parser.add_argument_group("how to serve it")
-    _add_place(how)
+    _add_directories_and_address(how)
     _add_rounds(how)
     _add_trust(parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure"))
 
 
-def _add_place(how: argparse._ArgumentGroup) -> None:
+def _add_directories_and_address(how: argparse._ArgumentGroup) -> None:
     """Where files lie, and where it listens."""
     how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")

@@ -119,7 +119,7 @@ def _replay(options: dict[str, Any]) -> int:
         if value:
             raise RequestError(f"--replay {path} with {name}={value}; expected only --data-dir and --workers beside it")
     if run_history.is_served(path):
-        say_who_made(path, (made for _, made in run_history.progress(path).makers))
+        say_who_made(path, (made for _, made in run_history.progress(path).provenances))
     with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
         round, found = replay(path, Path(folder), data_dir, workers or processors())
     if found is None:
@@ -215,6 +215,6 @@ class _Shown(progress_display.Displayed):
         super().begin(trial, at)
         self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
 
-    def line(self, line: dict[str, Any]) -> None:
-        self._refusals.closed(line)
-        super().line(line)
+    def log_record(self, log_record: dict[str, Any]) -> None:
+        self._refusals.closed(log_record)
+        super().log_record(log_record)

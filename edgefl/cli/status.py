@@ -46,7 +46,7 @@ def examine(path: Path) -> dict[str, Any]:
         "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
         "answered": [judged.client for judged in reached.answers],
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
-        **not_folded(lines),
+        **not_aggregated(lines),
         "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
         "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
         "measured_joules": measured(lines),
@@ -55,7 +55,7 @@ def examine(path: Path) -> dict[str, Any]:
     }
 
 
-def not_folded(lines: list[dict[str, Any]]) -> dict[str, int]:
+def not_aggregated(lines: list[dict[str, Any]]) -> dict[str, int]:
     """Accepted replies that were left out or shortened when their rounds closed, of rounds whose clients are kept."""
     clients = [each for line in lines for each in line.get("clients", ())]
     return {

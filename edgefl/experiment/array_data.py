@@ -90,8 +90,8 @@ def arrays_of(data: DataSet) -> dict[str, Any]:
     names |= {"time": "times", "vocabulary": "vocabulary", "class_names": "class_names"}
     found = {key: getattr(data, name) for key, name in names.items() if getattr(data, name) is not None}
     classes = {"classes": data.classes} if data.has_labels else {}
-    lines = {"axes": "NCL"} if data.x.ndim == 3 else {}
-    return {**found, **classes, **lines, "scale": data.scale, "shift": data.shift}
+    sequence_axes = {"axes": "NCL"} if data.x.ndim == 3 else {}
+    return {**found, **classes, **sequence_axes, "scale": data.scale, "shift": data.shift}
 
 
 def name_of(arrays: Mapping[str, Array]) -> str:
@@ -124,6 +124,6 @@ def _numbered(name: str, value: Array) -> dict[str, Array]:
         value = value.astype(str)
     if value.dtype.kind != "U" or name not in ("y", "group"):
         return {name: value}
-    known, places = np.unique(value, return_inverse=True)
-    numbers = {name: places.reshape(value.shape).astype(np.int32)}
+    known, positions = np.unique(value, return_inverse=True)
+    numbers = {name: positions.reshape(value.shape).astype(np.int32)}
     return {**numbers, "class_names": known} if name == "y" else numbers

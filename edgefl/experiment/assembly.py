@@ -67,7 +67,7 @@ def assemble(
         graph = model.graph
         check_fits(graph, experiment.data, data.input_shape, outputs, loss.has_labels)
     loss.check_outputs(outputs)
-    federation = _with_loss(_dealt(experiment, data, graph), loss)
+    federation = _with_loss(_partitioned(experiment, data, graph), loss)
     return federation if model is None else replace(federation, weights=model.params)
 
 
@@ -92,35 +92,37 @@ def _with_loss(federation: Federation, loss: Loss) -> Federation:
     return replace(federation, data=with_loss(federation.data, loss), common=common)
 
 
-def _dealt(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
+def _partitioned(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
     """Every client's share, split into its parts."""
-    if experiment.deal_test:
-        return _with_dealt_test(experiment, data, graph)
-    shares = deal(data, experiment.partition, experiment.clients, experiment.seed)
+    if experiment.partition_test:
+        return _with_partitioned_test(experiment, data, graph)
+    partitions = partition_samples(data, experiment.partition, experiment.clients, experiment.seed)
     common = None
     if data.x_test is not None and data.y_test is not None:
         common = _samples(data, data.x_test, data.y_test)
-    clients = tuple(_split(experiment, data, client, share) for client, share in enumerate(shares))
+    clients = tuple(
+        _split(experiment, data, client, client_samples) for client, client_samples in enumerate(partitions)
+    )
     return Federation(graph, _samples(data, data.x, data.y), clients, experiment.seed, common)
 
 
-def _split(experiment: Experiment, data: DataSet, client: int, share: Indices) -> Split:
+def _split(experiment: Experiment, data: DataSet, client: int, client_samples: Indices) -> Split:
     """A client's parts of its share."""
     parts, who = (experiment.train_share, experiment.validation_share), f"client {client}"
     if data.groups is not None and experiment.partition == "group":
-        who = f"client {client}, group {data.name_of_group(int(data.groups[share[0]]))},"
+        who = f"client {client}, group {data.name_of_group(int(data.groups[client_samples[0]]))},"
     if experiment.split != "time":
-        return split(share, experiment.seed, client, *parts, who)
+        return split(client_samples, experiment.seed, client, *parts, who)
     if data.times is None:
         raise ValueError(f"split=time with data={data.name}, which says no times; expected some (--time NAME)")
-    return split_by_time(share, data.times, *parts, who)
+    return split_by_time(client_samples, data.times, *parts, who)
 
 
 def _samples(data: DataSet, x: Array, y: Array) -> Samples:
     return Samples(x, y, data.scale, data.shift, default_loss(y))
 
 
-def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
+def _with_partitioned_test(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
     """Every client trains on all of its share, and tests on its share of the published test part; both have the same
     classes, dealt in the same way (ALGORITHMS 11.6).
     """
@@ -129,16 +131,16 @@ def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Fed
     if kind != "classes" or not per_client.isdecimal() or data.x_test is None or data.y_test is None:
         test = 0 if data.y_test is None else len(data.y_test)
         raise ValueError(
-            f"deal_test with partition={experiment.partition} and {test} published test examples; "
+            f"partition_test with partition={experiment.partition} and {test} published test examples; "
             "expected classes:K and a published test part"
         )
     stream = rng.stream(experiment.seed, rng.PARTITION)
     lists = partition.class_lists(data.classes, experiment.clients, stream, int(per_client))
-    shares = [partition.round_robin(labels, lists, stream) for labels in (data.y, data.y_test)]
+    partitions = [partition.round_robin(labels, lists, stream) for labels in (data.y, data.y_test)]
     clients = []
-    for client, (share, test) in enumerate(zip(*shares, strict=True)):
+    for client, (client_samples, test) in enumerate(zip(*partitions, strict=True)):
         own = rng.stream(experiment.seed, rng.SPLIT, client=client)
-        train, validation, _ = parts(share, own, 1.0, experiment.validation_share)
+        train, validation, _ = parts(client_samples, own, 1.0, experiment.validation_share)
         clients.append(Split(train, validation, test + np.int32(len(data.y))))
     everything = data.pooled()
     pool = _samples(data, everything.x, everything.y)
@@ -146,7 +148,7 @@ def _with_dealt_test(experiment: Experiment, data: DataSet, graph: Graph) -> Fed
     return Federation(graph, pool, tuple(clients), experiment.seed, common)
 
 
-def deal(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
+def partition_samples(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
     """Every client's examples under a partition named as on the command line. Raises ValueError for another name."""
     stream = rng.stream(seed, rng.PARTITION)
     if how == "iid":

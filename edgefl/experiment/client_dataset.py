@@ -27,12 +27,12 @@ PARTS = ("train", "validation", "test")
 CLIENT = "client"
 
 
-def share_file(directory: Path, client: int) -> Path:
+def partition_file(directory: Path, client: int) -> Path:
     """Where `edgefl deal` puts the samples of a client."""
     return directory / f"device-{client:04d}.npz"
 
 
-def write_share(path: Path, federation: Federation, client: int) -> None:
+def write_partition(path: Path, federation: Federation, client: int) -> None:
     """One client's samples and split. What it trains on them is bit-identical to what it trains in a simulation.
 
     The samples keep their order, so that equal draws choose equal samples.
@@ -63,7 +63,7 @@ def client_of(path: Path) -> int | None:
     return int(found[0])
 
 
-def read_share(path: Path) -> tuple[Samples, Split | None]:
+def read_partition(path: Path) -> tuple[Samples, Split | None]:
     """The samples of that file, and their split if the file has one.
 
     Raises  DataError naming the file, the array, its value and what was expected.

@@ -58,7 +58,7 @@ def _pflego(degree: str, data: str, classes: int, beta: float, rho: float) -> Pr
 
     classes  how many a client holds
     """
-    parts = {"partition": f"classes:{classes}", "deal_test": True, "validation_share": 0.0}
+    parts = {"partition": f"classes:{classes}", "partition_test": True, "validation_share": 0.0}
     settings = {**parts, "clients": 100, "per_round": 20, "rounds": 200, "epochs": 50, "batch": WHOLE, "lr": 0.007}
     return Preset(f"pflego-{degree}", data, settings, {**PFLEGO_OPTIONS, "beta": beta, "rho": rho})
 

@@ -24,10 +24,10 @@ def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
 def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
     """What the clients of the run in this directory are dealt from. Raises RunError or DataError if there is none."""
     own = own_of_run(run, experiment)
-    return data_of(experiment, data_dir) if own is None else dealt_from(experiment, own)
+    return data_of(experiment, data_dir) if own is None else data_from_own(experiment, own)
 
 
-def dealt_from(experiment: Experiment, own: OwnData) -> DataSet:
+def data_from_own(experiment: Experiment, own: OwnData) -> DataSet:
     """What the clients are dealt of these arrays."""
     data = own.data.without_small_groups(experiment.fewest) if experiment.fewest else own.data
     return data.pooled() if experiment.pool else data

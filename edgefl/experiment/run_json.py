@@ -15,7 +15,7 @@ from edgefl.errors import RunError
 from edgefl.experiment import array_data
 from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.model_file import COPY, is_kept, keep
-from edgefl.methods.rounds.provenance import maker
+from edgefl.methods.rounds.provenance import provenance
 from edgefl.models.graph import Model
 from edgefl.system.durable_files import DIGEST, private_directory, read_json, temporary, with_digest, write_atomically
 
@@ -30,10 +30,10 @@ def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None,
     own     data that it begins with, if they were given as arrays: likewise
     Raises  RunError naming the first setting that differs, or the directory if it holds something else.
     """
-    makers: list[str] = []
+    provenances: list[str] = []
     if (path / EXPERIMENT).exists():
         check_run(path, experiment)
-        makers = read_makers(path)
+        provenances = read_provenances(path)
     elif path.exists() and not _is_new(path, model, own):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     else:
@@ -42,15 +42,15 @@ def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None,
             keep(path, model)
         if own is not None:
             array_data.keep(path, own)
-    if maker() not in makers:
+    if provenance() not in provenances:
         private_directory(path)
-        content = with_digest({**experiment, MADE_BY: [*makers, maker()]})
+        content = with_digest({**experiment, MADE_BY: [*provenances, provenance()]})
         write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 
 
 def change_settings(path: Path, experiment: dict[str, Any]) -> None:
     """The run in this directory goes on with these settings. Whether it may is its owner's to know."""
-    content = with_digest({**experiment, MADE_BY: read_makers(path)})
+    content = with_digest({**experiment, MADE_BY: read_provenances(path)})
     write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
 
 
@@ -76,12 +76,12 @@ def read_experiment(path: Path) -> dict[str, Any]:
     return {name: value for name, value in _read(path).items() if name != MADE_BY}
 
 
-def read_makers(path: Path) -> list[str]:
+def read_provenances(path: Path) -> list[str]:
     """Who made the run, in order of appearance. Raises RunError if the directory holds no run."""
-    makers = _read(path).get(MADE_BY, [])
-    if not isinstance(makers, list):
-        raise RunError(f"{path / EXPERIMENT} has {MADE_BY}={makers!r}; expected a list")
-    return [str(made) for made in makers]
+    provenances = _read(path).get(MADE_BY, [])
+    if not isinstance(provenances, list):
+        raise RunError(f"{path / EXPERIMENT} has {MADE_BY}={provenances!r}; expected a list")
+    return [str(made) for made in provenances]
 
 
 def settings_digest(path: Path) -> str:

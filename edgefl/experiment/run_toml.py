@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -26,13 +27,13 @@ from edgefl.errors import RequestError, RunError
 from edgefl.experiment import model_file
 from edgefl.experiment.array_data import KEPT
 from edgefl.experiment.default_settings import ALL
-from edgefl.experiment.settings import PAIRS, SHARED, Experiment, check_kind
+from edgefl.experiment.settings import FORMER, PAIRS, SHARED, Experiment, check_kind
 from edgefl.methods import settings_of
 from edgefl.methods.method_label import Variant
 from edgefl.system import toml
 from edgefl.system.durable_files import write_atomically
 
-RECIPE = "run.toml"
+RUN_CONFIGURATION = "run.toml"
 DEVICES = "devices.toml"  # beside it, where devices are somebody's own
 BESIDE = {"method": "", "preset": "", "data_dir": ""}  # keys that are no fields of Experiment; all are text
 FIRST_LINE = "# edgefl simulate run.toml  repeats this run"
@@ -40,7 +41,7 @@ FIRST_LINE = "# edgefl simulate run.toml  repeats this run"
 
 def write(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> None:
     """Writes the file that repeats the run, and what it names, unless they are there already."""
-    texts = {RECIPE: text_of(experiment, data_dir)}
+    texts = {RUN_CONFIGURATION: text_of(experiment, data_dir)}
     if _is_text(experiment.devices):
         texts[DEVICES] = experiment.devices
     for name, text in texts.items():
@@ -52,6 +53,7 @@ def write(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | 
 def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> str:
     """The settings as TOML. What came as a file or as arrays is the run's own copy; other paths are made absolute."""
     values = {name: value for name, value in experiment.to_json().items() if value is not None}
+    values = {FORMER.get(name, name): value for name, value in values.items()}
     tables = {name: dict(values.pop(name)) for name in PAIRS if values.get(name)}
     values.pop("options", None)
     for name in unused(experiment.methods):
@@ -76,6 +78,9 @@ def read(path: Path) -> dict[str, Any]:
     Raises  RequestError naming the file and the first key that is unknown or has another kind of value.
     """
     found = _parsed(path)
+    for name in FORMER.keys() & found.keys():
+        print(f"warning: {path}: {name} is called {FORMER[name]} now", file=sys.stderr)
+        found[FORMER[name]] = found.pop(name)
     known = {each.name for each in fields(Experiment) if each.name != "tuned"} | BESIDE.keys()
     for name, value in found.items():
         if name not in known:

@@ -42,6 +42,8 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
     ("split", "random"), ("devices", ""), ("deadline_s", 0.0),
 )  # fmt: skip
+STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
+FORMER = {before: now for now, before in STORED.items()}
 PAIRS = ("options", "tune")  # settings that are values by name
 SPLITS = ("random", "time")
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -57,7 +59,7 @@ class Settings:
     """How a run is carried out. `workers` is the only field that no result depends on.
 
     stop_after        the round after which it ends early, of `rounds` that methods are told of; None: none
-    folding           what is done with accepted replies
+    aggregation_settings  what is done with accepted replies
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error
     refresh           epochs after which clients are evaluated once more, from the newest values; 0: they are not
     train_scores      models are evaluated on clients' training samples too
@@ -71,7 +73,7 @@ class Settings:
     values: str = "float32"  # of the payloads: one of codec.FORMATS
     workers: int = 1
     stop_after: int | None = None
-    folding: AggregationSettings = field(default_factory=AggregationSettings)
+    aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
     refresh: int = 0
     train_scores: bool = False
@@ -104,14 +106,16 @@ class Experiment:
     lr: float = 0.05
     seed: int = 1
     seeds: int = 1  # so many runs of every method, with seed, seed + 1, ...
-    deal_test: bool = False  # clients test on their share of the published test part, dealt like their training part
+    partition_test: bool = (
+        False  # clients test on their part of the published test part, which is partitioned like the training part
+    )
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
     eval_every: int = 10
     checkpoint_every: int = 10
     options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
-    fold: str = "mean"  # which mean of the replies the server takes (methods/aggregation.py)
+    aggregation: str = "mean"  # which mean of the replies the server takes (methods/aggregation.py)
     bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/change_bound.py)
     loss: str = ""  # what is minimised (learning/losses.py); empty: the one that the data's targets ask for
     refresh: int = 0  # as of Settings
@@ -119,7 +123,9 @@ class Experiment:
     tune: Grid = ()  # options that each method gets by validation data of the first seed (study/tuning.py)
     tune_rounds: int = 0  # of each trial then; 0: as many as rounds
     tuned: Choices = ()  # what they became; it stands in a file of its own (tuned_values.py), not in run.json
-    max_examples: int | None = None  # a client that has more for training counts as one of so many; None: see `folding`
+    max_examples: int | None = (
+        None  # a client that has more for training counts as one of so many; None: see `aggregation_settings`
+    )
     label: str = ""  # this and the next five: how a file of one's own is read (data/column_choice.py)
     group: str = ""
     time: str = ""
@@ -158,12 +164,17 @@ class Experiment:
         if self.loss:
             Loss.parse(self.loss)
         if self.devices:
-            fleet_of(self.devices).dealt(self.clients)
+            fleet_of(self.devices).assigned(self.clients)
         is_limit = 0 <= self.deadline_s < math.inf
         _check(is_limit, "deadline_s", self.deadline_s, "0 <= deadline_s, a number of seconds; 0: none")
         _check(bool(self.devices) or not self.deadline_s, "deadline_s", self.deadline_s, "devices beside it")
-        fewest = self.folding().fold.fewest
-        _check(fewest <= self.per_round, "per_round", self.per_round, f"per_round >= {fewest} with fold={self.fold}")
+        fewest = self.aggregation_settings().aggregation.fewest
+        _check(
+            fewest <= self.per_round,
+            "per_round",
+            self.per_round,
+            f"per_round >= {fewest} with aggregation={self.aggregation}",
+        )
 
     def how_to_read(self) -> Reading:
         """What is said about a file of one's own. Raises DataError naming a value that is none."""
@@ -204,17 +215,17 @@ class Experiment:
             self.checkpoint_every,
             self.values,
             workers,
-            folding=self.folding(),
+            aggregation_settings=self.aggregation_settings(),
             refresh=self.refresh,
             train_scores=self.train_scores,
             fleet=fleet_of(self.devices) if self.devices else None,
             deadline_s=self.deadline_s,
         )
 
-    def folding(self, largest: int | None = None) -> AggregationSettings:
+    def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:
         """What is done with accepted replies. `largest`: the most examples that count where `max_examples` is None."""
         most = largest if self.max_examples is None else self.max_examples
-        return AggregationSettings(AggregationRule.parse(self.fold), UpdateNormBound.parse(self.bound), most)
+        return AggregationSettings(AggregationRule.parse(self.aggregation), UpdateNormBound.parse(self.bound), most)
 
     def training_samples(self, declared: Sequence[int]) -> int:
         """How many samples a client trains on that declares so many (wire: Enrol.examples)."""
@@ -222,9 +233,9 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as in run.json. What older runs have no word for is left out where nobody asked for it."""
-        values = dict(json.loads(json.dumps(asdict(replace(self, tuned=())))))
+        values: dict[str, Any] = json.loads(json.dumps(asdict(replace(self, tuned=()))))
         del values["tuned"]
-        return {name: value for name, value in values.items() if (name, value) not in UNSAID}
+        return {STORED.get(name, name): value for name, value in values.items() if (name, value) not in UNSAID}
 
     def each_seed(self) -> tuple[Experiment, ...]:
         """The experiments of one seed that this one stands for."""
@@ -242,6 +253,7 @@ class Experiment:
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Experiment:
         """The inverse of `to_json`. Raises RunError for a name that is no setting, or a value that it cannot have."""
+        values = {FORMER.get(name, name): value for name, value in values.items()}
         known = {each.name for each in fields(Experiment)} - {"tuned"}
         if unknown := sorted(values.keys() - known):
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")

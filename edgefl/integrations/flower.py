@@ -149,7 +149,7 @@ def serve(
         evaluation_deadline_s=deadline_s,
         wait_for=wait_for or experiment.clients,
         values=experiment.values,
-        folding=experiment.folding(federation.largest),
+        aggregation_settings=experiment.aggregation_settings(federation.largest),
     )
     open_run(run_dir, experiment.to_json())
     with closing(Store(run_dir)) as store:
@@ -192,18 +192,21 @@ class _EnvelopeCarrier:
         if self._reminder.is_due(self._run.stage, now) and (line := self._run.waits_for()) is not None:
             self._run.say(line, "waiting")
 
-    def _push(self, posts: list[OutgoingEnvelope]) -> None:
-        if not posts:
+    def _push(self, outgoing_envelopes: list[OutgoingEnvelope]) -> None:
+        if not outgoing_envelopes:
             return
         group = str(self._run.stage[1] + 1)  # the round, by which Flower shows them
-        messages = [Message(_record(post.data), post.node, post.purpose, group_id=group) for post in posts]
+        messages = [
+            Message(_record(outgoing_envelope.data), outgoing_envelope.node, outgoing_envelope.purpose, group_id=group)
+            for outgoing_envelope in outgoing_envelopes
+        ]
         sent = list(self._grid.push_messages(messages))
-        sent += [""] * (len(posts) - len(sent))  # Flower leaves out what it does not take
-        for post, message in zip(posts, sent):
+        sent += [""] * (len(outgoing_envelopes) - len(sent))  # Flower leaves out what it does not take
+        for outgoing_envelope, message in zip(outgoing_envelopes, sent):
             if message:
-                self._nodes[message] = post.node
+                self._nodes[message] = outgoing_envelope.node
             else:
-                self._run.failed(post.node, "Flower does not take a letter for it")
+                self._run.failed(outgoing_envelope.node, "Flower does not take a letter for it")
 
     def _pull(self) -> None:
         for reply in self._grid.pull_messages(list(self._nodes)) if self._nodes else ():
@@ -224,8 +227,8 @@ class _EnvelopeCarrier:
 def _shown(record: Record) -> None:
     """A line a round, in Flower's log."""
     if isinstance(record, RoundClosed):
-        clients = [each for each in record.line["clients"] if each["status"] != "absent"]
-        down, up = (sum(record.line[way].values()) for way in ("down", "up"))
+        clients = [each for each in record.log_record["clients"] if each["status"] != "absent"]
+        down, up = (sum(record.log_record[way].values()) for way in ("down", "up"))
         log(INFO, "edgefl: round %d: %d replies, payload %d bytes down, %d up", record.round, len(clients), down, up)
     elif isinstance(record, RoundEvaluated):
         log(INFO, "edgefl: evaluation after round %d: %s", record.round, dict(_numbers(record.bundle)))

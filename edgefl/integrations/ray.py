@@ -26,7 +26,7 @@ from ray.exceptions import (
 )
 
 from edgefl.errors import RunError
-from edgefl.methods.rounds.provenance import maker, other_makers
+from edgefl.methods.rounds.provenance import other_provenances, provenance
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.study.simulation.client_player import Job, Player, SimulationContext
 from edgefl.study.simulation.engine import ClientStateStore, MakeEngine, kernel_threads
@@ -80,9 +80,9 @@ class PlayerActor:
         self._player = Player(cast, 1)
         self._held: dict[int, tuple[int, StoredClientState]] = {}
 
-    def maker(self) -> tuple[str, int]:
+    def provenance(self) -> tuple[str, int]:
         """What computes here, and the process."""
-        return maker(), os.getpid()
+        return provenance(), os.getpid()
 
     def do(
         self, items: Sequence[Item], round: int, dropped: Sequence[tuple[int, int]], *common: Any
@@ -143,12 +143,12 @@ class RayEngine:
     def _await(self, worker: int) -> None:
         """Raises RunError unless the actor starts and computes as this process does."""
         try:
-            made, self._pids[worker] = ray.get(self._actors[worker].maker.remote(), timeout=START_S)
+            made, self._pids[worker] = ray.get(self._actors[worker].provenance.remote(), timeout=START_S)
         except GetTimeoutError:
             raise RunError(f"worker {worker} did not start in {START_S:g} s; expected a free processor") from None
         except DIED as error:
             raise RunError(f"worker {worker} died at its start: {error}; expected edgefl on every node") from None
-        if (differs := other_makers([made])) is not None:
+        if (differs := other_provenances([made])) is not None:
             raise RunError(f"worker {worker}: {differs}; expected it on every node of the cluster")
 
     def _replace(self, worker: int) -> None:
@@ -176,19 +176,19 @@ class _Call:
         while self._open:
             (ready, *_), _ = ray.wait(list(self._open))
             self._take(ready)
-        return [self._results[place] for place in range(len(self._jobs))]
+        return [self._results[position] for position in range(len(self._jobs))]
 
     def _give(self, worker: int) -> None:
         """The next chunk, if there is one."""
-        places = self._queue.take(worker, self._holder)
-        if places:
-            items = [self._item(worker, self._jobs[place]) for place in places]
+        positions = self._queue.take(worker, self._holder)
+        if positions:
+            items = [self._item(worker, self._jobs[position]) for position in positions]
             dropped = self._engine._holdings.dropped(worker)
             answer = self._engine._actors[worker].do.remote(items, self._round, dropped, *self._common)
-            self._open[answer] = worker, places
+            self._open[answer] = worker, positions
 
-    def _holder(self, place: int) -> int | None:
-        job = self._jobs[place]
+    def _holder(self, position: int) -> int | None:
+        job = self._jobs[position]
         return (
             self._engine._holdings.holder(job.client, self._engine._shelf.tag(job.client)) if job.needs_kept else None
         )
@@ -200,14 +200,14 @@ class _Call:
         if holdings.holder(job.client, tag) == worker:
             holdings.use(job.client)
             return Item(job, tag)
-        kept = self._engine._shelf.load_local(job.client)
+        kept = self._engine._shelf.load_client_state(job.client)
         assert kept is not None  # it has a tag
         holdings.hold(worker, job.client, tag, _size(kept))
         return Item(job, tag, kept)
 
     def _take(self, answer: Any) -> None:
         """Reads an answer and gives its worker more; does again what a dead one has not answered."""
-        worker, places = self._open.pop(answer)
+        worker, positions = self._open.pop(answer)
         try:
             found = ray.get(answer)
         except RayTaskError as error:
@@ -215,28 +215,28 @@ class _Call:
         except RaySystemError as error:
             raise _told(worker, error) from None
         except DIED as error:
-            self._bury(worker, places, error)
+            self._bury(worker, positions, error)
             return
         self._deaths = 0
-        for place, (result, kept) in zip(places, found, strict=True):
-            self._results[place] = result
+        for position, (result, kept) in zip(positions, found, strict=True):
+            self._results[position] = result
             if kept is not None:
-                client = self._jobs[place].client
-                self._engine._shelf.save_local(client, self._round, kept)
+                client = self._jobs[position].client
+                self._engine._shelf.save_client_state(client, self._round, kept)
                 self._engine._holdings.hold(worker, client, self._round, _size(kept))
         self._give(worker)
 
-    def _bury(self, worker: int, places: list[int], error: Exception) -> None:
+    def _bury(self, worker: int, positions: list[int], error: Exception) -> None:
         """Raises RunError if no actor lives long enough to answer."""
         self._deaths += 1
         if self._deaths >= MOST_DEATHS:
-            clients = [self._jobs[place].client for place in places]
+            clients = [self._jobs[position].client for position in positions]
             raise RunError(f"{self._deaths} workers died in a row, the last at clients {clients}: {error}")
         for answer, (whose, others) in list(self._open.items()):
             if whose == worker:
                 del self._open[answer]
-                places = [*places, *others]
-        self._queue.put_back(places)
+                positions = [*positions, *others]
+        self._queue.put_back(positions)
         self._engine._replace(worker)
         busy = {whose for whose, _ in self._open.values()}
         for idle in [each for each in range(self._engine._workers) if each not in busy] * AHEAD:

@@ -17,7 +17,7 @@ from typing import Any
 
 from edgefl.methods.method_label import folder
 
-PLACES = ("seed", "round")  # numbers of a record that are no measurements
+COORDINATES = ("seed", "round")  # numbers of a record that are no measurements
 
 
 class Tracker:
@@ -138,7 +138,9 @@ class WandB(Tracker):
 
 def numbers(record: Mapping[str, Any]) -> dict[str, float]:
     """The measurements of a record that are finite numbers."""
-    found = {name: value for name, value in record.items() if isinstance(value, int | float) and name not in PLACES}
+    found = {
+        name: value for name, value in record.items() if isinstance(value, int | float) and name not in COORDINATES
+    }
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 

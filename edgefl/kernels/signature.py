@@ -91,7 +91,7 @@ class Signature:
     @cached_property
     def required(self) -> int:
         """How many arguments have to be given: all but the optional ones at the end."""
-        return max(place for place, word in enumerate(self.text.split(), 1) if "?" not in word)
+        return max(position for position, word in enumerate(self.text.split(), 1) if "?" not in word)
 
     @property
     def as_python(self) -> str:

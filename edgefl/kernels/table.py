@@ -26,7 +26,7 @@ _CONV = "stride:pair padding:pair dilation:pair"
 _LANES = "x_lanes|B y_lanes|B"  # of x or dx, and of y or dy: 1, or the floats of a word; see to_lanes
 _POOL = "kernel:pair stride:pair padding:pair"
 _NORM = "x[B,C,*] weight[C] bias[C]"
-_SIGNAL = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
+_OUTPUT_GRAD = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above
 _GRADS = "dx[B,C,*]!dy dweight[outs]! dbias[outs]!"
 _RELU_GRADS = "dx[B,C,*]!x,dy dweight[outs]! dbias[outs]!"
 
@@ -170,7 +170,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "batchnorm_backward",
-            f"{_SIGNAL} inv_std[C] {_GRADS} channels<C outs<channels",
+            f"{_OUTPUT_GRAD} inv_std[C] {_GRADS} channels<C outs<channels",
             "dx for channels, dweight and dbias compact for outs",
         ),
         Signature(
@@ -180,7 +180,7 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
         ),
         Signature(
             "groupnorm_backward",
-            f"{_SIGNAL} inv_std[B,groups] {_GRADS} groups|C groups_needed<groups outs<C",
+            f"{_OUTPUT_GRAD} inv_std[B,groups] {_GRADS} groups|C groups_needed<groups outs<C",
             "dx for groups_needed, dweight and dbias compact for outs",
             rules=("outs_in_groups",),
             packs=True,

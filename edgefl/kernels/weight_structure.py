@@ -77,9 +77,9 @@ def build(mask: Array, batch: int, is_transposed: bool) -> tuple[Array, Array]:
     sorting = np.lexsort((row, count, segment))
     row, block, count, segment = row[sorting], block[sorting], count[sorting], segment[sorting]
 
-    place = np.zeros(counts.shape, np.int64)
-    place[row, block] = np.arange(len(row))
-    slots = np.argsort(place[rows, columns // made.width], kind="stable")
+    position = np.zeros(counts.shape, np.int64)
+    position[row, block] = np.arange(len(row))
+    slots = np.argsort(position[rows, columns // made.width], kind="stable")
     rows, columns = rows[slots], columns[slots]
 
     structure = np.zeros(made.words, np.uint32)
@@ -105,11 +105,11 @@ def decode(structure: Array, outs: int, ins: int, slots: int, may_be_transposed:
     made = SparseLinearLayout(rows, columns, slots, int(structure[3]))
     if not 1 <= made.width <= MOST_WIDTH or made.words != len(structure):
         raise _refusal(structure, "as many words as it claims to have")
-    row, column = _places(made, structure)
+    row, column = _positions(made, structure)
     return (column, row) if is_transposed else (row, column)
 
 
-def _places(made: SparseLinearLayout, structure: Array) -> tuple[Array, Array]:
+def _positions(made: SparseLinearLayout, structure: Array) -> tuple[Array, Array]:
     starts = structure[HEADER : made.entries].reshape(-1, 2).astype(np.int64)
     sizes = np.diff(starts, axis=0)
     if starts[0].any() or (sizes < 0).any() or starts[-1, 0] > made.rows * made.blocks or starts[-1, 1] != made.slots:

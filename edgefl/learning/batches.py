@@ -47,8 +47,12 @@ class LazyBatches(Sequence[Index]):
     @overload
     def __getitem__(self, which: slice) -> list[Index]: ...
     def __getitem__(self, which: Any) -> Any:
-        places = range(len(self))[which]
-        return [self._batch(place) for place in places] if isinstance(places, range) else self._batch(places)
+        positions = range(len(self))[which]
+        return (
+            [self._batch(position) for position in positions]
+            if isinstance(positions, range)
+            else self._batch(positions)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Which mean of the replies the server takes, by name: a setting of a run, and the object that computes it.
 
-Not the means (weighted_mean.py, robust_mean.py) nor what is done to a reply before it is folded
+Not the means (weighted_mean.py, robust_mean.py) nor what is done to a reply before it is aggregated
 (rounds/change_bound.py), where `clipped` cuts changes to their median length; what follows is the weighted mean.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgefl.models.graph import Params
     from edgefl.models.neurons.model_spec import ModelSpec
 
-FOLDS = "mean, clipped, trimmed:K or median"
+AGGREGATIONS = "mean, clipped, trimmed:K or median"
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class AggregationRule:
 
     @staticmethod
     def parse(text: str) -> AggregationRule:
-        """The fold of that name. Raises ValueError for another."""
+        """The rule of that name. Raises ValueError for another."""
         kind, colon, number = text.partition(":")
         if kind == "trimmed" and number.isdecimal() and len(number) < 10 and int(number) > 0:
             return AggregationRule("trimmed", int(number))
         if colon or kind not in ("mean", "clipped", "median"):
-            raise ValueError(f"fold={text}; expected {FOLDS} with K >= 1")
+            raise ValueError(f"aggregation={text}; expected {AGGREGATIONS} with K >= 1")
         return AggregationRule(kind)  # type: ignore[arg-type]
 
     @property

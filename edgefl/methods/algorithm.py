@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ from edgefl.models.neurons.update import Update
 
 MODEL = "model"  # the payload's name for the model's parameters
 BODY = "body"  # and for those of all but its head, where every client has a head of its own
+
+FORMER_VERBS = {"fold": "aggregate", "wants_pace": "wants_throughput"}  # a verb's name of before -> its name now
 
 Status = Literal["on", "stopped"]
 Scored = Literal["personal", "adapted"]
@@ -64,7 +67,7 @@ class Task:
     loss: Loss = CROSS_ENTROPY
     outputs: int = 0
     graph: Graph | None = field(default=None, repr=False)
-    paces: Mapping[int, Throughput] = field(default_factory=dict)
+    throughputs: Mapping[int, Throughput] = field(default_factory=dict)
 
     @property
     def decisions(self) -> int:
@@ -189,11 +192,13 @@ class Accumulator:
     masks  that clients sent, by client
     """
 
-    def __init__(self, spec: ModelSpec, fold: AggregationRule = MEAN, old: Mapping[str, Params] | None = None) -> None:
-        """`fold`: which mean, of which some need `old`: by payload, what its values were before the round; those of a
-        payload that is not in it are changes.
+    def __init__(
+        self, spec: ModelSpec, aggregation: AggregationRule = MEAN, old: Mapping[str, Params] | None = None
+    ) -> None:
+        """`aggregation`: which mean, of which some need `old`: by payload, what its values were before the round; those
+        of a payload that is not in it are changes.
         """
-        self._spec, self._fold, self._old = spec, fold, old or {}
+        self._spec, self._aggregation, self._old = spec, aggregation, old or {}
         self._others: dict[str, Mean] = {}
         self.mean = self._new(MODEL)
         self.masks: dict[int, Mask] = {}
@@ -207,7 +212,7 @@ class Accumulator:
         return self._others[payload]
 
     def settle(self) -> None:
-        """Every reply has been folded: the means may be read."""
+        """Every reply has been added: the means may be read."""
         for mean in (self.mean, *self._others.values()):
             mean.settle()
 
@@ -215,7 +220,7 @@ class Accumulator:
         """Over the parameters that the payload had before the round; over all where that is not known."""
         old = self._old.get(payload, {})
         params = {name: param for name, param in self._spec.params.items() if not old or name in old}
-        return self._fold.mean(replace(self._spec, params=params), old)
+        return self._aggregation.mean(replace(self._spec, params=params), old)
 
 
 class Algorithm(ABC):
@@ -242,6 +247,17 @@ class Algorithm(ABC):
     changes: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, str]] = {}
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Lets a class of before define a verb under the name that the verb had: either name is one function."""
+        super().__init_subclass__(**more)
+        own = vars(cls)
+        for before, now in FORMER_VERBS.items():
+            if before in own and now not in own:
+                warn(f"{cls.__qualname__}.{before} is called {now} now", DeprecationWarning, stacklevel=3)
+                setattr(cls, now, own[before])
+            elif now in own:
+                setattr(cls, before, own[now])  # so that super().fold(...) in such a class finds its parent's
+
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
         """Server: the state before round 1."""
@@ -257,15 +273,15 @@ class Algorithm(ABC):
         return next(again for again in self.plan(task, state, plan.round) if again.client == plan.client)
 
     @abstractmethod
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         """Server: takes one accepted reply into the round. Called in ascending client order."""
 
     @abstractmethod
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         """Server: closes the round; the state for the next one. `state` is not changed."""
 
     @abstractmethod
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         """Client: merges what came, trains in place, and answers."""
 
     @property
@@ -274,7 +290,7 @@ class Algorithm(ABC):
         return False
 
     @property
-    def wants_pace(self) -> bool:
+    def wants_throughput(self) -> bool:
         """True if plans follow from how fast clients are (Task.paces): their devices are asked to measure it."""
         return False
 
@@ -317,18 +333,18 @@ class Algorithm(ABC):
         return initial
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         """Client: its personal model, or the one that it adapts, for the length of the with block.
 
         shared  of the server's state: the body, where the personal model is a head under it, or the model that is
                 adapted; None where the learner holds the client's own model
         """
-        yield OwnModel(local.learner, local.data)
+        yield OwnModel(client_state.learner, client_state.data)
 
-    def evaluate(self, local: ClientState, shared: Params | None) -> Evaluation:
+    def evaluate(self, client_state: ClientState, shared: Params | None) -> Evaluation:
         """Client: `own` on its own test samples."""
-        with self.own(local, shared) as model:
-            return model.evaluate(local.test)
+        with self.own(client_state, shared) as model:
+            return model.evaluate(client_state.test)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
         """Server: what the devices of these clients would download in that round, in their order, to be evaluated after
@@ -340,7 +356,7 @@ class Algorithm(ABC):
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Client: its model after it has taken what such a plan brings and trained on it for so many passes in the
         method's way, at the rate `lr` and in the order of round 0, the same for all methods; for the length of the with
         block. Nothing of it is kept.
@@ -353,11 +369,11 @@ class Algorithm(ABC):
         """Whether the method says how a client trains after a refresh."""
         return type(self).refreshed is not Algorithm.refreshed
 
-    def held(self, local: ClientState) -> Sequence[Mask]:
+    def held(self, client_state: ClientState) -> Sequence[Mask]:
         """Client: the masks that it keeps, the one it uses first, at one of which values may come without ids.
 
-        The server knows the last one that it folded. A reply that came too late was not, though the client keeps what
-        it trained: a method that moves masks keeps the one that it moved from, too.
+        The server knows the last one that it aggregated. A reply that came too late was not, though the client keeps
+        what it trained: a method that moves masks keeps the one that it moved from, too.
         """
         return ()
 
@@ -394,7 +410,9 @@ def check_tiers(keep: Sequence[float]) -> None:
 
 
 def refuse(plan: Plan, reply: Reply) -> str | None:
-    """Why a reply must not be folded, in one sentence; None if it may be. A refused reply counts as not reported."""
+    """Why a reply must not be aggregated, in one sentence; None if it may be. A refused reply counts as not
+    reported.
+    """
     who = f"reply of client {reply.client}"
     if reply.client != plan.client:
         return f"{who}; expected client {plan.client}"
@@ -434,27 +452,27 @@ def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
     return epochs * -(-examples // batch), epochs * examples
 
 
-def minibatches(local: ClientState, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
+def minibatches(client_state: ClientState, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
     """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on, and where
     the stream of dropout is then. The last, smaller batch of a pass is kept.
     """
 
     def order(epoch: int) -> NDArray[np.int64]:
-        stream = rng.stream(local.seed, rng.DATA, client=local.client, round=round, extra=first + epoch)
-        return stream.permutation(len(local.train))
+        stream = rng.stream(client_state.seed, rng.DATA, client=client_state.client, round=round, extra=first + epoch)
+        return stream.permutation(len(client_state.train))
 
-    steps, _ = passes(len(local.train), first, batch)
-    return Minibatches(local.train, order, epochs, batch, Keyed(dropout_key(local, round), steps))
+    steps, _ = passes(len(client_state.train), first, batch)
+    return Minibatches(client_state.train, order, epochs, batch, Keyed(dropout_key(client_state, round), steps))
 
 
-def dropout_key(local: ClientState, round: int) -> int:
+def dropout_key(client_state: ClientState, round: int) -> int:
     """Of what a client's training drops in a round."""
-    return rng.stream(local.seed, rng.DROPOUT, client=local.client, round=round).key()
+    return rng.stream(client_state.seed, rng.DROPOUT, client=client_state.client, round=round).key()
 
 
-def evaluate(local: ClientState) -> Evaluation:
+def evaluate(client_state: ClientState) -> Evaluation:
     """The model that the learner holds, on the client's own test samples."""
-    return local.learner.evaluate(local.data, local.test)
+    return client_state.learner.evaluate(client_state.data, client_state.test)
 
 
 def tested(reply: Reply, found: Evaluation) -> Reply:

@@ -76,7 +76,7 @@ class Timing(NamedTuple):
     """What a device's rounds may take: the seconds there are, and how fast it says that it is."""
 
     seconds: float
-    pace: Throughput
+    throughput: Throughput
 
 
 @lru_cache(maxsize=512)
@@ -126,10 +126,10 @@ def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing
 
     An offer that does not fit the device's memory is none, unless none fits.
     """
-    pace, found = timing.pace, list(offers(graph, keeps))
-    if pace.memory is not None:
-        found = [each for each in found if cost(graph, each, effort).memory <= pace.memory] or found
-    foretold = {offer: pace.seconds(work(graph, offer, effort, pace.examples)) for offer in found}
+    throughput, found = timing.throughput, list(offers(graph, keeps))
+    if throughput.memory is not None:
+        found = [each for each in found if cost(graph, each, effort).memory <= throughput.memory] or found
+    foretold = {offer: throughput.seconds(work(graph, offer, effort, throughput.examples)) for offer in found}
     within = [offer for offer in found if foretold[offer] <= timing.seconds]
     if not within:
         offer = min(found, key=foretold.__getitem__)

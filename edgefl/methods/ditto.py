@@ -53,19 +53,19 @@ class Ditto(FedAvg):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs + self.personal_epochs, self.batch)
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        personal = {name: value.copy() for name, value in local.learner.read().items()}
-        reply = super().train(local, plan)
-        local.learner.write(personal)
-        batches = minibatches(local, plan.round, self.personal_epochs, self.batch)
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        personal = {name: value.copy() for name, value in client_state.learner.read().items()}
+        reply = super().train(client_state, plan)
+        client_state.learner.write(personal)
+        batches = minibatches(client_state, plan.round, self.personal_epochs, self.batch)
         pull = self.mu, values(plan.payload[MODEL])
-        fit = local.learner.fit(local.data, batches, self.local_optimizer(plan.round), pull=pull)
+        fit = client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round), pull=pull)
         metrics = {**reply.metrics, "personal_loss": fit.loss_sum / fit.examples}
         reply = Reply(**{**vars(reply), "steps": reply.steps + fit.steps, "metrics": metrics})
-        return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
+        return tested(reply, evaluate(client_state)) if self.eval_point == "post_local" else reply
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """The personal model, drawn towards the newest global one."""
         pull = self.mu, values(plan.payload[MODEL])
-        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, pull=pull)
+        yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch, pull=pull)

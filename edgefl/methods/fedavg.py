@@ -50,27 +50,27 @@ class FedAvg(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             weight = reply.examples if self.weight == "samples" else 1
-            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+            accumulator.mean.add(reply.client, reply.payload[MODEL], weight)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        return State({MODEL: tally.mean.over(state.arrays[MODEL])})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        return State({MODEL: accumulator.mean.over(state.arrays[MODEL])})
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        local.learner.write(plan.payload[MODEL])
-        batches, optimizer = self.batches(local, plan.round), self.local_optimizer(plan.round)
-        fit = local.learner.fit(local.data, batches, optimizer, pull=self.pull(plan.payload[MODEL]))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        client_state.learner.write(plan.payload[MODEL])
+        batches, optimizer = self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+        fit = client_state.learner.fit(client_state.data, batches, optimizer, pull=self.pull(plan.payload[MODEL]))
         reply = Reply(
             plan.round,
             plan.client,
-            payload={MODEL: local.learner.take()},
-            examples=len(local.train),
+            payload={MODEL: client_state.learner.take()},
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
-        return tested(reply, evaluate(local)) if self.eval_point == "post_local" else reply
+        return tested(reply, evaluate(client_state)) if self.eval_point == "post_local" else reply
 
     def pull(self, received: Update) -> Pull | None:
         """Where a client's model is drawn while it trains, and how strongly; None: nowhere."""

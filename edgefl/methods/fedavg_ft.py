@@ -34,15 +34,17 @@ class FedAvgFT(FedAvg):
         check(0 <= self.ft_lr < float("inf"), "ft_lr", self.ft_lr, "a finite ft_lr >= 0")
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
-        local.learner.write(shared)
-        yield self._adapted(local, self.ft_epochs)
+        client_state.learner.write(shared)
+        yield self._adapted(client_state, self.ft_epochs)
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        local.learner.write(plan.payload[MODEL])
-        yield self._adapted(local, epochs)
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        client_state.learner.write(plan.payload[MODEL])
+        yield self._adapted(client_state, epochs)
 
-    def _adapted(self, local: ClientState, epochs: int) -> OwnModel:
-        return self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, self.ft_lr)
+    def _adapted(self, client_state: ClientState, epochs: int) -> OwnModel:
+        return self.refit(
+            OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch, self.ft_lr
+        )

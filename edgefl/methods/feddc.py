@@ -67,20 +67,20 @@ class FedDC(LocalTraining):
         gradient = take(state.arrays[GRADIENT], task.spec, None, kinds=LEARN)
         return {MODEL: take(state.arrays[MODEL], task.spec, None), GRADIENT: gradient}
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
-            tally.mean.add(reply.client, reply.payload[MODEL], 1)
-            tally.of(GRADIENT).add(reply.client, reply.payload[GRADIENT], 1)
+            accumulator.mean.add(reply.client, reply.payload[MODEL], 1)
+            accumulator.of(GRADIENT).add(reply.client, reply.payload[GRADIENT], 1)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         """The server needs no h_i: it adds up d_i = x_i - w. A round without replies changes nothing."""
-        count, old, total = len(tally.mean.clients), state.arrays[MODEL], tally.mean.total
+        count, old, total = len(accumulator.mean.clients), state.arrays[MODEL], accumulator.mean.total
         if not count:
             return state
-        new, drift, gradient = tally.mean.over(old), {}, {}
+        new, drift, gradient = accumulator.mean.over(old), {}, {}
         for name, h in state.arrays[DRIFT].items():
             drift[name], s = h, state.arrays[GRADIENT][name]
-            gradient[name] = (s + tally.of(GRADIENT).total[name] / task.clients).astype(s.dtype)
+            gradient[name] = (s + accumulator.of(GRADIENT).total[name] / task.clients).astype(s.dtype)
             if self.drifts == "all":
                 moved = total[name] - count * old[name].astype("float64")
                 drift[name] = (h + moved / task.clients).astype(h.dtype)
@@ -89,46 +89,46 @@ class FedDC(LocalTraining):
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        local.learner.write(plan.payload[MODEL])
-        return self.commit(local, plan, self.fit(local, plan))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        client_state.learner.write(plan.payload[MODEL])
+        return self.commit(client_state, plan, self.fit(client_state, plan))
 
-    def fit(self, local: ClientState, plan: Plan) -> FitResult:
+    def fit(self, client_state: ClientState, plan: Plan) -> FitResult:
         """Minimises F_i(x) + alpha / 2 |x - (w - h_i)|^2 + <x, s_g - s_i> from the model that the learner holds."""
         w, shared = values(plan.payload[MODEL]), values(plan.payload[GRADIENT])
-        drift, gradient = own(local, shared)
-        return local.learner.fit(
-            local.data,
-            self.batches(local, plan.round),
+        drift, gradient = own(client_state, shared)
+        return client_state.learner.fit(
+            client_state.data,
+            self.batches(client_state, plan.round),
             self.local_optimizer(plan.round),
             pull=(self.alpha, {name: w[name] - h for name, h in drift.items()}),
             linear={name: shared[name] - s for name, s in gradient.items()},
         )
 
-    def commit(self, local: ClientState, plan: Plan, fit: FitResult) -> Reply:
+    def commit(self, client_state: ClientState, plan: Plan, fit: FitResult) -> Reply:
         """Adds the move d = x - w to h_i, estimates s_i anew, and answers. The rate in d / (K eta) does not decay."""
-        x, w = local.learner.read(), values(plan.payload[MODEL])
+        x, w = client_state.learner.read(), values(plan.payload[MODEL])
         shared = values(plan.payload[GRADIENT])
-        drift, before = own(local, shared)
+        drift, before = own(client_state, shared)
         moved = {name: x[name] - w[name] for name in shared}
         after = {name: s - shared[name] - moved[name] / (fit.steps * self.lr) for name, s in before.items()}
         drift = {name: h + moved[name] for name, h in drift.items()}
-        local.arrays = {**local.arrays, DRIFT: drift, GRADIENT: after}
+        client_state.arrays = {**client_state.arrays, DRIFT: drift, GRADIENT: after}
         sent = x if self.drifts == "all" else {**x, **{name: x[name] + h for name, h in drift.items()}}
         change = {name: after[name] - before[name] for name in after}
         return Reply(
             plan.round,
             plan.client,
             payload={
-                MODEL: take(sent, local.spec, None),
-                GRADIENT: take(change, local.spec, None, kinds=LEARN),
+                MODEL: take(sent, client_state.spec, None),
+                GRADIENT: take(change, client_state.spec, None, kinds=LEARN),
             },
-            examples=len(local.train),
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
 
 
-def own(local: ClientState, like: Mapping[str, Array]) -> tuple[Params, Params]:
+def own(client_state: ClientState, like: Mapping[str, Array]) -> tuple[Params, Params]:
     """h_i and s_i of a client; zeros, shaped `like` these, before its first participation."""
-    return local.arrays.get(DRIFT) or zeros(like), local.arrays.get(GRADIENT) or zeros(like)
+    return client_state.arrays.get(DRIFT) or zeros(like), client_state.arrays.get(GRADIENT) or zeros(like)

@@ -46,43 +46,43 @@ class FedDyn(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
-            tally.mean.add(reply.client, reply.payload[MODEL], 1)
+            accumulator.mean.add(reply.client, reply.payload[MODEL], 1)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         """h -= alpha / N sum (x_i - w), then w = mean x_i - h / alpha. A round without replies changes nothing."""
-        count, old = len(tally.mean.clients), state.arrays[MODEL]
+        count, old = len(accumulator.mean.clients), state.arrays[MODEL]
         if not count:
             return state
-        new, gradient = tally.mean.over(old), {}
+        new, gradient = accumulator.mean.over(old), {}
         for name, h in state.arrays[GRADIENT].items():
-            moved = tally.mean.total[name] - count * old[name].astype("float64")
+            moved = accumulator.mean.total[name] - count * old[name].astype("float64")
             gradient[name] = (h - self.alpha / task.clients * moved).astype(h.dtype)
-            new[name] = (tally.mean.total[name] / count - gradient[name] / self.alpha).astype(h.dtype)
+            new[name] = (accumulator.mean.total[name] / count - gradient[name] / self.alpha).astype(h.dtype)
         return State({MODEL: new, GRADIENT: gradient})
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         """Minimises F_i(x) - <g_i, x> + alpha / 2 |x - w|^2, then g_i -= alpha (x - w)."""
-        local.learner.write(plan.payload[MODEL])
-        received = learnable(local.learner.read(), local.spec)
-        gradient = local.arrays.get(GRADIENT) or zeros(received)
-        fit = local.learner.fit(
-            local.data,
-            self.batches(local, plan.round),
+        client_state.learner.write(plan.payload[MODEL])
+        received = learnable(client_state.learner.read(), client_state.spec)
+        gradient = client_state.arrays.get(GRADIENT) or zeros(received)
+        fit = client_state.learner.fit(
+            client_state.data,
+            self.batches(client_state, plan.round),
             self.local_optimizer(plan.round),
             pull=(self.alpha, received),
             linear={name: -g for name, g in gradient.items()},
         )
-        trained = local.learner.read()
-        local.arrays = {GRADIENT: {n: g - self.alpha * (trained[n] - received[n]) for n, g in gradient.items()}}
+        trained = client_state.learner.read()
+        client_state.arrays = {GRADIENT: {n: g - self.alpha * (trained[n] - received[n]) for n, g in gradient.items()}}
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: local.learner.take()},
-            examples=len(local.train),
+            payload={MODEL: client_state.learner.take()},
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )

@@ -54,37 +54,37 @@ class FedPer(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
-            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+            accumulator.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        return State({BODY: tally.of(BODY).over(state.arrays[BODY])})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        return State({BODY: accumulator.of(BODY).over(state.arrays[BODY])})
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
-        fit = mine.learner.fit(mine.samples, self.batches(local, plan.round), self.local_optimizer(plan.round))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
+        fit = mine.learner.fit(mine.samples, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
         mine.keep_head()
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: mine.learner.take(names=local.spec.body)},
-            examples=len(local.train),
+            payload={BODY: mine.learner.take(names=client_state.spec.body)},
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Body and head, as in a round."""
-        with self.own(local, values(plan.payload[BODY])) as mine:
-            yield self.refit(mine, local, epochs, self.batch)
+        with self.own(client_state, values(plan.payload[BODY])) as mine:
+            yield self.refit(mine, client_state, epochs, self.batch)
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
-        mine = Personal.of(local, shared, self.head_init)
+        mine = Personal.of(client_state, shared, self.head_init)
         yield mine.model

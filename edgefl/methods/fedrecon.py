@@ -53,12 +53,12 @@ class FedRecon(HeadTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client, payload=payload) for client in chosen]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
-            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+            accumulator.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        replies = tally.of(BODY)
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        replies = accumulator.of(BODY)
         if not replies.clients:
             return state
         gradient = {name: replies.total[name] / sum(replies.weights) for name in task.spec.body}
@@ -66,24 +66,24 @@ class FedRecon(HeadTraining):
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        mine = self._own(local, values(plan.payload[BODY]), plan.round)
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        mine = self._own(client_state, values(plan.payload[BODY]), plan.round)
         mine.head_steps(self.tau, self.head_optimizer(plan.round), self.chunk)
         mine.keep_head()
-        layers = frozenset(map(layer_of, local.spec.body))
-        key = dropout_key(local, plan.round)
-        gradient = mine.learner.gradient(mine.samples, local.train, layers, chunk=self.chunk, key=key)
+        layers = frozenset(map(layer_of, client_state.spec.body))
+        key = dropout_key(client_state, plan.round)
+        gradient = mine.learner.gradient(mine.samples, client_state.train, layers, chunk=self.chunk, key=key)
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: take(gradient, local.spec, names=local.spec.body)},
-            examples=len(local.train),
+            payload={BODY: take(gradient, client_state.spec, names=client_state.spec.body)},
+            examples=len(client_state.train),
             steps=self.tau,
-            metrics={"loss": gradient.loss_sum / len(local.train)},
+            metrics={"loss": gradient.loss_sum / len(client_state.train)},
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
-    def _own(self, local: ClientState, body: Params, round: int) -> Personal:
+    def _own(self, client_state: ClientState, body: Params, round: int) -> Personal:
         if self.reset:
-            local.arrays = {name: params for name, params in local.arrays.items() if name != HEAD}
-        return Personal.of(local, body, self.head_init, round if self.reset else 0)
+            client_state.arrays = {name: params for name, params in client_state.arrays.items() if name != HEAD}
+        return Personal.of(client_state, body, self.head_init, round if self.reset else 0)

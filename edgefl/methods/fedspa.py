@@ -128,16 +128,16 @@ class FedSpa(LocalTraining):
         held = None if client in task.lost else mask
         return Plan("train", round, client, None, payload, settings, expects=expects, held=held)
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
-            tally.mean.add(reply.client, reply.payload[MODEL], 1)
+            accumulator.mean.add(reply.client, reply.payload[MODEL], 1)
         if MASK in reply.masks:
-            tally.masks[reply.client] = reply.masks[MASK]
+            accumulator.masks[reply.client] = reply.masks[MASK]
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        total, count = tally.mean.total, max(len(tally.mean.clients), 1)
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        total, count = accumulator.mean.total, max(len(accumulator.mean.clients), 1)
         model = {name: (w - total[name] / count).astype(w.dtype) for name, w in state.arrays[MODEL].items()}
-        return State({**mask_store.folded(state, tally), MODEL: model})
+        return State({**mask_store.aggregated(state, accumulator), MODEL: model})
 
     # The client.
 
@@ -154,57 +154,63 @@ class FedSpa(LocalTraining):
         seen = self.effort(examples)[1] - searched
         return sparse_round(graph, self.density, self.distribution, seen, searched)
 
-    def held(self, local: ClientState) -> list[Mask]:
-        return mask_store.kept(local) or [self.first_mask(local.spec, local.seed, local.client)]
+    def held(self, client_state: ClientState) -> list[Mask]:
+        return mask_store.kept(client_state) or [
+            self.first_mask(client_state.spec, client_state.seed, client_state.client)
+        ]
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         sent = plan.payload[MODEL]
         mask = new = mask_of(sent)
-        with restricted(local.learner, mask, self.batch):
-            local.learner.write(sent)
-            fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+        with restricted(client_state.learner, mask, self.batch):
+            client_state.learner.write(sent)
+            fit = client_state.learner.fit(
+                client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+            )
             metrics = {"loss": fit.loss_sum / fit.examples}
-            change = changed_by(sent, local.learner.take(mask))  # U_k, at the old mask
+            change = changed_by(sent, client_state.learner.take(mask))  # U_k, at the old mask
             if MASK in plan.due:
-                new = self._moved(local, plan, mask, metrics)
-        mask_store.keep(local, new, mask)
-        local.private = {**local.private, MASK: plan.round}
+                new = self._moved(client_state, plan, mask, metrics)
+        mask_store.keep(client_state, new, mask)
+        client_state.private = {**client_state.private, MASK: plan.round}
         return Reply(
             plan.round,
             plan.client,
             payload={MODEL: change},
-            examples=len(local.train),
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics=metrics,
             masks={MASK: new} if MASK in plan.due else {},
         )
 
-    def _moved(self, local: ClientState, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
+    def _moved(self, client_state: ClientState, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
         """m_k,t+1: the weights of smallest magnitude leave, as many others enter, which may be the same."""
-        values, alpha = local.learner.read(mask.bits.keys()), float(plan.settings["alpha"])
+        values, alpha = client_state.learner.read(mask.bits.keys()), float(plan.settings["alpha"])
         pruned = prune(values, mask.bits, alpha, floor=self.floor, exclude_just_pruned=self.exclude_just_pruned)
         if pruned.nans:
             metrics["nan_weights"] = float(pruned.nans)
-        left, counts = Mask.of(local.spec, pruned.kept), {name: n for name, n in pruned.counts.items() if n}
+        left, counts = Mask.of(client_state.spec, pruned.kept), {name: n for name, n in pruned.counts.items() if n}
         outside = mask if self.exclude_just_pruned else left
         if self.growth == "random":
-            chance = local.seed, plan.client, plan.round
-            return Mask.of(local.spec, grown_at_random(left.bits, counts, *chance, outside.bits))
-        strongest = local.learner.strongest(local.data, self._one_batch(local, plan.round), outside, counts)
-        return Mask.of(local.spec, grown(left.bits, strongest))
+            random_key = client_state.seed, plan.client, plan.round
+            return Mask.of(client_state.spec, grown_at_random(left.bits, counts, *random_key, outside.bits))
+        strongest = client_state.learner.strongest(
+            client_state.data, self._one_batch(client_state, plan.round), outside, counts
+        )
+        return Mask.of(client_state.spec, grown(left.bits, strongest))
 
-    def _one_batch(self, local: ClientState, round: int) -> NDArray[np.int32]:
+    def _one_batch(self, client_state: ClientState, round: int) -> NDArray[np.int32]:
         """The training samples whose gradient grows the mask."""
-        stream = rng.stream(local.seed, rng.MASK_BATCH, local.client, round)
-        return local.train[stream.sample(len(local.train), min(self.batch, len(local.train)))]
+        stream = rng.stream(client_state.seed, rng.MASK_BATCH, client_state.client, round)
+        return client_state.train[stream.sample(len(client_state.train), min(self.batch, len(client_state.train)))]
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         """Its mask on the dense model as that is now."""
         assert shared is not None
-        with restricted(local.learner, self.held(local)[0], self.batch):
-            local.learner.write(shared)
-            yield OwnModel(local.learner, local.data)
+        with restricted(client_state.learner, self.held(client_state)[0], self.batch):
+            client_state.learner.write(shared)
+            yield OwnModel(client_state.learner, client_state.data)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
         """At their masks."""
@@ -213,11 +219,11 @@ class FedSpa(LocalTraining):
         return [Plan("evaluate", round, k, payload=payloads[id(mask)], held=mask) for k, mask in zip(clients, held)]
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         sent = plan.payload[MODEL]
-        with restricted(local.learner, mask_of(sent), self.batch):
-            local.learner.write(sent)
-            yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
+        with restricted(client_state.learner, mask_of(sent), self.batch):
+            client_state.learner.write(sent)
+            yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch)
 
     def scored(self, parts: object) -> Scored:
         return "personal"

@@ -121,24 +121,24 @@ class FedSPU(LocalSteps):
         """Their next selections, those of clients that have stopped too."""
         return [self._plan(task, state, round, client) for client in clients]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
-        tally.reported.append(reply.client)
+        accumulator.reported.append(reply.client)
         if reply.status == "stopped":
-            tally.stopped.append(reply.client)
+            accumulator.stopped.append(reply.client)
         if MODEL in reply.payload:
             weight = reply.examples if self.weight == "samples" else reply.steps
-            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+            accumulator.mean.add(reply.client, reply.payload[MODEL], weight)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         values = dict(state.values)
-        values["running"] = [k for k in values["running"] if k not in tally.stopped]
-        values["seen"] = sorted({*values["seen"], *tally.reported})
+        values["running"] = [k for k in values["running"] if k not in accumulator.stopped]
+        values["seen"] = sorted({*values["seen"], *accumulator.reported})
         if values["round_lt_C"] is None and len(values["running"]) < min(self.per_round, task.clients):
             values["round_lt_C"] = round
         if values["round_empty"] is None and not values["running"]:
             values["round_empty"] = round
-        return State({MODEL: tally.mean.over(state.arrays[MODEL])}, values)
+        return State({MODEL: accumulator.mean.over(state.arrays[MODEL])}, values)
 
     def untrained(self, state: State, initial: Params) -> Params:
         return initial if self.first_state == "init" else state.arrays[MODEL]
@@ -148,50 +148,50 @@ class FedSPU(LocalSteps):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs, self.batch)
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         if plan.selection is None:
             raise PlanError(f"plan of round {plan.round} without neurons; expected those that are active")
         selection_hash = plan.selection.hash()
-        if local.private.get("status") == "stopped":
+        if client_state.private.get("status") == "stopped":
             return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
-        how = self._merge(local, plan, plan.selection)
-        batches = minibatches(local, plan.round, self.epochs, self.batch)
-        fit = local.learner.fit(local.data, batches, self.local_optimizer(plan.round), **how)
+        how = self._merge(client_state, plan, plan.selection)
+        batches = minibatches(client_state, plan.round, self.epochs, self.batch)
+        fit = client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round), **how)
         metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: local.learner.take(how["trainable"], names=plan.payload[MODEL].blocks)},
+            payload={MODEL: client_state.learner.take(how["trainable"], names=plan.payload[MODEL].blocks)},
             selection_hash=selection_hash,
-            examples=len(local.train),
+            examples=len(client_state.train),
             steps=fit.steps,
-            status=self._stop(local, metrics) if self.es else "on",
+            status=self._stop(client_state, metrics) if self.es else "on",
             metrics=metrics,
         )
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         assert plan.selection is not None
-        how = self._merge(local, plan, plan.selection)
-        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch, **how)
+        how = self._merge(client_state, plan, plan.selection)
+        yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch, **how)
 
-    def _merge(self, local: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+    def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
         """Takes what a plan brings; outside of that coordinates keep their personal values. How its steps are taken."""
-        local.learner.write(plan.payload[MODEL])
+        client_state.learner.write(plan.payload[MODEL])
         neurons = None if selection.is_full else selection
         return {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
 
-    def _stop(self, local: ClientState, metrics: dict[str, float]) -> Status:
+    def _stop(self, client_state: ClientState, metrics: dict[str, float]) -> Status:
         """Compares L with that of the client's previous participation and remembers both L and the verdict."""
-        held_out = local.validation if self.es_set == "carve" else local.test
+        held_out = client_state.validation if self.es_set == "carve" else client_state.test
         if len(held_out) == 0:
             part = "validation" if self.es_set == "carve" else "test"
-            raise TrainingError(f"client {local.client} has 0 {part} samples; early stopping needs at least 1")
-        held = local.learner.evaluate(local.data, held_out)
+            raise TrainingError(f"client {client_state.client} has 0 {part} samples; early stopping needs at least 1")
+        held = client_state.learner.evaluate(client_state.data, held_out)
         metrics["validation_loss"] = held.loss_sum / held.examples
         metrics["L"] = loss = self.lam * metrics["loss"] + (1 - self.lam) * metrics["validation_loss"]
-        status = verdict(loss, local.private.get("L_prev"), self.es_ties)
-        local.private.update(L_prev=loss, status=status)
+        status = verdict(loss, client_state.private.get("L_prev"), self.es_ties)
+        client_state.private.update(L_prev=loss, status=status)
         return status
 
 

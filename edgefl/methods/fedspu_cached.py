@@ -65,7 +65,7 @@ class FedSPUCached(FedSPU):
     # The server.
 
     @property
-    def wants_pace(self) -> bool:
+    def wants_throughput(self) -> bool:
         return self.round_seconds > 0
 
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
@@ -91,12 +91,14 @@ class FedSPUCached(FedSPU):
         return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
 
     def _is_timed(self, task: Task, client: int) -> bool:
-        return self.wants_pace and task.graph is not None and client in task.paces
+        return self.wants_throughput and task.graph is not None and client in task.throughputs
 
     def _in_time(self, task: Task, client: int) -> tuple[SubmodelOption, float]:
         assert task.graph is not None  # of a client that is timed
         most = min(max(self.keep), task.limits.get(client, 1.0))
-        return in_time(task.graph, self._keeps(most), self._effort, Timing(self.round_seconds, task.paces[client]))
+        return in_time(
+            task.graph, self._keeps(most), self._effort, Timing(self.round_seconds, task.throughputs[client])
+        )
 
     def _keeps(self, most: float) -> tuple[float, ...]:
         """The shares that a client may get that may get so much."""
@@ -122,8 +124,8 @@ class FedSPUCached(FedSPU):
     def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Workload]]:
         """The largest and the smallest share, each whole, after the first cut and after the last."""
         assert task.graph is not None  # a device has it
-        places = sorted({"", *cuts(task.graph)[:1], *cuts(task.graph)[-1:]})
-        found = [SubmodelOption(keep, cut) for cut in places for keep in sorted({min(self.keep), max(self.keep)})]
+        cut_points = sorted({"", *cuts(task.graph)[:1], *cuts(task.graph)[-1:]})
+        found = [SubmodelOption(keep, cut) for cut in cut_points for keep in sorted({min(self.keep), max(self.keep)})]
         return [
             (
                 self._offered(task, state, round + at, 0, offer),
@@ -132,13 +134,13 @@ class FedSPUCached(FedSPU):
             for at, offer in enumerate(found)
         ]
 
-    def _merge(self, local: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
-        how = super()._merge(local, plan, selection)
+    def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
+        how = super()._merge(client_state, plan, selection)
         cut = plan.settings.get("cut", "")
         if not isinstance(cut, str):
             raise PlanError(f"plan with cut={cut}; expected the name of a result")
         if cut:
-            local.learner.write(plan.payload[PREFIX])
+            client_state.learner.write(plan.payload[PREFIX])
         return {**how, "cut": cut}
 
 

@@ -55,27 +55,31 @@ class FedUmf(LocalTraining):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return to_everyone(task, {MODEL: take(state.arrays[MODEL], task.spec, None)}, self.per_round, round)
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if MODEL in reply.payload:
             weight = reply.examples if self.weight == "samples" else 1
-            tally.mean.add(reply.client, reply.payload[MODEL], weight)
+            accumulator.mean.add(reply.client, reply.payload[MODEL], weight)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        return State({MODEL: tally.mean.over(state.arrays[MODEL])})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        return State({MODEL: accumulator.mean.over(state.arrays[MODEL])})
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        local.learner.write(plan.payload[MODEL])
-        fuse(local, plan, self.fusion, self.rate(plan.round))
-        start = learnable(local.learner.read(), local.spec)  # after the fusion, so that it is not kept a second time
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
-        remember(local, plan, start, self.rate(plan.round))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        client_state.learner.write(plan.payload[MODEL])
+        fuse(client_state, plan, self.fusion, self.rate(plan.round))
+        start = learnable(
+            client_state.learner.read(), client_state.spec
+        )  # after the fusion, so that it is not kept a second time
+        fit = client_state.learner.fit(
+            client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+        )
+        remember(client_state, plan, start, self.rate(plan.round))
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: local.learner.take()} if plan.authorised else {},
-            examples=len(local.train),
+            payload={MODEL: client_state.learner.take()} if plan.authorised else {},
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
@@ -87,22 +91,22 @@ def to_everyone(task: Task, payload: Mapping[str, Update], per_round: int, round
     return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in range(task.clients)]
 
 
-def fuse(local: ClientState, plan: Plan, fusion: float, lr: float) -> None:
+def fuse(client_state: ClientState, plan: Plan, fusion: float, lr: float) -> None:
     """Adds fusion * (lr / its own lr) * g to the client's model if it is authorised and g is of the round before.
 
     The sign is right: g is a change of the parameters, not a gradient.
     """
-    if plan.authorised and fusion > 0 and local.private.get("round") == plan.round - 1:
-        share = fusion * (lr / local.private["lr"])  # exactly fusion while the rate stays the same
-        for name, change in local.arrays[DELTA].items():  # one by one, so that the model is not there twice
-            local.learner.write({name: local.learner.read((name,))[name] + share * change})
+    if plan.authorised and fusion > 0 and client_state.private.get("round") == plan.round - 1:
+        share = fusion * (lr / client_state.private["lr"])  # exactly fusion while the rate stays the same
+        for name, change in client_state.arrays[DELTA].items():  # one by one, so that the model is not there twice
+            client_state.learner.write({name: client_state.learner.read((name,))[name] + share * change})
 
 
-def remember(local: ClientState, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
+def remember(client_state: ClientState, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
     """Keeps g = theta - start with its round and rate; nothing if the client may send theta now."""
-    local.arrays = {group: params for group, params in local.arrays.items() if group != DELTA}
-    local.private = {}
+    client_state.arrays = {group: params for group, params in client_state.arrays.items() if group != DELTA}
+    client_state.private = {}
     if not plan.authorised:
-        local.private = {"round": plan.round, "lr": lr}
-        theta = local.learner.read()
-        local.arrays[DELTA] = {name: theta[name] - value for name, value in start.items()}
+        client_state.private = {"round": plan.round, "lr": lr}
+        theta = client_state.learner.read()
+        client_state.arrays[DELTA] = {name: theta[name] - value for name, value in start.items()}

@@ -33,13 +33,13 @@ class FedUmfDC(FedDC):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return to_everyone(task, self.payload(task, state), self.per_round, round)
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        local.learner.write(plan.payload[MODEL])
-        fuse(local, plan, self.fusion, self.rate(plan.round))
-        start = learnable(local.learner.read(), local.spec)
-        fit = self.fit(local, plan)
-        remember(local, plan, start, self.rate(plan.round))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        client_state.learner.write(plan.payload[MODEL])
+        fuse(client_state, plan, self.fusion, self.rate(plan.round))
+        start = learnable(client_state.learner.read(), client_state.spec)
+        fit = self.fit(client_state, plan)
+        remember(client_state, plan, start, self.rate(plan.round))
         if plan.authorised:
-            return self.commit(local, plan, fit)
+            return self.commit(client_state, plan, fit)
         metrics = {"loss": fit.loss_sum / fit.examples}
-        return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)
+        return Reply(plan.round, plan.client, examples=len(client_state.train), steps=fit.steps, metrics=metrics)

@@ -83,7 +83,7 @@ class FjORD(SubModels):
         """At which a client steps, ascending; the last is its own."""
         return tuple(p for p in self.ladder if p <= own) if self.width == "sampled" and own in self.ladder else (own,)
 
-    def place(self, width: float) -> str:
+    def state_key(self, width: float) -> str:
         """The name of the arrays with the running statistics of a width: the model's are the widest's. A client that
         can afford no width has those of the smallest.
         """
@@ -94,28 +94,28 @@ class FjORD(SubModels):
 
     def start(self, task: Task, initial: Params) -> State:
         statistics = {name: value for name, value in initial.items() if task.spec.params[name].kind == "stat"}
-        apart = {self.place(width): statistics for width in self.ladder[:-1]} if statistics else {}
+        apart = {self.state_key(width): statistics for width in self.ladder[:-1]} if statistics else {}
         return State({MODEL: initial, **apart})
 
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
         most = self.share(task, client)
         own = max((p for p in self.ladder if p <= most), default=most)
         neurons = NeuronSet.leading(task.spec, own)
-        places = [self.place(width) for width in self.widths(own)]
+        state_keys = [self.state_key(width) for width in self.widths(own)]
         payload = {
-            name: take(params, task.spec, neurons, kinds=_kinds(name, places))
+            name: take(params, task.spec, neurons, kinds=_kinds(name, state_keys))
             for name, params in state.arrays.items()
-            if name == MODEL or name in places
+            if name == MODEL or name in state_keys
         }
         return Plan("train", round, client, neurons, payload, {KEEP: own})
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         weight = reply.examples if self.weight == "samples" else 1
         for name, update in reply.payload.items():
-            (tally.mean if name == MODEL else tally.of(name)).add(reply.client, update, weight)
+            (accumulator.mean if name == MODEL else accumulator.of(name)).add(reply.client, update, weight)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        means = {name: tally.mean if name == MODEL else tally.of(name) for name in state.arrays}
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        means = {name: accumulator.mean if name == MODEL else accumulator.of(name) for name in state.arrays}
         return State({name: means[name].over(params) for name, params in state.arrays.items()})
 
     def beside(self, parts: Collection[str]) -> tuple[str, ...]:
@@ -128,47 +128,51 @@ class FjORD(SubModels):
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        nested = self._nested(local, plan)
-        fit = self._fit(nested, local, self.batches(local, plan.round), plan.round)
-        local.private = {**local.private, KEEP: nested.own}
-        reply = self.answer(local, plan, fit, {}, nested.at(nested.own))
-        return replace(reply, payload=self._payload(nested, local.learner, plan))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        nested = self._nested(client_state, plan)
+        fit = self._fit(nested, client_state, self.batches(client_state, plan.round), plan.round)
+        client_state.private = {**client_state.private, KEEP: nested.own}
+        reply = self.answer(client_state, plan, fit, {}, nested.at(nested.own))
+        return replace(reply, payload=self._payload(nested, client_state.learner, plan))
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
-        width = local.private.get(KEEP, self.ladder[0])
-        neurons, place = NeuronSet.leading(local.spec, width), self.place(width)
-        local.learner.write({name: shared.get(f"{place}/{name}", shared[name]) for name in local.spec.params})
-        yield OwnModel(cut(local.learner, neurons), local.data, neurons=neurons)
+        width = client_state.private.get(KEEP, self.ladder[0])
+        neurons, state_key = NeuronSet.leading(client_state.spec, width), self.state_key(width)
+        client_state.learner.write(
+            {name: shared.get(f"{state_key}/{name}", shared[name]) for name in client_state.spec.params}
+        )
+        yield OwnModel(cut(client_state.learner, neurons), client_state.data, neurons=neurons)
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        nested = self._nested(local, plan)
-        self._fit(nested, local, minibatches(local, UNCOUNTED, epochs, self.batch), UNCOUNTED)
-        yield OwnModel(nested.at(nested.own), local.data, neurons=planned(plan))
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        nested = self._nested(client_state, plan)
+        self._fit(nested, client_state, minibatches(client_state, UNCOUNTED, epochs, self.batch), UNCOUNTED)
+        yield OwnModel(nested.at(nested.own), client_state.data, neurons=planned(plan))
 
-    def _nested(self, local: ClientState, plan: Plan) -> NestedLearners:
+    def _nested(self, client_state: ClientState, plan: Plan) -> NestedLearners:
         """The client's widths with what a plan brings."""
         widths = self.widths(float(plan.settings[KEEP]))
-        local.learner.write(plan.payload[MODEL])
-        nested = NestedLearners(local.learner, {width: NeuronSet.leading(local.spec, width) for width in widths})
-        for width in widths if _has_statistics(local.spec) else ():
-            nested.begin(width, plan.payload[self.place(width)])
+        client_state.learner.write(plan.payload[MODEL])
+        nested = NestedLearners(
+            client_state.learner, {width: NeuronSet.leading(client_state.spec, width) for width in widths}
+        )
+        for width in widths if _has_statistics(client_state.spec) else ():
+            nested.begin(width, plan.payload[self.state_key(width)])
         return nested
 
-    def _fit(self, nested: NestedLearners, local: ClientState, batches: Batches, round: int) -> FitResult:
+    def _fit(self, nested: NestedLearners, client_state: ClientState, batches: Batches, round: int) -> FitResult:
         """A step for each batch, at widths drawn for this client and round."""
         optimizer = self.local_optimizer(round) if round != UNCOUNTED else self.optimizer_at(self.lr)
         if len(nested.widths) == 1:
-            return nested.at(nested.own).fit(local.data, batches, optimizer)
-        stream = rng.stream(local.seed, rng.NEURONS, client=local.client, round=round)
+            return nested.at(nested.own).fit(client_state.data, batches, optimizer)
+        stream = rng.stream(client_state.seed, rng.NEURONS, client=client_state.client, round=round)
         drawn = stream.below(np.full(len(batches), len(nested.widths)))
-        key, step, fits = dropout_key(local, round), 0, []
+        key, step, fits = dropout_key(client_state, round), 0, []
         for which, run in groupby(zip(drawn.tolist(), batches, strict=True), key=itemgetter(0)):
             part = Listed((batch for _, batch in run), Keyed(key, step))
-            fits.append(nested.at(nested.widths[which]).fit(local.data, part, optimizer))
+            fits.append(nested.at(nested.widths[which]).fit(client_state.data, part, optimizer))
             step += len(part)
         return FitResult(sum(fit.loss_sum for fit in fits), sum(fit.examples for fit in fits), step)
 
@@ -177,21 +181,21 @@ class FjORD(SubModels):
         neurons, payload = planned(plan), {}
         nested.settle()
         for width in nested.widths:
-            place = self.place(width)
-            if width < nested.own and place in plan.payload:
-                whole.write(plan.payload[place])
+            state_key = self.state_key(width)
+            if width < nested.own and state_key in plan.payload:
+                whole.write(plan.payload[state_key])
             whole.write(nested.statistics(width))
-            if place != MODEL and place in plan.payload:
-                payload[place] = whole.take(neurons, kinds=STATISTICS)
-        kinds = _kinds(MODEL, [self.place(width) for width in nested.widths])
+            if state_key != MODEL and state_key in plan.payload:
+                payload[state_key] = whole.take(neurons, kinds=STATISTICS)
+        kinds = _kinds(MODEL, [self.state_key(width) for width in nested.widths])
         return {MODEL: whole.take(neurons, kinds=kinds), **payload}
 
 
-def _kinds(place: str, places: Sequence[str]) -> Collection[Kind]:
+def _kinds(state_key: str, state_keys: Sequence[str]) -> Collection[Kind]:
     """What of a place a client of widths with statistics at these places is sent."""
-    if place != MODEL:
+    if state_key != MODEL:
         return STATISTICS
-    return KINDS if MODEL in places else ("learn",)
+    return KINDS if MODEL in state_keys else ("learn",)
 
 
 def _has_statistics(spec: ModelSpec) -> bool:

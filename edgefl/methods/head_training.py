@@ -62,14 +62,14 @@ class HeadTraining(OptimizerSettings):
         return self.tau, examples
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """So many steps of the head, each over all samples: the body is trained by the server alone."""
-        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
+        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk)
         yield mine.model
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         assert shared is not None
-        mine = Personal.of(local, shared, self.head_init)
+        mine = Personal.of(client_state, shared, self.head_init)
         yield mine.model

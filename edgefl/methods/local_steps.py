@@ -50,14 +50,14 @@ class LocalSteps(OptimizerSettings):
         return replace(super().optimizer_at(rate), saved=self.saved)
 
     def refit(
-        self, mine: OwnModel, local: ClientState, epochs: int, batch: int, rate: float = 0.0, **how: Any
+        self, mine: OwnModel, client_state: ClientState, epochs: int, batch: int, rate: float = 0.0, **how: Any
     ) -> OwnModel:
         """A client's model after so many passes that count for no round, in the same order each time.
 
         rate  learning rate; 0: `lr`, which does not decay here
         how   what else `fit` is given
         """
-        batches = minibatches(local, UNCOUNTED, epochs, batch)
+        batches = minibatches(client_state, UNCOUNTED, epochs, batch)
         mine.learner.fit(mine.samples, batches, self.optimizer_at(rate or self.lr), **how)
         return mine
 
@@ -86,14 +86,14 @@ class LocalTraining(LocalSteps):
         return flops(graph, {}, self.effort(examples)[1])
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         if MODEL in plan.payload:
-            local.learner.write(plan.payload[MODEL])
-        yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
+            client_state.learner.write(plan.payload[MODEL])
+        yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch)
 
-    def batches(self, local: ClientState, round: int) -> Batches:
+    def batches(self, client_state: ClientState, round: int) -> Batches:
         """A client's batches of a round."""
-        return minibatches(local, round, self.epochs, self.batch)
+        return minibatches(client_state, round, self.epochs, self.batch)
 
 
 def learnable(params: Mapping[str, Array], spec: ModelSpec) -> Params:

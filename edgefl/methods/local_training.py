@@ -28,13 +28,15 @@ class LocalOnly(LocalTraining):
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         return [Plan("train", round, client) for client in chosen]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         """Nothing arrives, nothing is folded."""
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         return state
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        fit = local.learner.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        fit = client_state.learner.fit(
+            client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
+        )
         metrics = {"loss": fit.loss_sum / fit.examples}
-        return Reply(plan.round, plan.client, examples=len(local.train), steps=fit.steps, metrics=metrics)
+        return Reply(plan.round, plan.client, examples=len(client_state.train), steps=fit.steps, metrics=metrics)

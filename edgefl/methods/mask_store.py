@@ -40,20 +40,22 @@ def known(state: State, spec: ModelSpec, client: int) -> Mask | None:
     return None if arrays is None else unpacked(spec, arrays)
 
 
-def folded(state: State, tally: Accumulator) -> dict[str, Params]:
+def aggregated(state: State, accumulator: Accumulator) -> dict[str, Params]:
     """Server: the arrays of a state with the masks that came in a round."""
-    return {**state.arrays, **{f"{MASK}.{client}": packed(mask) for client, mask in tally.masks.items()}}
+    return {**state.arrays, **{f"{MASK}.{client}": packed(mask) for client, mask in accumulator.masks.items()}}
 
 
-def keep(local: ClientState, mask: Mask, before: Mask) -> None:
+def keep(client_state: ClientState, mask: Mask, before: Mask) -> None:
     """Client: uses `mask` from now on, which it moved from `before`."""
-    local.arrays = {name: each for name, each in local.arrays.items() if name not in (MASK, BEFORE)}
-    local.arrays |= {MASK: packed(mask)} | ({} if mask == before else {BEFORE: packed(before)})
+    client_state.arrays = {name: each for name, each in client_state.arrays.items() if name not in (MASK, BEFORE)}
+    client_state.arrays |= {MASK: packed(mask)} | ({} if mask == before else {BEFORE: packed(before)})
 
 
-def kept(local: ClientState) -> list[Mask]:
+def kept(client_state: ClientState) -> list[Mask]:
     """Client: its masks, the one that it uses first; none before its first round."""
-    return [unpacked(local.spec, local.arrays[name]) for name in (MASK, BEFORE) if name in local.arrays]
+    return [
+        unpacked(client_state.spec, client_state.arrays[name]) for name in (MASK, BEFORE) if name in client_state.arrays
+    ]
 
 
 @contextmanager

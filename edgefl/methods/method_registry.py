@@ -30,7 +30,7 @@ def _checked(name: str, kind: type[Algorithm]) -> type[Algorithm]:
         raise ValueError(f"method={name} is a class without @dataclass(frozen=True); expected it on {kind.__name__}")
     if isabstract(kind):
         lacking = ", ".join(sorted(kind.__abstractmethods__))
-        raise ValueError(f"method={name} lacks {lacking}; expected the verbs start, plan, fold, finish and train")
+        raise ValueError(f"method={name} lacks {lacking}; expected the verbs start, plan, aggregate, finish and train")
     for flag in FLAGS:
         if not isinstance(getattr(kind, flag, None), bool):
             raise ValueError(f"method={name} does not say {flag}; expected {flag}: ClassVar[bool] = True, or False")

@@ -31,7 +31,7 @@ class NestedLearners:
         """`whole`: a learner of all neurons, with the values of those of the largest width, the last one."""
         self.widths, self.own = tuple(neurons), max(neurons)
         self._whole, self._neurons = whole, neurons
-        self._places = {width: _places(whole.take(each)) for width, each in neurons.items()}
+        self._positions = {width: _positions(whole.take(each)) for width, each in neurons.items()}
         self._statistics: dict[float, Params] = {width: {} for width in neurons}
         self._learners: dict[float, Learner] = {}
         self._now: float | None = None
@@ -53,7 +53,7 @@ class NestedLearners:
 
     def _fill(self, learner: Learner, width: float) -> None:
         whole = {} if learner is self._whole else self._whole.read()
-        newest = {name: _corner(value, self._places[width][name].where) for name, value in whole.items()}
+        newest = {name: _corner(value, self._positions[width][name].where) for name, value in whole.items()}
         learner.write(newest | self._statistics[width])
 
     def settle(self) -> None:
@@ -72,7 +72,7 @@ class NestedLearners:
         return self._placed(width, self._statistics[width])
 
     def _placed(self, width: float, found: Mapping[str, Array]) -> Update:
-        return Update({name: Block(*self._places[width][name], value) for name, value in found.items()})
+        return Update({name: Block(*self._positions[width][name], value) for name, value in found.items()})
 
 
 class ParameterSlice(NamedTuple):
@@ -82,7 +82,7 @@ class ParameterSlice(NamedTuple):
     where: Axes | Flat | None
 
 
-def _places(update: Update) -> dict[str, ParameterSlice]:
+def _positions(update: Update) -> dict[str, ParameterSlice]:
     return {name: ParameterSlice(block.shape, block.index) for name, block in update.blocks.items()}
 
 

@@ -36,7 +36,7 @@ class Personal:
     known    of each sample whether the head has a row for its class
     """
 
-    local: ClientState
+    client_state: ClientState
     learner: Learner
     samples: Samples
     known: NDArray[np.bool_]
@@ -44,10 +44,10 @@ class Personal:
     @property
     def model(self) -> OwnModel:
         """As it is evaluated."""
-        return OwnModel(self.learner, self.samples, self.local.private[CLASSES], self.known)
+        return OwnModel(self.learner, self.samples, self.client_state.private[CLASSES], self.known)
 
     @staticmethod
-    def of(local: ClientState, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
+    def of(client_state: ClientState, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
         """This body under the client's head, drawn now if it has none over the classes that the client trains on: what
         it is tested on decides nothing.
 
@@ -55,21 +55,27 @@ class Personal:
         round      of the draw, where a method draws heads again and again
         Raises  DataError if the client trains on examples of a class that it had none of when its head was drawn.
         """
-        if not local.data.loss.has_labels:
-            raise DataError(f"client {local.client} has loss={local.data.loss}; expected labels for its head")
-        own = np.unique(local.data.y[local.train]).tolist()
-        classes = local.private.get(CLASSES) or own
+        if not client_state.data.loss.has_labels:
+            raise DataError(
+                f"client {client_state.client} has loss={client_state.data.loss}; expected labels for its head"
+            )
+        own = np.unique(client_state.data.y[client_state.train]).tolist()
+        classes = client_state.private.get(CLASSES) or own
         if new := sorted(set(own) - set(classes)):
-            raise DataError(f"client {local.client} has examples of class {new[0]}; its head has classes {classes}")
-        learner = local.learner.with_head(len(classes))
-        head = local.arrays.get(HEAD) or _draw(local, learner, head_init, round)
+            raise DataError(
+                f"client {client_state.client} has examples of class {new[0]}; its head has classes {classes}"
+            )
+        learner = client_state.learner.with_head(len(classes))
+        head = client_state.arrays.get(HEAD) or _draw(client_state, learner, head_init, round)
         learner.write({**body, **head})
-        rows = np.zeros(max(int(local.data.y.max(initial=0)), classes[-1]) + 1, np.int32)
+        rows = np.zeros(max(int(client_state.data.y.max(initial=0)), classes[-1]) + 1, np.int32)
         rows[classes] = np.arange(len(classes))
-        loss = local.data.loss.of_classes(classes)
-        samples = Samples(local.data.x, rows[local.data.y], local.data.scale, local.data.shift, loss)
-        local.private = {**local.private, CLASSES: classes}
-        return Personal(local, learner, samples, np.isin(local.data.y, classes))
+        loss = client_state.data.loss.of_classes(classes)
+        samples = Samples(
+            client_state.data.x, rows[client_state.data.y], client_state.data.scale, client_state.data.shift, loss
+        )
+        client_state.private = {**client_state.private, CLASSES: classes}
+        return Personal(client_state, learner, samples, np.isin(client_state.data.y, classes))
 
     def head_steps(self, count: int, optimizer: Optimizer, chunk: int) -> None:
         """So many steps of the head over all training samples, on features computed once.
@@ -77,19 +83,19 @@ class Personal:
         chunk  examples per pass through the body
         """
         if count:
-            features = self.learner.features(self.samples, self.local.train, chunk)
+            features = self.learner.features(self.samples, self.client_state.train, chunk)
             everything = np.arange(len(features), dtype=np.int32)
-            labelled = Samples(features, self.samples.y[self.local.train], loss=self.samples.loss)
+            labelled = Samples(features, self.samples.y[self.client_state.train], loss=self.samples.loss)
             self.learner.head().fit(labelled, RepeatedBatch(everything, count), optimizer)
 
     def keep_head(self) -> None:
         """What the head is now is what the client keeps."""
-        head = {name: value.copy() for name, value in self.learner.read(self.local.spec.head).items()}
-        self.local.arrays = {**self.local.arrays, HEAD: head}
+        head = {name: value.copy() for name, value in self.learner.read(self.client_state.spec.head).items()}
+        self.client_state.arrays = {**self.client_state.arrays, HEAD: head}
 
     def evaluate(self) -> Evaluation:
         """On the client's own test samples."""
-        return self.model.evaluate(self.local.test)
+        return self.model.evaluate(self.client_state.test)
 
 
 def begin(initial: Params, task: Task) -> State:
@@ -103,10 +109,12 @@ def begin(initial: Params, task: Task) -> State:
     return State({BODY: {name: initial[name] for name in spec.body}})
 
 
-def _draw(local: ClientState, learner: Learner, head_init: HeadInit, round: int) -> dict[str, NDArray[np.float64]]:
+def _draw(
+    client_state: ClientState, learner: Learner, head_init: HeadInit, round: int
+) -> dict[str, NDArray[np.float64]]:
     """A new head, a function of the seed, the client and the round."""
-    stream = rng.stream(local.seed, rng.HEAD, local.client, round)
-    shapes = {name: value.shape for name, value in learner.read(local.spec.head).items()}
+    stream = rng.stream(client_state.seed, rng.HEAD, client_state.client, round)
+    shapes = {name: value.shape for name, value in learner.read(client_state.spec.head).items()}
     drawn = {name: stream.uniform(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
     if head_init == "uniform":
         return drawn

@@ -68,13 +68,13 @@ class PFLEGO(HeadTraining):
         settings = {"scale": task.clients / len(chosen), "examples": task.examples}  # I/r, sum of all N_j
         return [Plan("train", round, client, payload=payload, settings=settings) for client in chosen]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         if BODY in reply.payload:
-            tally.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
+            accumulator.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         """theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4). r are those that replied."""
-        replies = tally.of(BODY)
+        replies = accumulator.of(BODY)
         if not replies.clients:
             return state
         examples = task.examples if self.shares == "all" else sum(replies.weights)
@@ -84,25 +84,25 @@ class PFLEGO(HeadTraining):
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(local, values(plan.payload[BODY]), self.head_init)
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(self.tau - 1, self.head_optimizer(plan.round), self.chunk)
-        key = dropout_key(local, plan.round)
-        gradient = mine.learner.gradient(mine.samples, local.train, chunk=self.chunk, key=key)
-        head, rate = mine.learner.read(local.spec.head), self._head_rate(local, plan)
+        key = dropout_key(client_state, plan.round)
+        gradient = mine.learner.gradient(mine.samples, client_state.train, chunk=self.chunk, key=key)
+        head, rate = mine.learner.read(client_state.spec.head), self._head_rate(client_state, plan)
         mine.learner.write({name: value - rate * gradient[name] for name, value in head.items()})
         mine.keep_head()
         reply = Reply(
             plan.round,
             plan.client,
-            payload={BODY: take(gradient, local.spec, names=local.spec.body)},
-            examples=len(local.train),
+            payload={BODY: take(gradient, client_state.spec, names=client_state.spec.body)},
+            examples=len(client_state.train),
             steps=self.tau,
-            metrics={"loss": gradient.loss_sum / len(local.train)},
+            metrics={"loss": gradient.loss_sum / len(client_state.train)},
         )
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
-    def _head_rate(self, local: ClientState, plan: Plan) -> float:
+    def _head_rate(self, client_state: ClientState, plan: Plan) -> float:
         """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
-        share = len(local.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
+        share = len(client_state.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
         return self.scheduled(self.rho, plan.round) * float(plan.settings["scale"]) * share

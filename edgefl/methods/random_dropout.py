@@ -49,24 +49,24 @@ class RandomDropout(SubModels):
 
     # The client.
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        neurons, smaller = planned(plan), self._smaller(local, plan)
-        fit = smaller.fit(local.data, self.batches(local, plan.round), self.local_optimizer(plan.round))
-        put_back(local.learner, smaller, neurons)
-        trained = local.learner.take(neurons)
-        payload = scaled(trained, local.spec, np.true_divide) if self.scale else trained
-        return self.answer(local, plan, fit, {MODEL: payload}, smaller)
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        neurons, smaller = planned(plan), self._smaller(client_state, plan)
+        fit = smaller.fit(client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
+        put_back(client_state.learner, smaller, neurons)
+        trained = client_state.learner.take(neurons)
+        payload = scaled(trained, client_state.spec, np.true_divide) if self.scale else trained
+        return self.answer(client_state, plan, fit, {MODEL: payload}, smaller)
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        mine = OwnModel(self._smaller(local, plan), local.data, neurons=planned(plan))
-        yield self.refit(mine, local, epochs, self.batch)
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        mine = OwnModel(self._smaller(client_state, plan), client_state.data, neurons=planned(plan))
+        yield self.refit(mine, client_state, epochs, self.batch)
 
-    def _smaller(self, local: ClientState, plan: Plan) -> Learner:
+    def _smaller(self, client_state: ClientState, plan: Plan) -> Learner:
         """The model of a plan's neurons, with the values that it brings."""
         sent = plan.payload[MODEL]
-        local.learner.write(scaled(sent, local.spec, np.multiply) if self.scale else sent)
-        return cut(local.learner, planned(plan))
+        client_state.learner.write(scaled(sent, client_state.spec, np.multiply) if self.scale else sent)
+        return cut(client_state.learner, planned(plan))
 
 
 def scaled(update: Update, spec: ModelSpec, by: np.ufunc) -> Update:

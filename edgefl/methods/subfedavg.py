@@ -108,98 +108,100 @@ class SubFedAvg(LocalTraining):
         held = None if client in task.lost or not mask.bits else mask
         return Plan("train", round, client, None, payload, expects=expects, held=held)
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
         """A mask gains nothing: what it had not before does not come with the values."""
         if MODEL in reply.payload:
             left = at_mask(reply.payload[MODEL], reply.masks.get(MASK, WHOLE))
-            tally.mean.add(reply.client, left, 1)
-            tally.masks[reply.client] = mask_of(left)
+            accumulator.mean.add(reply.client, left, 1)
+            accumulator.masks[reply.client] = mask_of(left)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        return State({**mask_store.folded(state, tally), MODEL: tally.mean.over(state.arrays[MODEL])})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        return State({**mask_store.aggregated(state, accumulator), MODEL: accumulator.mean.over(state.arrays[MODEL])})
 
     # The client.
 
-    def held(self, local: ClientState) -> list[Mask]:
-        return [*mask_store.kept(local), WHOLE]
+    def held(self, client_state: ClientState) -> list[Mask]:
+        return [*mask_store.kept(client_state), WHOLE]
 
     def flops(self, graph: Graph, examples: int) -> None:
         """Not said: every client's mask is another one."""
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         mask = new = mask_of(plan.payload[MODEL])
-        with restricted(local.learner, mask, self.batch):
-            local.learner.write(plan.payload[MODEL])
-            first = self._epochs(local, plan, 0, 1)
-            early = self._candidate(local, mask) if MASK in plan.due else {}
-            later = self._epochs(local, plan, 1, self.epochs - 1)
+        with restricted(client_state.learner, mask, self.batch):
+            client_state.learner.write(plan.payload[MODEL])
+            first = self._epochs(client_state, plan, 0, 1)
+            early = self._candidate(client_state, mask) if MASK in plan.due else {}
+            later = self._epochs(client_state, plan, 1, self.epochs - 1)
             if early:
-                new = self._pruned(local, mask, early)
-            payload = {MODEL: local.learner.take(mask)}
-        mask_store.keep(local, new, mask)
+                new = self._pruned(client_state, mask, early)
+            payload = {MODEL: client_state.learner.take(mask)}
+        mask_store.keep(client_state, new, mask)
         loss = (first.loss_sum + later.loss_sum) / (first.examples + later.examples)
         return Reply(
             plan.round,
             plan.client,
             payload,
-            examples=len(local.train),
+            examples=len(client_state.train),
             steps=first.steps + later.steps,
-            metrics={"loss": loss, "density": _share(new, local.spec)},
+            metrics={"loss": loss, "density": _share(new, client_state.spec)},
             masks={MASK: new} if MASK in plan.due else {},
         )
 
-    def _epochs(self, local: ClientState, plan: Plan, first: int, count: int) -> FitResult:
+    def _epochs(self, client_state: ClientState, plan: Plan, first: int, count: int) -> FitResult:
         """Velocities start at zero in each of the two parts of a round."""
-        batches = minibatches(local, plan.round, count, self.batch, first)
-        return local.learner.fit(local.data, batches, self.local_optimizer(plan.round))
+        batches = minibatches(client_state, plan.round, count, self.batch, first)
+        return client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round))
 
-    def _candidate(self, local: ClientState, mask: Mask) -> dict[str, Bits]:
+    def _candidate(self, client_state: ClientState, mask: Mask) -> dict[str, Bits]:
         """What would be left if the model were pruned as it is now."""
-        rate = min(self.prune_rate, max(0.0, 1 - self.density / max(_share(mask, local.spec), self.density)))
-        bits = _bits(mask, local.spec)
-        return prune(local.learner.read(bits.keys()), bits, rate).kept
+        rate = min(self.prune_rate, max(0.0, 1 - self.density / max(_share(mask, client_state.spec), self.density)))
+        bits = _bits(mask, client_state.spec)
+        return prune(client_state.learner.read(bits.keys()), bits, rate).kept
 
-    def _pruned(self, local: ClientState, mask: Mask, early: Mapping[str, Bits]) -> Mask:
+    def _pruned(self, client_state: ClientState, mask: Mask, early: Mapping[str, Bits]) -> Mask:
         """The client's next mask. The learner has the values at it, and 0 elsewhere."""
-        late = self._candidate(local, mask)
+        late = self._candidate(client_state, mask)
         differ = float(np.mean([np.mean(late[name] != bits) for name, bits in early.items()]))
-        new = Mask.of(local.spec, late)
+        new = Mask.of(client_state.spec, late)
         if differ <= self.distance or new == mask:
             return mask
-        trained = local.learner.take(mask)
-        local.learner.restrict(new, self.batch)
-        found = local.learner.evaluate(local.data, self._judges(local))
+        trained = client_state.learner.take(mask)
+        client_state.learner.restrict(new, self.batch)
+        found = client_state.learner.evaluate(client_state.data, self._judges(client_state))
         if found.correct > self.accuracy * found.examples * found.decisions:
             return new
-        local.learner.restrict(mask, self.batch)
-        local.learner.write(trained)
+        client_state.learner.restrict(mask, self.batch)
+        client_state.learner.write(trained)
         return mask
 
-    def _judges(self, local: ClientState) -> NDArray[np.int32]:
+    def _judges(self, client_state: ClientState) -> NDArray[np.int32]:
         """The samples on which a pruned model has to be accurate."""
-        chosen = local.validation if self.accept_on == "validation" else local.test
+        chosen = client_state.validation if self.accept_on == "validation" else client_state.test
         if not len(chosen):
-            raise TrainingError(f"client {local.client} has 0 {self.accept_on} samples; pruning needs at least 1")
+            raise TrainingError(
+                f"client {client_state.client} has 0 {self.accept_on} samples; pruning needs at least 1"
+            )
         return chosen
 
     @contextmanager
-    def own(self, local: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
         """Its mask on the model of all, as that is now."""
         assert shared is not None
-        with restricted(local.learner, self.held(local)[0], self.batch):
-            local.learner.write(shared)
-            yield OwnModel(local.learner, local.data)
+        with restricted(client_state.learner, self.held(client_state)[0], self.batch):
+            client_state.learner.write(shared)
+            yield OwnModel(client_state.learner, client_state.data)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
         """At their masks."""
         return [self._plan(task, state, round, client) for client in clients]
 
     @contextmanager
-    def refreshed(self, local: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         sent = plan.payload[MODEL]
-        with restricted(local.learner, mask_of(sent), self.batch):
-            local.learner.write(sent)
-            yield self.refit(OwnModel(local.learner, local.data), local, epochs, self.batch)
+        with restricted(client_state.learner, mask_of(sent), self.batch):
+            client_state.learner.write(sent)
+            yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch)
 
     def scored(self, parts: object) -> Scored:
         return "personal"

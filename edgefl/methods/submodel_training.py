@@ -54,7 +54,7 @@ class SubModels(FedAvg):
         return None  # they depend on the client's share
 
     def answer(
-        self, local: ClientState, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner
+        self, client_state: ClientState, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner
     ) -> Reply:
         """Client: the reply of a round. `smaller`: the model that it trained."""
         reply = Reply(
@@ -62,13 +62,13 @@ class SubModels(FedAvg):
             plan.client,
             payload=payload,
             selection_hash=planned(plan).hash(),
-            examples=len(local.train),
+            examples=len(client_state.train),
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples},
         )
         if self.eval_point == "none":
             return reply
-        return tested(reply, smaller.evaluate(local.data, local.test))
+        return tested(reply, smaller.evaluate(client_state.data, client_state.test))
 
 
 def planned(plan: Plan) -> NeuronSet:

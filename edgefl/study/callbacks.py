@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from edgefl.experiment.run_layout import Trial
-from edgefl.study.metric_records import lines_of
+from edgefl.study.metric_records import log_records_of
 from edgefl.study.round_records import record, records
 
 OnRound = Callable[[dict[str, Any]], object]
@@ -33,14 +33,14 @@ class Callbacks:
             for each in self._callbacks:
                 if hasattr(each, "begin"):
                     each.begin(dict(self._settings))
-        done = takewhile(lambda line: line["round"] <= at, lines_of(trial.path)) if at else ()
+        done = takewhile(lambda log_record: log_record["round"] <= at, log_records_of(trial.path)) if at else ()
         self._trial, self._sent = trial, 0
         for before in records(trial.method, trial.seed, done):
             self._sent = before["payload_bytes"]
 
-    def line(self, line: dict[str, Any]) -> None:
+    def log_record(self, log_record: dict[str, Any]) -> None:
         assert self._trial is not None
-        found = record(self._trial.method, self._trial.seed, line, self._sent)
+        found = record(self._trial.method, self._trial.seed, log_record, self._sent)
         self._sent = found["payload_bytes"]
         for each in self._callbacks:
             each(dict(found))

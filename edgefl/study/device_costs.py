@@ -12,14 +12,14 @@ from edgefl.study.capacity_tiers import Tiers
 from edgefl.study.density_costs import mean
 
 
-def by_device(lines: Sequence[Mapping[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
+def by_device(log_records: Sequence[Mapping[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
     """A row for every device that a round was planned for, in order of their first clients: client rounds that trained,
     `late` ones among them, and `absent` ones, which did not; the means of one's virtual seconds and joules, None where
     nobody has trained; the memory that it has, None where that is not said, and what a step of FedSPU takes at the
     largest tier of those clients. [] where devices are not modelled.
     """
     found, first = defaultdict(list), dict[str, int]()
-    for each in (each for line in lines for each in line.get("clients", ()) if "device" in each):
+    for each in (each for log_record in log_records for each in log_record.get("clients", ()) if "device" in each):
         found[each["device"]].append(each)
         first[each["device"]] = min(each["client"], first.get(each["device"], each["client"]))
     return [_row(name, found[name], tiers) for name in sorted(found, key=first.__getitem__)]

@@ -8,15 +8,15 @@ from typing import Any
 from edgefl.methods.rounds.client_round import JOULES
 
 
-def measured(lines: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+def measured(log_records: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     """Joules by kind, of all replies that were taken in these rounds' lines of metrics.
 
     None unless every one of them says some: a part of a sum would pass for the whole. Nor where lines of long ago no
     longer have what each client did.
     """
-    if not all("clients" in line for line in lines):
+    if not all("clients" in log_record for log_record in log_records):
         return None
-    records = [each for line in lines for each in line["clients"] if each["status"] != "absent"]
+    records = [each for log_record in log_records for each in log_record["clients"] if each["status"] != "absent"]
     taken = [each for each in records if "reason" not in each and each["status"] != "late"]
     found: dict[str, float] = {}
     for record in taken:

@@ -9,7 +9,7 @@ from edgefl.server import run_history
 from edgefl.study.simulation.journal import METRICS, read_metrics
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
+def log_records_of(path: Path) -> list[dict[str, Any]]:
     """Of the trial in this directory, by rounds; [] if it has not begun. Raises RunError if they are damaged."""
     if run_history.is_served(path):
         return run_history.metrics(path)

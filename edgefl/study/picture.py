@@ -169,18 +169,18 @@ def _over_spent(area: Any, summaries: list[Summary], spent: Spent) -> None:
 
 def _by_tier(area: Any, ours: Summary, summaries: list[Summary]) -> None:
     """Bars: what a client of the tier sends and receives, of a dense model's bytes. Points: everybody's score there."""
-    places = range(len(ours.tiers))
+    positions = range(len(ours.tiers))
     shares = [100 * tier["bytes"] / tier["dense_bytes"] if tier["client_rounds"] else 0 for tier in ours.tiers]
-    bars = area.bar(places, shares, width=0.7, color="none", edgecolor=COLOURS[-1], hatch="//")
+    bars = area.bar(positions, shares, width=0.7, color="none", edgecolor=COLOURS[-1], hatch="//")
     area.bar_label(bars, [f"{share:.0f} %" if share else "-" for share in shares], fontsize=8)
     ends = []
     for i, summary in enumerate(summaries):
         style, scores = _style(summaries, i), [_drawn(tier) for tier in summary.tiers]
         style |= {"linewidth": 0.8, "markevery": 1}
         if summary.has_accuracy:
-            area.plot(places, scores, **style)
+            area.plot(positions, scores, **style)
             ends.append((len(scores) - 1, scores[-1], summary.method, style["color"]))
-    area.set_xticks(places, [f"{tier['keep']:g}" for tier in ours.tiers])
+    area.set_xticks(positions, [f"{tier['keep']:g}" for tier in ours.tiers])
     what = "bars: bytes, % of dense" + ("; points: accuracy, %" if ends else "")
     area.set(title="By capacity tier", xlabel=f"p, share of neurons of {ours.method}", ylabel=what)
     _label(area, ends)

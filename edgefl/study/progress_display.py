@@ -21,7 +21,7 @@ class Display(Protocol):
 
     def begin(self, name: str, rounds: int, at: int) -> None: ...
 
-    def line(self, line: dict[str, Any]) -> None: ...
+    def log_record(self, log_record: dict[str, Any]) -> None: ...
 
     def end(self) -> None: ...
 
@@ -57,12 +57,12 @@ class Bar:
         self._progress.start()
         self._task = self._progress.add_task(name, total=rounds, completed=at, news="")
 
-    def line(self, line: dict[str, Any]) -> None:
+    def log_record(self, log_record: dict[str, Any]) -> None:
         assert self._task is not None
-        if "evaluation" in line:
-            self._progress.update(self._task, completed=line["round"], news=news(line))
+        if "evaluation" in log_record:
+            self._progress.update(self._task, completed=log_record["round"], news=news(log_record))
         else:
-            self._progress.update(self._task, completed=line["round"])
+            self._progress.update(self._task, completed=log_record["round"])
 
     def end(self) -> None:
         self._progress.stop()
@@ -74,9 +74,13 @@ class LogDisplay:
     def begin(self, name: str, rounds: int, at: int) -> None:
         self._name, self._rounds = name, rounds
 
-    def line(self, line: dict[str, Any]) -> None:
-        if "evaluation" in line:
-            print(f"{self._name} round {line['round']}/{self._rounds}: {news(line)}", file=sys.stderr, flush=True)
+    def log_record(self, log_record: dict[str, Any]) -> None:
+        if "evaluation" in log_record:
+            print(
+                f"{self._name} round {log_record['round']}/{self._rounds}: {news(log_record)}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def end(self) -> None:
         """Nothing to close."""
@@ -92,9 +96,9 @@ class Notebook:
         self._name, self._rounds, self._news = name, rounds, ""
         self._shown = self._shell.display(self._text(at), raw=True, display_id=True)
 
-    def line(self, line: dict[str, Any]) -> None:
-        self._news = f": {news(line)}" if "evaluation" in line else self._news
-        self._shown.update(self._text(line["round"]), raw=True)
+    def log_record(self, log_record: dict[str, Any]) -> None:
+        self._news = f": {news(log_record)}" if "evaluation" in log_record else self._news
+        self._shown.update(self._text(log_record["round"]), raw=True)
 
     def end(self) -> None:
         """Nothing to close."""
@@ -112,21 +116,21 @@ class Displayed:
     def begin(self, trial: Trial, at: int) -> None:
         self._display.begin(str(trial), trial.rounds, at)
 
-    def line(self, line: dict[str, Any]) -> None:
-        self._display.line(line)
+    def log_record(self, log_record: dict[str, Any]) -> None:
+        self._display.log_record(log_record)
 
     def end(self) -> None:
         self._display.end()
 
 
-def news(line: dict[str, Any]) -> str:
+def news(log_record: dict[str, Any]) -> str:
     """An evaluated round in a few words."""
-    losses = [client["loss"] for client in line.get("clients", ()) if "loss" in client]
-    evaluation = line["evaluation"]
+    losses = [client["loss"] for client in log_record.get("clients", ()) if "loss" in client]
+    evaluation = log_record["evaluation"]
     found = evaluation[kind_of(evaluation)]
     words = [f"accuracy {percent(found['accuracy'])}" if "accuracy" in found else f"test loss {number(found['loss'])}"]
     if losses:
         words.append(f"loss {sum(losses) / len(losses):.3f}")
-    if "running" in line:
-        words.append(f"{line['running']} clients running")
+    if "running" in log_record:
+        words.append(f"{log_record['running']} clients running")
     return ", ".join(words)

@@ -29,31 +29,31 @@ SCORES = ("accuracy", "accuracy_weighted", "loss")
 WHOSE = {kind: kind.removesuffix("_local") for kind in MODELS}
 
 
-def records(method: str, seed: int, lines: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def records(method: str, seed: int, log_records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Of the lines of one method with one seed, from the first round on."""
     sent = 0
-    for line in lines:
-        found = record(method, seed, line, sent)
+    for log_record in log_records:
+        found = record(method, seed, log_record, sent)
         sent = found["payload_bytes"]
         yield found
 
 
-def record(method: str, seed: int, line: Mapping[str, Any], sent: int) -> dict[str, Any]:
+def record(method: str, seed: int, log_record: Mapping[str, Any], sent: int) -> dict[str, Any]:
     """Of one line; `sent`: payload bytes before it."""
-    down, up = sum(line["down"].values()), sum(line["up"].values())
-    answered = [each for each in line.get("clients", ()) if each["status"] != "absent"]
+    down, up = sum(log_record["down"].values()), sum(log_record["up"].values())
+    answered = [each for each in log_record.get("clients", ()) if each["status"] != "absent"]
     return {
         "method": method,
         "seed": seed,
-        "round": line["round"],
+        "round": log_record["round"],
         "clients": len(answered),
-        **({"train_loss": line["train_loss"]} if "train_loss" in line else {}),
+        **({"train_loss": log_record["train_loss"]} if "train_loss" in log_record else {}),
         "down_bytes": down,
         "up_bytes": up,
         "payload_bytes": sent + down + up,
-        "seconds": line["seconds"],
-        **_virtual(line.get("virtual")),
-        **(_scores(line["evaluation"]) if line.get("evaluation") else {}),
+        "seconds": log_record["seconds"],
+        **_virtual(log_record.get("virtual")),
+        **(_scores(log_record["evaluation"]) if log_record.get("evaluation") else {}),
     }
 
 

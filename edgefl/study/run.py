@@ -23,7 +23,7 @@ from edgefl.methods.algorithm import tier
 from edgefl.server import run_history
 from edgefl.study.capacity_tiers import Tiers, tiers_of
 from edgefl.study.export.trained_models import ModelSource, find
-from edgefl.study.metric_records import lines_of
+from edgefl.study.metric_records import log_records_of
 from edgefl.study.round_records import records
 from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.summary import Summary, kind_of, summarise
@@ -182,26 +182,26 @@ class Seeded:
         self._run, self._trial = run, trial
 
     @property
-    def lines(self) -> list[dict[str, Any]]:
+    def log_records(self) -> list[dict[str, Any]]:
         """The metrics of every round so far, with what every client did (rounds/round_metrics.py)."""
-        return lines_of(self.directory)
+        return log_records_of(self.directory)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """A plain record of every round so far (study/round_records.py)."""
-        return list(records(self.method, self.seed, self.lines))
+        return list(records(self.method, self.seed, self.log_records))
 
     @property
     def summary(self) -> Summary:
         """Its figures up to its last evaluation. Raises RunError if there is none yet."""
         served = self._run.is_served
         state = run_history.final_state(self.directory) if served else read_committed(self.directory).state
-        return summarise(self.method, self.lines, self._run.tiers, state.values)
+        return summarise(self.method, self.log_records, self._run.tiers, state.values)
 
     @property
     def evaluation(self) -> Mapping[str, Any]:
         """The last one, of the models that stand for the method: means, and by client. Raises RunError without one."""
-        found = [line["evaluation"] for line in self.lines if line.get("evaluation")]
+        found = [log_record["evaluation"] for log_record in self.log_records if log_record.get("evaluation")]
         if not found:
             raise RunError(f"{self.directory} has no evaluated round yet; expected at least one")
         chosen: Mapping[str, Any] = found[-1][kind_of(found[-1])]
@@ -220,7 +220,7 @@ class Seeded:
     @property
     def payload_bytes(self) -> int:
         """All that was sent, both directions."""
-        return sum(sum(line["down"].values()) + sum(line["up"].values()) for line in self.lines)
+        return sum(sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in self.log_records)
 
     @property
     def clients(self) -> Sequence[Client]:
@@ -276,9 +276,9 @@ class Client:
         """The rounds in which its reply was counted."""
         taken = ("on", "stopped")
         return [
-            line["round"]
-            for line in self._seeded.lines
-            for each in line.get("clients", ())
+            log_record["round"]
+            for log_record in self._seeded.log_records
+            for each in log_record.get("clients", ())
             if each["client"] == self.id and each["status"] in taken
         ]
 

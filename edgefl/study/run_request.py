@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -25,7 +26,7 @@ from edgefl.experiment.default_settings import ALL, with_defaults, with_everybod
 from edgefl.experiment.device_models.device_assignment import read as read_devices
 from edgefl.experiment.presets import preset as settings_of_preset
 from edgefl.experiment.run_data import settings_for
-from edgefl.experiment.settings import SHARED, Experiment, check_kind, is_like
+from edgefl.experiment.settings import FORMER, SHARED, Experiment, check_kind, is_like
 from edgefl.learning import Samples
 from edgefl.learning.losses import Loss
 from edgefl.methods import METHODS, Algorithm, build, having, labelled, settings_of
@@ -123,7 +124,10 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
     for method in reversed(methods):
         hyper |= settings_of(method)
     plain, options = {}, {}
-    for name, value in {**given, **given.get("options", {})}.items():
+    for key, value in {**given, **given.get("options", {})}.items():
+        name = FORMER.get(key, key)
+        if name != key:
+            warnings.warn(f"{key}= is called {name}= now", DeprecationWarning, stacklevel=4)
         if name == "options":
             continue
         if name == "tune":

@@ -18,7 +18,7 @@ from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembly import assemble, check_begin, check_held_out, data_of
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.run_data import dealt_from
+from edgefl.experiment.run_data import data_from_own
 from edgefl.experiment.run_extension import let_grow
 from edgefl.experiment.run_json import EXPERIMENT, open_run
 from edgefl.experiment.run_layout import Trial, trials
@@ -43,7 +43,7 @@ class Watcher(Protocol):
 
     def begin(self, trial: Trial, at: int) -> None: ...
 
-    def line(self, line: dict[str, Any]) -> None: ...
+    def log_record(self, log_record: dict[str, Any]) -> None: ...
 
     def end(self) -> None: ...
 
@@ -53,7 +53,7 @@ class NullWatcher:
 
     def begin(self, trial: Trial, at: int) -> None: ...
 
-    def line(self, line: dict[str, Any]) -> None: ...
+    def log_record(self, log_record: dict[str, Any]) -> None: ...
 
     def end(self) -> None: ...
 
@@ -121,7 +121,7 @@ def prepare(
     settings = experiment.settings(workers)
     if max_empty_rounds is not None:
         settings = replace(settings, max_empty_rounds=max_empty_rounds)
-    data = data_of(experiment, data_dir) if own is None else dealt_from(experiment, own)
+    data = data_of(experiment, data_dir) if own is None else data_from_own(experiment, own)
     seeds = experiment.each_seed()
     first = assemble(seeds[0], data_dir, model, data)
     prepared = PreparedExperiment(experiment, algorithms, settings, first, model, data, own, data_dir)
@@ -166,7 +166,7 @@ def run(
 
 def _tuned(prepared: PreparedExperiment, directory: Path, watcher: Watcher, engine: MakeEngine) -> PreparedExperiment:
     """With the options that validation data choose, if that was asked for."""
-    experiment, told = prepared.experiment, (watcher.begin, watcher.line)
+    experiment, told = prepared.experiment, (watcher.begin, watcher.log_record)
     tuned = tuning.tune(experiment, prepared.federation, prepared.settings, directory, *told, engine)
     return replace(prepared, experiment=tuned, algorithms=tuned.algorithms())
 
@@ -178,7 +178,7 @@ def _one(
     try:
         watcher.begin(trial, max(journal.committed.round, 0))
         algorithm = prepared.algorithms[trial.method]
-        state = simulate(algorithm, federation, prepared.settings, journal, watcher.line, engine=engine)
+        state = simulate(algorithm, federation, prepared.settings, journal, watcher.log_record, engine=engine)
     finally:
         journal.close()
     return CompletedTrial(trial, state)

@@ -96,9 +96,9 @@ class _Together:
         for each in self._watchers:
             each.begin(trial, at)
 
-    def line(self, line: dict[str, Any]) -> None:
+    def log_record(self, log_record: dict[str, Any]) -> None:
         for each in self._watchers:
-            each.line(line)
+            each.log_record(log_record)
 
     def end(self) -> None:
         with ExitStack() as until_end:

@@ -23,7 +23,11 @@ from edgefl.study.energy_totals import measured
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
 MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
-UNFOLDED = ("refused", "excluded", "clipped")  # replies that were not folded as they came; columns where there are any
+NOT_AGGREGATED = (
+    "refused",
+    "excluded",
+    "clipped",
+)  # replies that were not folded as they came; columns where there are any
 
 
 @dataclass(frozen=True)
@@ -141,28 +145,30 @@ class Summary:
         return {**vars(self), **found, "accuracy_of": self.kind, **score}
 
 
-def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
+def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
     """Adds up the metrics of a run, a line per round, up to its last evaluation. Clients that did not answer in a round
     count in its bytes alone.
 
     server  what the method's server recorded beside its arrays
     Raises  RunError if no round has been evaluated.
     """
-    records = [record for line in lines for record in line.get("clients", ()) if record["status"] != "absent"]
-    evaluations = [line["evaluation"] for line in lines if line.get("evaluation")]
+    records = [
+        record for log_record in log_records for record in log_record.get("clients", ()) if record["status"] != "absent"
+    ]
+    evaluations = [log_record["evaluation"] for log_record in log_records if log_record.get("evaluation")]
     if not evaluations:
-        raise RunError(f"{method}: {len(lines)} rounds and no evaluation; expected at least one")
-    last, curve = evaluations[-1], _curve(lines)
+        raise RunError(f"{method}: {len(log_records)} rounds and no evaluation; expected at least one")
+    last, curve = evaluations[-1], _curve(log_records)
     return Summary(
         method=method,
-        rounds=len(lines),
+        rounds=len(log_records),
         client_rounds=len(records),
         refused=sum(record["status"] == "refused" for record in records),
         excluded=sum(record["status"] == "excluded" for record in records),
         clipped=sum("clipped" in record for record in records),
-        seconds=sum(line["seconds"] for line in lines),
-        down=_added(line["down"] for line in lines),
-        up=_added(line["up"] for line in lines),
+        seconds=sum(log_record["seconds"] for log_record in log_records),
+        down=_added(log_record["down"] for log_record in log_records),
+        up=_added(log_record["up"] for log_record in log_records),
         dense_bytes=4 * tiers.scalars * sum(map(messages, records)),
         evaluation=last,
         tiers=[_tier(p, tiers, records, last) for p in sorted(set(tiers.keep))],
@@ -174,10 +180,10 @@ def summarise(method: str, lines: Sequence[dict[str, Any]], tiers: Tiers, server
         device_seconds=sum(record["seconds"] for record in records),
         work=_work(records),
         diverged=diverged_in(records, last),
-        measured_joules=measured(lines),
+        measured_joules=measured(log_records),
         virtual_seconds=curve[-1].get("virtual_seconds"),
         virtual_joules=curve[-1].get("virtual_joules"),
-        devices=by_device(lines, tiers),
+        devices=by_device(log_records, tiers),
     )
 
 
@@ -254,26 +260,26 @@ def _score(found: Mapping[str, Any], client: int) -> float | None:
     return float(found[name][client] / (examples * (found.get("decisions", 1) or 1)))
 
 
-def _curve(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _curve(log_records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Accuracy, or loss, and what had been spent so far, at every evaluated round; beside them what there is of it on
     training samples and after a refresh.
     """
     points, records = [], list[dict[str, Any]]()
     spent: dict[str, float] = {"payload_bytes": 0, "device_seconds": 0.0}
-    for line in lines:
-        new = [record for record in line.get("clients", ()) if record["status"] != "absent"]
+    for log_record in log_records:
+        new = [record for record in log_record.get("clients", ()) if record["status"] != "absent"]
         records += new
-        spent["payload_bytes"] += sum(line["down"].values()) + sum(line["up"].values())
+        spent["payload_bytes"] += sum(log_record["down"].values()) + sum(log_record["up"].values())
         spent["device_seconds"] += sum(record["seconds"] for record in new)
-        if virtual := line.get("virtual"):
+        if virtual := log_record.get("virtual"):
             spent["virtual_seconds"] = virtual["ended"]
             spent["virtual_joules"] = spent.get("virtual_joules", 0.0) + virtual["joules"]
-        if evaluation := line.get("evaluation"):
+        if evaluation := log_record.get("evaluation"):
             found = evaluation[kind_of(evaluation)]
             score = "accuracy" if "accuracy" in found else "loss"
-            point = {"round": line["round"], score: found[score], **spent, "work": _work(records)}
-            if "train_loss" in line:
-                point["train_loss"] = line["train_loss"]
+            point = {"round": log_record["round"], score: found[score], **spent, "work": _work(records)}
+            if "train_loss" in log_record:
+                point["train_loss"] = log_record["train_loss"]
             for kind in (REFRESHED, TRAINING):
                 if kind in evaluation:
                     point[kind] = evaluation[kind][score]

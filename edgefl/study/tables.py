@@ -15,7 +15,7 @@ from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries
 from edgefl.study.device_tables import device_tables, duration, energy
 from edgefl.study.energy_totals import words
 from edgefl.study.result_text import NONE, number, percent, sentences
-from edgefl.study.summary import COMMON, MODELS, UNFOLDED, Summary
+from edgefl.study.summary import COMMON, MODELS, NOT_AGGREGATED, Summary
 from edgefl.study.table_style import new_table
 
 LOST = ("missing", "diverged")  # clients; columns where there are any
@@ -79,7 +79,7 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
     table = new_table(f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}")
     sparse = any(summary.density is not None for summary in first.values())
     has_refreshed, has_common = any(row.refreshed for row in rows), any(COMMON in s.evaluation for s in first.values())
-    unfolded = [name for name in UNFOLDED if any(getattr(s, name) for of in each.values() for s in of)]
+    not_aggregated = [name for name in NOT_AGGREGATED if any(getattr(s, name) for of in each.values() for s in of)]
     lost = [name for name in LOST if any(getattr(row, name) for row in rows)]
     table.add_column("method", overflow="fold")
     table.add_column("model")
@@ -90,7 +90,7 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
         "time",
         *(["measured"] if has_joules else []),
         *(["density", "GFLOP"] if sparse else []),
-        *unfolded,
+        *not_aggregated,
         *lost,
     ]
     for column in [*columns, *(["common test"] if has_common else [])]:
@@ -109,7 +109,7 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
         if sparse:
             density, flops = first[row.method].density, first[row.method].flops
             cells += ["1" if density is None else f"{density:g}", "" if flops is None else f"{flops / 1e9:.4g}"]
-        cells += [str(sum(getattr(s, name) for s in each[row.method])) for name in unfolded]
+        cells += [str(sum(getattr(s, name) for s in each[row.method])) for name in not_aggregated]
         cells += [str(getattr(row, name)) for name in lost]
         if has_common:
             cells.append(_of_common([s.evaluation.get(COMMON) for s in each[row.method]]))

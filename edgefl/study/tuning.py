@@ -52,7 +52,7 @@ def tune(
     settings: Settings,
     run: Path,
     begin: Callable[[Trial, int], None],
-    line: Callable[[dict[str, Any]], None],
+    log_record: Callable[[dict[str, Any]], None],
     engine: MakeEngine,
 ) -> Experiment:
     """The experiment with what was chosen. A directory that has a record is not tuned again; trials go on from their
@@ -74,7 +74,7 @@ def tune(
                 trial = Trial(f"{FOLDER} {name}", experiment.seed, rounds, run / FOLDER / folder(name), True)
                 algorithm = build(label, {**_shared(experiment), **values, "rounds": rounds})
                 reached.append(
-                    {"values": values, **_one(algorithm, judged, trial_settings, trial, begin, line, engine)}
+                    {"values": values, **_one(algorithm, judged, trial_settings, trial, begin, log_record, engine)}
                 )
             found[label] = {"chosen": _best(label, reached), "reached": reached}
         record.write(run, {"seed": experiment.seed, "rounds": rounds, "methods": found})
@@ -93,7 +93,7 @@ def _one(
     settings: Settings,
     trial: Trial,
     begin: Callable[[Trial, int], None],
-    line: Callable[[dict[str, Any]], None],
+    log_record: Callable[[dict[str, Any]], None],
     engine: MakeEngine,
 ) -> dict[str, Any]:
     """What a trial reached at its end, and how many of its clients diverged; a loss of None where all did who took part
@@ -102,16 +102,16 @@ def _one(
     journal = Journal(trial.path)
     try:
         begin(trial, max(journal.committed.round, 0))
-        simulate(algorithm, federation, settings, journal, line, engine=engine)
-        lines = list(journal.metrics())
+        simulate(algorithm, federation, settings, journal, log_record, engine=engine)
+        log_records = list(journal.metrics())
     except StuckError:
         return {"loss": None, "diverged": None}
     finally:
         journal.close()
-    evaluation, records = lines[-1]["evaluation"], [record for each in lines for record in each["clients"]]
+    evaluation, records = log_records[-1]["evaluation"], [record for each in log_records for record in each["clients"]]
     found, lost = evaluation[kind_of(evaluation)], len(diverged_in(records, evaluation))
     scores = {name: found[name] for name in ("accuracy", "loss") if name in found}
-    return {**scores, **({"loss": None} if accepts_nobody(lines[-1]) else {}), "diverged": lost}
+    return {**scores, **({"loss": None} if accepts_nobody(log_records[-1]) else {}), "diverged": lost}
 
 
 def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class NormReLU(torch.autograd.Function):
     ) -> Tensor:
         y, mean, inv_std = norm_kernels.rectified(x, weight, bias, running, norm)
         ctx.save_for_backward(x, weight, bias, mean, inv_std)
-        ctx.norm, ctx.active, ctx.needed = norm, active, active.signals(x)
+        ctx.norm, ctx.active, ctx.needed = norm, active, active.needed_input_channels(x)
         return y
 
     @staticmethod

@@ -91,10 +91,10 @@ def _join(model: nn.Module, chain: Chain) -> None:
     link = FusedBlock(followers, chain.is_shared)
     first.__class__ = LeadingReLU if type(first) is nn.ReLU else ALONE[type(first)]
     first.edgefl_link = link  # type: ignore[assignment]
-    for place, follower in enumerate(followers):
+    for position, follower in enumerate(followers):
         follower.__class__ = FOLLOWING.get(type(follower), type(follower))
         follower.edgefl_links = (*follower.__dict__.get("edgefl_links", ()), link)  # type: ignore[assignment]
-        follower.edgefl_place = place  # type: ignore[assignment]
+        follower.edgefl_place = position  # type: ignore[assignment]
 
 
 def _is_served(module: nn.Module) -> bool:

@@ -52,23 +52,23 @@ class Dropping:
         names = [] if graph is None else [node.name for node in graph.nodes]
         found = [(name, part) for name, part in module.named_modules() if type(part) in KINDS]
         for number, (name, part) in enumerate(found):
-            place = names.index(name) if name in names else number
-            own = StreamDropout(float(part.p), place, KINDS[type(part)])
+            position = names.index(name) if name in names else number
+            own = StreamDropout(float(part.p), position, KINDS[type(part)])
             module.set_submodule(name, own)
         self._parts = {name: part for name, part in module.named_modules() if isinstance(part, StreamDropout)}
         dropping = [] if graph is None else [node.name for node in graph.nodes if isinstance(node.op, AnyDropout)]
         if unknown := [name for name in dropping if name not in self._parts]:
             raise GraphError(f"dropout {unknown[0]!r} is no module of {type(module).__name__}; expected an nn.Dropout")
 
-    def begin(self, place: Keyed | None) -> None:
+    def begin(self, position: Keyed | None) -> None:
         """What follows trains. Raises TrainingError without a place where values are dropped."""
         active = {name: part for name, part in self._parts.items() if part.p}
-        if active and place is None:
+        if active and position is None:
             names = ", ".join(active)
             raise TrainingError(f"training with dropout ({names}) and no key; expected batches.Listed, or key=")
         for part in active.values():
             part.state = np.zeros(3, np.int64)
-            part.state[:] = as_state(place) if place else 0
+            part.state[:] = as_state(position) if position else 0
 
     def count_step(self) -> None:
         self._move(1, 1)

@@ -66,5 +66,5 @@ def _held(rows: Rows, axis: int, output: Tensor) -> Tensor:
     return output
 
 
-def _only(rows: Tensor, axis: int, signal: Tensor) -> Tensor:
-    return torch.zeros_like(signal).index_copy(axis, rows, signal.index_select(axis, rows))
+def _only(rows: Tensor, axis: int, output_grad: Tensor) -> Tensor:
+    return torch.zeros_like(output_grad).index_copy(axis, rows, output_grad.index_select(axis, rows))

@@ -37,7 +37,7 @@ class ActiveChannels(NamedTuple):
     reach: Reach | None = None
     is_first: bool = False
 
-    def signals(self, x: Tensor) -> Ids:
+    def needed_input_channels(self, x: Tensor) -> Ids:
         """The channels of the layer's input x whose gradient this pass needs."""
         if self.reach is None:
             return None

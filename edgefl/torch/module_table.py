@@ -77,13 +77,13 @@ from edgefl.torch.traced_call import (
     ModuleSemantics,
     adaptive_max_pool,
     adaptive_pool,
-    adaptive_pool_line,
+    adaptive_pool_sequence,
     avg_pool,
-    avg_pool_line,
+    avg_pool_sequence,
     dropout,
     expect,
     max_pool,
-    max_pool_line,
+    max_pool_sequence,
     pair,
     upsample,
 )
@@ -164,12 +164,12 @@ def _layer_norm(module: nn.LayerNorm) -> tuple[Operation, ...]:
 
 
 def _max_pool1d(module: nn.MaxPool1d) -> tuple[Operation, ...]:
-    return (max_pool_line(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
+    return (max_pool_sequence(module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode,
                           module.return_indices),)  # fmt: skip
 
 
 def _avg_pool1d(module: nn.AvgPool1d) -> tuple[Operation, ...]:
-    return (avg_pool_line(module.kernel_size, module.stride, module.padding, module.ceil_mode,
+    return (avg_pool_sequence(module.kernel_size, module.stride, module.padding, module.ceil_mode,
                           module.count_include_pad),)  # fmt: skip
 
 
@@ -223,7 +223,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     nn.AvgPool2d: _avg_pool_module,
     nn.MaxPool1d: _max_pool1d,
     nn.AvgPool1d: _avg_pool1d,
-    nn.AdaptiveAvgPool1d: lambda module: (adaptive_pool_line(module.output_size),),
+    nn.AdaptiveAvgPool1d: lambda module: (adaptive_pool_sequence(module.output_size),),
     nn.AdaptiveMaxPool1d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
     nn.AdaptiveMaxPool2d: lambda module: adaptive_max_pool(module.output_size, module.return_indices),
     nn.Upsample: _upsample,

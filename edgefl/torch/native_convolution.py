@@ -47,7 +47,7 @@ class Convolution(torch.autograd.Function):
     ) -> Tensor:
         kept = channels(x, read(active, weight.shape, geometry.groups)) if ctx.needs_input_grad[1] else None
         ctx.save_for_backward(kept, weight, bias)
-        ctx.shape, ctx.geometry, ctx.active, ctx.needed = x.shape, geometry, active, active.signals(x)
+        ctx.shape, ctx.geometry, ctx.active, ctx.needed = x.shape, geometry, active, active.needed_input_channels(x)
         return product(x, weight, bias, geometry)
 
     @staticmethod

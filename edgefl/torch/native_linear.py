@@ -43,7 +43,7 @@ class LinearProduct(torch.autograd.Function):
         y = torch.empty(x.shape[0], weight.shape[0])
         ops().linear_forward(array(x), array(weight), array_or_none(bias), y.numpy())
         ctx.save_for_backward(channels(x, active.ins) if ctx.needs_input_grad[1] else None, weight, bias)
-        ctx.active, ctx.needed = active, active.signals(x)
+        ctx.active, ctx.needed = active, active.needed_input_channels(x)
         return y
 
     @staticmethod
@@ -55,17 +55,17 @@ class LinearProduct(torch.autograd.Function):
                 "a gradient of the gradient of a frozen Linear layer; expected select(module, None) before"
             )
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
-        signal, dx, dw, db = array(dy), None, None, None
+        output_grad, dx, dw, db = array(dy), None, None, None
         if needs_x:
             dx = (torch.empty if ctx.needed is None else torch.zeros)(dy.shape[0], weight.shape[1])
-            ops().linear_grad_input(signal, array(weight), dx.numpy(), None, ctx.needed)
+            ops().linear_grad_input(output_grad, array(weight), dx.numpy(), None, ctx.needed)
         rows = extent(active.outs, weight.shape[0])
         if needs_weight:
             compact = np.empty((rows, x.shape[1]), np.float32)
-            ops().linear_grad_weight(array(x), signal, compact, active.outs, None)
+            ops().linear_grad_weight(array(x), output_grad, compact, active.outs, None)
             dw = spread(compact, weight.shape, active.outs, active.ins)
         if needs_bias:
             sums = np.empty(rows, np.float32)
-            ops().channel_sum(signal, sums, active.outs)
+            ops().channel_sum(output_grad, sums, active.outs)
             db = spread(sums, bias.shape, active.outs)
         return dx, dw, db, None

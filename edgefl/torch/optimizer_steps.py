@@ -73,13 +73,13 @@ class Stepper:
     def __init__(
         self,
         wholes: Mapping[str, Tensor],
-        places: Mapping[str, TrainedCoordinates],
+        positions: Mapping[str, TrainedCoordinates],
         settings: Optimizer,
         pull: Pull | None,
         linear: Mapping[str, Array] | None,
     ) -> None:
-        self._wholes, self._places, self._clip = wholes, places, settings.clip
-        self._moved = {name: places[name].take(whole) for name, whole in wholes.items()}
+        self._wholes, self._positions, self._clip = wholes, positions, settings.clip
+        self._moved = {name: positions[name].take(whole) for name, whole in wholes.items()}
         self._move = _made(list(self._moved.values()), settings)
         self._strength = pull[0] if pull else 0.0
         self._centre = {name: self._at(name, pull[1]) for name in wholes} if pull else {}
@@ -87,14 +87,14 @@ class Stepper:
 
     def _at(self, name: str, values: Mapping[str, Array]) -> Tensor:
         whole = self._wholes[name]
-        return self._places[name].take(torch.tensor(np.asarray(values[name])).to(whole.device, whole.dtype))
+        return self._positions[name].take(torch.tensor(np.asarray(values[name])).to(whole.device, whole.dtype))
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor]) -> None:
         """One step by the gradients of the whole parameters, of the shapes of the specification."""
         if not self._moved:
             return
-        found = {name: self._places[name].take(gradients[name]).contiguous() for name in self._moved}
+        found = {name: self._positions[name].take(gradients[name]).contiguous() for name in self._moved}
         scale = None if self._clip is None else _scale(found.values(), self._clip)
         for name, moved in self._moved.items():
             if scale is not None:
@@ -105,8 +105,8 @@ class Stepper:
                 found[name] = found[name] + self._linear[name]
         self._move(list(found.values()))
         for name, moved in self._moved.items():
-            if not self._places[name].is_whole:
-                self._places[name].put(self._wholes[name], moved)
+            if not self._positions[name].is_whole:
+                self._positions[name].put(self._wholes[name], moved)
 
 
 def _scale(gradients: Iterable[Tensor], clip: float) -> Tensor:

@@ -54,14 +54,14 @@ def ways_of(factory: object, name: str, input_shape: Shape, batch: int, keep: fl
     found = module(x)
     if not isinstance(found, Tensor):
         raise GraphError(f"{name} returns {type(found).__name__}; expected a tensor")
-    signal = torch.randn_like(found)
+    output_grad = torch.randn_like(found)
     converted = convert(module)
-    ways = [_way("torch, eager", module, x, signal, 1.0), _way("converted", converted, x, signal, 1.0)]
+    ways = [_way("torch, eager", module, x, output_grad, 1.0), _way("converted", converted, x, output_grad, 1.0)]
     frozen = copy.deepcopy(converted)
     try:
         chosen = select(frozen, keep, example_input=x[:2])
         share = _share(frozen.__dict__[GRAPH], chosen)
-        ways.append(_way(f"converted, keep {keep:g}", frozen, x, signal, share))
+        ways.append(_way(f"converted, keep {keep:g}", frozen, x, output_grad, share))
         without = ""
     except GraphError as error:
         without = str(error)
@@ -73,7 +73,7 @@ def _share(graph: Graph, chosen: NeuronSet | None) -> float | None:
     return step_macs(graph, chosen) / whole if whole else None
 
 
-def _way(name: str, module: nn.Module, x: Tensor, signal: Tensor, share: float | None) -> Way:
+def _way(name: str, module: nn.Module, x: Tensor, output_grad: Tensor, share: float | None) -> Way:
     result: list[Tensor] = []
 
     def forward() -> None:
@@ -81,6 +81,6 @@ def _way(name: str, module: nn.Module, x: Tensor, signal: Tensor, share: float |
         result[:] = [module(x)]
 
     def backward() -> None:
-        result.pop().backward(signal)
+        result.pop().backward(output_grad)
 
     return Way(name, forward, backward, saved_by(module, lambda: module(x)), share)

@@ -101,11 +101,11 @@ class Passes:
 
     @contextmanager
     def training(
-        self, place: Keyed | None, trainable: Trainable, delta: Delta, saved: Saved = "fp32"
+        self, position: Keyed | None, trainable: Trainable, delta: Delta, saved: Saved = "fp32"
     ) -> Iterator[None]:
         """The module trains in the block, with dropout from this place of its stream."""
         with ExitStack() as stack:
-            self.dropping.begin(place)
+            self.dropping.begin(position)
             stack.callback(self.dropping.end)
             if delta == "cut":
                 stack.enter_context(cut(self._module, trained_blocks(self._spec, trainable)))

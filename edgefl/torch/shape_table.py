@@ -56,10 +56,10 @@ def transpose(value: Value, dim0: int, dim1: int) -> AxisConversion:
 
 
 def movedim(value: Value, source: Any, destination: Any) -> AxisConversion:
-    sources, places = ([_axis(value, dim) for dim in _listed(dims)] for dims in (source, destination))
+    sources, positions = ([_axis(value, dim) for dim in _listed(dims)] for dims in (source, destination))
     axes = [axis for dim, axis in enumerate(value.axes) if dim not in sources]
-    for place, dim in sorted(zip(places, sources, strict=True)):
-        axes.insert(place, value.axes[dim])
+    for position, dim in sorted(zip(positions, sources, strict=True)):
+        axes.insert(position, value.axes[dim])
     return _renamed(value, tuple(axes))
 
 
@@ -129,7 +129,7 @@ def _as_torch_has_it(value: Value, sizes: tuple[int, ...]) -> AxisConversion:
 def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> AxisConversion:
     """The mean over places: over all of them, or over rows or columns of planes."""
     expect("dtype", dtype, None)
-    value, over = _places(value, dim)
+    value, over = _positions(value, dim)
     if len(over) == len(value.shape) - 1:
         return _pooled(value, GlobalAvgPool(), over, keepdim)
     height, width = (size if axis in over else 1 for axis, size in enumerate(value.shape[1:], start=2))
@@ -138,7 +138,7 @@ def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 def maximum(value: Value, dim: Any = (), keepdim: bool = False) -> AxisConversion:
     """The largest of all places."""
-    value, over = _places(value, dim)
+    value, over = _positions(value, dim)
     if len(over) < len(value.shape) - 1:
         raise GraphError(f"dim={dim!r} of {_shown(value.extents)}; expected all places")
     return _pooled(value, _whole_pool(*value.shape[1:]), over, keepdim)
@@ -148,7 +148,7 @@ def _whole_pool(height: int, width: int | None = None) -> Operation:
     return MaxPool1d(height, height) if width is None else MaxPool2d((height, width), (height, width))
 
 
-def _places(value: Value, dim: Any) -> tuple[Value, set[int]]:
+def _positions(value: Value, dim: Any) -> tuple[Value, set[int]]:
     """The graph's axes that torch's are, all of them places; and the value, of a line with these as its places."""
     over = {value.axes[_axis(value, each)] for each in _listed(dim)} if dim is not None else {0}
     if over == {1} and len(value.shape) == 2:
@@ -167,10 +167,10 @@ def _exchanged(line: Value) -> Value:
 def _pooled(value: Value, pool: Operation, over: set[int], keepdim: bool) -> AxisConversion:
     if keepdim:
         return AxisConversion(value.axes, (pool,), value.axes)
-    places = tuple(size for axis, size in enumerate(value.shape[1:], start=2) if axis not in over)
+    positions = tuple(size for axis, size in enumerate(value.shape[1:], start=2) if axis not in over)
     kept = [axis for axis in value.axes if axis not in over]
     axes = tuple(sorted(kept).index(axis) for axis in kept)
-    return AxisConversion(value.axes, (pool, Reshape(places) if places else Flatten()), axes)
+    return AxisConversion(value.axes, (pool, Reshape(positions) if positions else Flatten()), axes)
 
 
 def item(value: Value, index: Any) -> AxisConversion:

@@ -168,9 +168,9 @@ class Slots(NamedTuple):
     slot: Words
 
     @staticmethod
-    def of(places: NDArray[np.int64], order: Words) -> Slots:
+    def of(positions: NDArray[np.int64], order: Words) -> Slots:
         """places: the flat indices of the module's values, sorted; order: those of the structure's."""
-        value = np.searchsorted(places, order).astype(np.uint32)
+        value = np.searchsorted(positions, order).astype(np.uint32)
         slot = np.empty_like(value)
         slot[value] = np.arange(len(value), dtype=np.uint32)
         return Slots(value, slot)
@@ -191,9 +191,9 @@ class SparseProduct(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, values = ctx.saved_tensors
         needs_x, needs_values, needs_bias, *_ = ctx.needs_input_grad
-        signal = _array(dy)
-        dx = torch.from_numpy(ctx.products.grad_input(tuple(x.shape), signal, _array(values))) if needs_x else None
-        dw = _permuted(ctx.products.grad_weight(_array(x), signal), ctx.slots.slot) if needs_values else None
+        output_grad = _array(dy)
+        dx = torch.from_numpy(ctx.products.grad_input(tuple(x.shape), output_grad, _array(values))) if needs_x else None
+        dw = _permuted(ctx.products.grad_weight(_array(x), output_grad), ctx.slots.slot) if needs_values else None
         db = dy.sum([axis for axis in range(dy.ndim) if axis != 1]) if needs_bias else None
         return dx, None if dw is None else torch.from_numpy(dw), db, None, None
 

@@ -200,14 +200,14 @@ class TorchLearner:
         if cut:
             rows = np.unique(np.concatenate(occurring(batches)[0]))
             near = Samples(self.features(samples, rows, cut=cut), samples.y[rows], loss=samples.loss)
-            there, place = [np.searchsorted(rows, batch).astype(np.int32) for batch in batches], keyed(batches)
-            within = Listed(there, place) if place else there
+            there, position = [np.searchsorted(rows, batch).astype(np.int32) for batch in batches], keyed(batches)
+            within = Listed(there, position) if position else there
             return self._part(after, cut).fit(near, within, optimizer, trainable, pull, linear, delta, bn_frozen)
         self._passes.check(samples)
         sizes_of(batches, len(samples))
-        places = self._places(trainable)
-        wholes = {name: self._held.whole(name) for name in places}
-        stepper = Stepper(wholes, places, optimizer, pull, linear)
+        positions = self._positions(trainable)
+        wholes = {name: self._held.whole(name) for name in positions}
+        stepper = Stepper(wholes, positions, optimizer, pull, linear)
         left_alone = running_statistics.frozen(self.spec, trainable) if bn_frozen == "freeze" else {}
         total, divisor, examples = torch.zeros((), dtype=torch.float64, device=self._device), 0.0, 0
         with (
@@ -215,7 +215,7 @@ class TorchLearner:
             self._statistics_kept(left_alone),
         ):
             for rows in batches:
-                loss, found = self._passes.gradients(samples, rows, places)
+                loss, found = self._passes.gradients(samples, rows, positions)
                 stepper.step(found)
                 self._passes.dropping.count_step()
                 share = samples.loss.divisor(samples.y, rows)
@@ -235,14 +235,14 @@ class TorchLearner:
         under a mask; arguments and errors as GraphLearner's.
         """
         self._passes.check(samples, index)
-        places, divisor = self._places(trainable), samples.loss.divisor(samples.y, index)
-        place, total, loss_sum = None if key is None else Keyed(key), dict[str, Tensor](), 0.0
-        with self._passes.training(place, trainable, delta), buffers_kept(self._module):
+        positions, divisor = self._positions(trainable), samples.loss.divisor(samples.y, index)
+        position, total, loss_sum = None if key is None else Keyed(key), dict[str, Tensor](), 0.0
+        with self._passes.training(position, trainable, delta), buffers_kept(self._module):
             for part in _parts(index, chunk):
-                loss, found = self._passes.gradients(samples, part, places)
+                loss, found = self._passes.gradients(samples, part, positions)
                 share = samples.loss.divisor(samples.y, part) / divisor
                 for name, value in found.items():
-                    block = places[name].take(value) * share
+                    block = positions[name].take(value) * share
                     total[name] = total[name] + block if name in total else block
                 loss_sum += loss.item() * share * len(index)
                 self._passes.dropping.count_examples(len(part))
@@ -260,17 +260,17 @@ class TorchLearner:
         outside = Mask.of(self.spec, outside.bits)
         check_counts(self.spec, outside, counts)
         sought = {name: TrainedCoordinates() for name, count in counts.items() if count}
-        places = {name: np.zeros(0, np.uint32) for name in counts}
+        positions = {name: np.zeros(0, np.uint32) for name in counts}
         if not sought:
-            return places
+            return positions
         with buffers_kept(self._module):
             self._module.train()
             _, found = self._passes.gradients(samples, index, sought, search=True)
         for name, value in found.items():
             candidates = np.flatnonzero(~outside.bits[name])
             chosen = largest(magnitudes(value.cpu().numpy().reshape(-1)[candidates]), counts[name])
-            places[name] = candidates[chosen].astype(np.uint32)
-        return places
+            positions[name] = candidates[chosen].astype(np.uint32)
+        return positions
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and right decisions over `index` (None: all samples), with running statistics."""
@@ -399,7 +399,7 @@ class TorchLearner:
         """
         return self._executed.work
 
-    def _places(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
+    def _positions(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
         """Trained parameters, each with its coordinates."""
         if self._restriction and isinstance(trainable, NeuronSet):
             names = ", ".join(self._restriction)

@@ -95,7 +95,7 @@ def dropout(kind: type[AnyDropout], p: Any) -> tuple[Operation, ...]:
     return (kind(float(p)),) if p else ()
 
 
-def max_pool_line(
+def max_pool_sequence(
     kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Operation:  # fmt: skip
@@ -140,14 +140,14 @@ def _parts(cells: int) -> list[int]:
     return [part, *_parts(cells // part)]
 
 
-def avg_pool_line(
+def avg_pool_sequence(
     kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Operation:
     window = single(kernel_size), single(stride or kernel_size), single(padding)
     return AvgPool1d(*window, count_include_pad, bool(ceil_mode))
 
 
-def adaptive_pool_line(output_size: Any) -> Operation:
+def adaptive_pool_sequence(output_size: Any) -> Operation:
     found = single(output_size)
     return GlobalAvgPool() if found == 1 else AdaptiveAvgPool1d(found)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.papers import command, comparison, comparison_run
-from bench.papers.comparison import COMPARISON, METHODS, PLACES
+from bench.papers.comparison import COMPARISON, METHODS, WORKLOADS
 from bench.papers.comparison_run import chosen, found, shortened
 from bench.papers.comparison_table import at, compared, orders, verdict
 from bench.papers.pieces import piece
@@ -23,13 +23,13 @@ from edgefl.study.summary import Summary
 
 
 @pytest.mark.parametrize(("place", "shape", "features"), [("digits", (1, 8, 8), 256), ("emnist", (1, 28, 28), 980)])
-def test_a_place_s_model_is_fedspu_s_without_batch_norms(place: str, shape: Any, features: int) -> None:
-    graph = comparison.model(PLACES[place], shape, 10)
+def test_a_workload_s_model_is_fedspu_s_without_batch_norms(workload: str, shape: Any, features: int) -> None:
+    graph = comparison.model(WORKLOADS[workload], shape, 10)
     assert graph.parameters()["fc.weight"].shape == (10, features)
     assert all(param.kind == "learn" for param in ModelSpec.of(graph).params.values())
 
 
-def test_speakers_are_dealt_to_groups() -> None:
+def test_speakers_are_partitioned_to_groups() -> None:
     values = np.random.RandomState(1)
     speakers = np.repeat(np.arange(0, 60, 3), 5).astype(np.int32)  # 20 of them, with gaps
     speakers[:2] = -1
@@ -50,7 +50,7 @@ def test_every_method_gets_its_rate_where_it_has_one() -> None:
         assert (rate, run.experiment.seed, run.experiment.rounds, ":" in run.name) == (0.07, 2, 60, False), label
         tried = comparison.tuned(COMPARISON, "fashion", name).experiment
         assert combinations(tried.tune, tried.methods[0]) == [
-            {METHODS[name].rate: rate} for rate in PLACES["fashion"].rates
+            {METHODS[name].rate: rate} for rate in WORKLOADS["fashion"].rates
         ]
     assert len({comparison.run(COMPARISON, "digits", name, 0.1, 2).name for name in METHODS}) == len(METHODS)
 
@@ -102,8 +102,8 @@ def test_fractions_are_shortened() -> None:
 def test_runs_are_recorded_once_and_others_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = replace(PLACES["digits"], rates=(0.1,), rounds=(10, 2))
-    monkeypatch.setitem(PLACES, "digits", small)
+    small = replace(WORKLOADS["digits"], rates=(0.1,), rounds=(10, 2))
+    monkeypatch.setitem(WORKLOADS, "digits", small)
     monkeypatch.setattr(comparison, "SEEDS", (1, 2))
     monkeypatch.setattr(comparison_run, "SEEDS", (1, 2))
     where = ["--places", "digits", "--dir", str(tmp_path / "runs"), "--results", str(tmp_path / "records")]
@@ -120,7 +120,7 @@ def test_runs_are_recorded_once_and_others_refused(
     made = found(COMPARISON, tmp_path / "records", "digits")["FedSPU"][1][1]
     assert [point["round"] for point in made.curve] == list(range(1, 11))
     assert made.refreshed is not None  # of the last round alone
-    monkeypatch.setitem(PLACES, "digits", replace(small, rounds=(20, 2)))
+    monkeypatch.setitem(WORKLOADS, "digits", replace(small, rounds=(20, 2)))
     with pytest.raises(RunError, match="of a run with other settings"):
         found(COMPARISON, tmp_path / "records", "digits")
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from bench.throughputs import Run, _together
 
-from bench.paces import Run, _together
 from bench.throttle import Turns, _period_s
 
 LIMIT_S = 30.0
@@ -31,8 +31,8 @@ def test_spreads_by_hand() -> None:
 
 
 def test_what_is_asked_by_hand() -> None:
-    tiers, paces = run([[1.0], [12.0]], 90.5), run([[1.0], [3.0]], 90.0)
-    found = {figure.what: figure for figure in _together(tiers, paces, 2.0)}
+    tiers, throughputs = run([[1.0], [12.0]], 90.5), run([[1.0], [3.0]], 90.0)
+    found = {figure.what: figure for figure in _together(tiers, throughputs, 2.0)}
     spread = found["paces: the slowest device's round over the fastest one's"]
     assert (spread.value, spread.bar) == (3.0, 4.0)
     assert found["points of accuracy that paces lose"].value == 0.5

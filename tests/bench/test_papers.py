@@ -21,7 +21,7 @@ from edgefl.experiment.settings import Experiment
 UP = {"values": 8, "index": 1, "header": 1}
 
 
-def lines(*correct: int | None) -> list[dict[str, Any]]:
+def log_records(*correct: int | None) -> list[dict[str, Any]]:
     """A run with these hits of 10 test samples; None in a round that was not evaluated."""
     found: list[dict[str, Any]] = []
     for round, hits in enumerate(correct, 1):
@@ -31,8 +31,8 @@ def lines(*correct: int | None) -> list[dict[str, Any]]:
 
 
 def test_measures_by_hand() -> None:
-    run = lines(1, None, 7, 6, 8)
-    assert [accuracy(line) for line in run] == [0.1, None, 0.7, 0.6, 0.8]
+    run = log_records(1, None, 7, 6, 8)
+    assert [accuracy(log_record) for log_record in run] == [0.1, None, 0.7, 0.6, 0.8]
     assert (rounds_to(0.7, run), rounds_to(0.71, run), rounds_to(0.9, run)) == (3, 5, None)
     assert last(run, 2) == Found(pytest.approx(70.0), "highest 80.0")
     assert bytes_up(run) == 50
@@ -50,11 +50,11 @@ def one(name: str, seed: int = 1) -> Run:
 def test_a_result_is_the_mean_over_the_seeds_that_can_be_compared() -> None:
     seeds = tuple((one(f"run{seed}", seed),) for seed in (1, 2, 3))
     row = Row("hits", lambda run: Found(accuracy(run[-1]), "seen"), seeds, paper=0.5)
-    result = compare(row, {"run1": lines(4), "run2": lines(6), "run3": lines(None)})
+    result = compare(row, {"run1": log_records(4), "run2": log_records(6), "run3": log_records(None)})
     assert (result.ours, result.difference, result.seeds) == (0.5, 0.0, (1, 2, 3))
     assert result.spread == pytest.approx(0.02**0.5)
     assert result.detail == "seen; seen; seen"
-    nothing = compare(row, {"run1": lines(None), "run2": lines(None), "run3": lines(None)})
+    nothing = compare(row, {"run1": log_records(None), "run2": log_records(None), "run3": log_records(None)})
     assert (nothing.ours, nothing.spread, nothing.difference) == (None, None, None)
 
 
@@ -65,8 +65,8 @@ def test_a_run_that_is_done_is_read_and_a_killed_one_goes_on(tmp_path: Path, mon
     carry_out = runs.simulate
 
     def killed(*arguments: Any) -> None:
-        def after(line: dict[str, Any]) -> None:
-            seen.append(line["round"])
+        def after(log_record: dict[str, Any]) -> None:
+            seen.append(log_record["round"])
             if seen == [1, 2, 3]:
                 raise KeyboardInterrupt
 
@@ -77,7 +77,7 @@ def test_a_run_that_is_done_is_read_and_a_killed_one_goes_on(tmp_path: Path, mon
         runs.metrics(one("run"), folder, None)
     found = runs.metrics(one("run"), folder, None)
     assert seen == [1, 2, 3, 3, 4]  # round 3 was not committed
-    assert [accuracy(line) for line in found] == [accuracy(line) for line in expected]
+    assert [accuracy(log_record) for log_record in found] == [accuracy(log_record) for log_record in expected]
     assert runs.metrics(one("run"), folder, None) == found
     assert len(seen) == 5
 
@@ -94,7 +94,7 @@ def table(run: Run) -> Table:
 
 
 def test_a_record_holds_results_and_curves_and_is_written_as_json(tmp_path: Path) -> None:
-    found = record(table(one("run")), {"run": lines(3, None, 6)})
+    found = record(table(one("run")), {"run": log_records(3, None, 6)})
     assert found["curves"] == {"all": {"ours": [(1, 0.3), (3, 0.6)]}}
     assert found["runs"]["run"] == {"data": "digits", "partition": "iid", "seed": 1, "rounds": 3, "seconds": 1.5}
     assert found["results"][0]["difference"] == pytest.approx(0.1)
@@ -104,7 +104,7 @@ def test_a_record_holds_results_and_curves_and_is_written_as_json(tmp_path: Path
 
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    draw(record(table(one("run")), {"run": lines(3, 6)}), tmp_path / "hits.svg")
+    draw(record(table(one("run")), {"run": log_records(3, 6)}), tmp_path / "hits.svg")
     assert "<svg" in (tmp_path / "hits.svg").read_text()
 
 
@@ -112,14 +112,14 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
 
 
 def test_ratio_of_rounds_needs_a_baseline_of_enough_rounds() -> None:
-    average, fusion = lines(1, 2, 3, 7), lines(1, 7)
+    average, fusion = log_records(1, 2, 3, 7), log_records(1, 7)
     assert fedumf._rounds_ratio(0.7, average, fusion, least=4) == Found(0.5, "2 / 4")
     assert fedumf._rounds_ratio(0.7, average, fusion) == Found(None, "2 / 4: too few to compare")
     assert fedumf._rounds_ratio(0.8, average, fusion) == Found(None, "never / never")
 
 
 def test_order_of_alphas() -> None:
-    fast, slow, never = lines(7), lines(1, 7), lines(1)
+    fast, slow, never = log_records(7), log_records(1, 7), log_records(1)
     assert fedumf._in_order(0.7, fast, slow, slow, fast) == Found(1.0, "2, 2, 1; FedAvg 1")
     assert fedumf._in_order(0.7, never, fast, slow, slow).value == 0
     assert fedumf._in_order(0.7, never, never, never, never).value is None
@@ -190,7 +190,7 @@ def heads(*correct: int) -> list[dict[str, Any]]:
 
 def test_clients_that_were_tested_after_training_count_by_their_samples() -> None:
     run = heads(4, 20, 24)
-    assert [pflego.tested(line) for line in run] == [0.1, 0.5, 0.6]
+    assert [pflego.tested(log_record) for log_record in run] == [0.1, 0.5, 0.6]
     assert pflego.last_tested(run, 2) == Found(pytest.approx(55.0), "50.0 to 60.0 in its rounds")
     assert pflego._is_better(heads(21), heads(20)) == Found(1.0, "52.50 against 50.00")
     assert pflego.early_tested(heads(*[20] * pflego.EARLY, 40)) == Found(50.0, "50.0 to 50.0 in its rounds")
@@ -234,13 +234,20 @@ def test_fedspa_s_whole_runs_have_the_paper_s_settings() -> None:
 def test_fedspa_s_measures_by_hand() -> None:
     part = {"values": 100, "index": 7, "header": 3}
 
-    def line(round: int, **accuracies: float) -> dict[str, Any]:
+    def log_record(round: int, **accuracies: float) -> dict[str, Any]:
         evaluation = {kind: {"accuracy": value} for kind, value in accuracies.items()}
         return {"round": round, "down": part, "up": part, "clients": [{}], "evaluation": evaluation}
 
-    run = [line(1), line(2, personal=0.5, global_local=0.2), line(3, personal=0.7, global_local=0.4), line(4)]
+    run = [
+        log_record(1),
+        log_record(2, personal=0.5, global_local=0.2),
+        log_record(3, personal=0.7, global_local=0.4),
+        log_record(4),
+    ]
     assert [fedspa.own(each) for each in run] == [None, 0.5, 0.7, None]
-    assert fedspa.own(line(1, global_local=0.1)) == 0.1 == fedspa.own(line(1, adapted=0.1, global_local=0.3))
+    assert (
+        fedspa.own(log_record(1, global_local=0.1)) == 0.1 == fedspa.own(log_record(1, adapted=0.1, global_local=0.3))
+    )
     assert fedspa.last_own(run) == Found(pytest.approx(60.0), "highest 70.0")
     assert fedspa.last_global(run).value == pytest.approx(30.0)
     assert fedspa.payload(run) == 4 * 2 * 110
@@ -263,10 +270,10 @@ def test_fedspa_s_quick_tables_are_written(tmp_path: Path, capsys: pytest.Captur
 
 def test_a_run_in_short_has_the_sums_between_evaluations() -> None:
     clients = [{"status": "on", "seconds": 2.0, "executed_flops": 5.0}, {"status": "absent", "seconds": 0.0}]
-    run = lines(None, 3, None, None, 6)
-    for line in run:
-        line |= {"down": UP, "clients": clients, "running": 9}
-        for scores in line.get("evaluation", {}).values():
+    run = log_records(None, 3, None, None, 6)
+    for log_record in run:
+        log_record |= {"down": UP, "clients": clients, "running": 9}
+        for scores in log_record.get("evaluation", {}).values():
             scores |= {"correct": [1, 2], "accuracy": 0.5}
     first, last = condensed.condensed(run)
     assert (first["round"], first["client_rounds"], first["device_s"], first["device_flops"]) == (2, 2, 4.0, 10.0)
@@ -283,14 +290,14 @@ def test_a_run_in_short_has_the_sums_between_evaluations() -> None:
 
 def test_a_kept_run_is_read_and_one_of_other_settings_refused(tmp_path: Path) -> None:
     found = condensed.kept(one("run"), tmp_path, lambda: runs.metrics(one("run"), tmp_path / "whole", None))
-    assert [line["round"] for line in found] == [1, 2, 3, 4]
+    assert [log_record["round"] for log_record in found] == [1, 2, 3, 4]
     assert condensed.kept(one("run"), tmp_path, lambda: pytest.fail("it is there")) == found
     with pytest.raises(RunError, match=r"run\.json is a run with other settings"):
         condensed.kept(one("run", seed=2), tmp_path, list)
 
 
 def test_fedspu_s_measures_by_hand() -> None:
-    def line(round: int, running: int, up: int, correct: list[int]) -> dict[str, Any]:
+    def log_record(round: int, running: int, up: int, correct: list[int]) -> dict[str, Any]:
         scores = {"accuracy": 0.5, "correct": correct, "examples": [10] * 20}
         return {
             "round": round,
@@ -301,7 +308,10 @@ def test_fedspu_s_measures_by_hand() -> None:
         }
 
     hits = [9] * 18 + [1, 4]
-    whole, less = [line(50, 20, 600, hits), line(100, 20, 400, hits)], [line(50, 9, 500, hits), line(75, 0, 100, hits)]
+    whole, less = (
+        [log_record(50, 20, 600, hits), log_record(100, 20, 400, hits)],
+        [log_record(50, 9, 500, hits), log_record(75, 0, 100, hits)],
+    )
     assert fedspu.worst_tenth(whole) == Found(25.0)
     assert fedspu._saved(less, whole) == Found(pytest.approx(40.0), "0 clients still run")
     assert (fedspu._few_run(less), fedspu._few_run(whole)) == (Found(50.0), Found(None))
@@ -330,7 +340,7 @@ def test_fedspu_s_whole_runs_have_the_paper_s_settings() -> None:
     assert len({run.name for table in fedspu.tables(quick=False) for run in table.runs()}) == 10
 
 
-def test_letters_are_dealt_and_tested_alike(tmp_path: Path) -> None:
+def test_letters_are_partitioned_and_tested_alike(tmp_path: Path) -> None:
     """On a file of 40 images a class, digits among them; labels of upper and lower case are one."""
     y = np.repeat(np.arange(62), 40)
     x = np.zeros((len(y), 28, 28), np.uint8)

@@ -31,11 +31,11 @@ def test_every_path_of_a_product_gives_what_autograd_gives(op: Operation, x_shap
         calls = peers._linear_products(x.detach(), weight.detach(), dy)
     y.backward(dy)
     expected = {"forward": (y.detach(), 0), "grad_input": (x.grad, 0), "grad_weight": (weight.grad, 1)}
-    for kind, (value, place) in expected.items():
+    for kind, (value, position) in expected.items():
         assert len(calls[kind]) == 2
         for path, call in calls[kind].items():
             result = call()
-            found = result if isinstance(result, torch.Tensor) else result[place]
+            found = result if isinstance(result, torch.Tensor) else result[position]
             assert torch.allclose(found, value, atol=1e-5), (kind, path)
 
 

@@ -45,7 +45,7 @@ def test_a_lying_method_is_told_by_nothing_but_its_replies() -> None:
 
 def test_a_simulated_liar_is_left_out_and_nobody_else(tmp_path: Path) -> None:
     rows = list(simulated(tmp_path, SMALL, [1], [DEFAULT], (HONEST, "huge", "claim")))
-    assert [(row.method, row.attack, row.unfolded, row.others) for row in rows] == [
+    assert [(row.method, row.attack, row.not_aggregated, row.others) for row in rows] == [
         (method, attack, 0 if attack == HONEST else 2, 0)
         for method in poison.METHODS
         for attack in (HONEST, "huge", "claim")
@@ -55,24 +55,26 @@ def test_a_simulated_liar_is_left_out_and_nobody_else(tmp_path: Path) -> None:
 def test_a_liar_over_sockets_is_left_out_or_counts_as_one_of_many(tmp_path: Path) -> None:
     """Its 3e38 is accepted and excluded; its declaration of 2^53 - 1 samples is capped, so it takes part."""
     huge, claim = served(tmp_path, SMALL, [("fedavg", "huge"), ("fedavg", "claim")])
-    assert (huge.unfolded, huge.others) == (2, 0)
-    assert (claim.unfolded, claim.others) == (0, 0)
+    assert (huge.not_aggregated, huge.others) == (2, 0)
+    assert (claim.not_aggregated, claim.others) == (0, 0)
     said = (tmp_path / "fedavg-claim/logs/server.log").read_text()
     assert f"client 3 declares {MOST} training samples and counts as " in said
     said = (tmp_path / "fedavg-huge/logs/server.log").read_text()
     assert said.count("excluded: reply of client 3 changes model/") == 2
 
 
-def row(fold: str, attack: str, accuracy: float, bound: str = "refuse") -> Row:
-    return Row("simulated", "iid", "fedavg", fold, bound, attack, [accuracy], 0, 0)
+def row(aggregation: str, attack: str, accuracy: float, bound: str = "refuse") -> Row:
+    return Row("simulated", "iid", "fedavg", aggregation, bound, attack, [accuracy], 0, 0)
 
 
 @pytest.mark.parametrize(
     ("fold", "attack", "points"),
     [("mean", "huge", 2), ("mean", "zeros", math.inf), ("clipped", "zeros", 3), ("trimmed:1", "nan", 3)],
 )
-def test_the_bars_are_points_below_the_honest_run_of_the_same_fold(fold: str, attack: str, points: float) -> None:
+def test_the_bars_are_points_below_the_honest_run_of_the_same_aggregation(
+    aggregation: str, attack: str, points: float
+) -> None:
     honest = [row("mean", HONEST, 95), row("clipped", HONEST, 90), row("trimmed:1", HONEST, 85)]
-    base = next(each.accuracy for each in honest if each.fold == fold)
-    assert holds([*honest, row(fold, attack, base - min(points, 50))])
-    assert holds([*honest, row(fold, attack, base - min(points, 50) - 0.1)]) == math.isinf(points)
+    base = next(each.accuracy for each in honest if each.aggregation == aggregation)
+    assert holds([*honest, row(aggregation, attack, base - min(points, 50))])
+    assert holds([*honest, row(aggregation, attack, base - min(points, 50) - 0.1)]) == math.isinf(points)

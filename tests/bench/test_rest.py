@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.cluster import deal
+from bench.faults.cluster import write_partitions
 from bench.faults.damage import FLIPS, Damage, Kind, damages
 from bench.faults.outcome import Truth
 from bench.faults.rest import SERVER, Cases, Row, Stage, judged
@@ -29,10 +29,10 @@ needs_steps = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cases, Stage]]:
     """A server that was killed when the replies of round 2 were there."""
-    place = tmp_path_factory.mktemp("rest")
-    deal(place / "shares", EXPERIMENT)
-    cases = Cases(place, EXPERIMENT, place / "shares", Truth.of(EXPERIMENT, place / "simulated"))
-    _, stage = islice(server_stages(place / "stages", place / "shares"), 2)
+    root = tmp_path_factory.mktemp("rest")
+    write_partitions(root / "shares", EXPERIMENT)
+    cases = Cases(root, EXPERIMENT, root / "shares", Truth.of(EXPERIMENT, root / "simulated"))
+    _, stage = islice(server_stages(root / "stages", root / "shares"), 2)
     assert stage.name == "killed"
     yield cases, stage
 
@@ -70,7 +70,7 @@ def test_every_change_of_a_file_happens_once(tmp_path: Path) -> None:
         content = damage.of(file)
         assert content is not None
         changed = [at for at in range(100) if content[at] != whole[at]]
-        assert [at * FLIPS // 100 for at in changed] == [damage.place]
+        assert [at * FLIPS // 100 for at in changed] == [damage.root]
         assert (content[changed[0]] ^ whole[changed[0]]).bit_count() == 1
     older.write_bytes(whole)
     file.write_bytes(b"")

@@ -83,7 +83,7 @@ def test_environments_stay_outside_the_repository_and_say_what_is_missing(tmp_pa
 
 
 def test_a_finished_environment_is_used_again(tmp_path: Path) -> None:
-    place = tmp_path / "mnn"
-    place.mkdir()
-    (place / environments.DONE).write_text("\n".join(environments.REQUIREMENTS["mnn"]))
-    assert environments.python_of("mnn", tmp_path, tmp_path / "never-called") == place / "bin" / "python"
+    root = tmp_path / "mnn"
+    root.mkdir()
+    (root / environments.DONE).write_text("\n".join(environments.REQUIREMENTS["mnn"]))
+    assert environments.python_of("mnn", tmp_path, tmp_path / "never-called") == root / "bin" / "python"

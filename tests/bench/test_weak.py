@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.papers import command, comparison, comparison_run
-from bench.papers.comparison import COMPARISON, PLACES
+from bench.papers.comparison import COMPARISON, WORKLOADS
 from bench.papers.comparison_run import RESULTS, chosen, found
 from bench.papers.comparison_table import compared
 from bench.papers.pieces import piece
@@ -24,21 +24,21 @@ TIERS = (0.2, 0.4, 0.6)
 
 
 def test_runs_are_the_comparison_s_on_devices_that_are_always_there() -> None:
-    for place in PLACES:
+    for workload in WORKLOADS:
         for name in set(WEAK.methods) & set(COMPARISON.methods):
-            ours, theirs = (comparison.run(study, place, name, 0.1, 2).experiment for study in (WEAK, COMPARISON))
+            ours, theirs = (comparison.run(study, workload, name, 0.1, 2).experiment for study in (WEAK, COMPARISON))
             assert replace(ours, devices="", eval_every=0) == replace(theirs, refresh=0, eval_every=0)
-            tuned = [comparison.tuned(study, place, name).experiment for study in (WEAK, COMPARISON)]
+            tuned = [comparison.tuned(study, workload, name).experiment for study in (WEAK, COMPARISON)]
             assert tuned[0] == tuned[1]
     assert all(not device.profile.available and not device.profile.drop_out for device in fleet_of("mixed").devices)
     labels = {comparison.run(WEAK, "digits", name, 0.1, 2).experiment.methods[0] for name in WEAK.methods}
     assert {"fedspu-cached:lr=0.1", "random-dropout:lr=0.1", "fjord:lr=0.1"} < labels
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_the_weakest_device_has_the_weakest_tier_and_a_part_of_the_next(place: str) -> None:
-    experiment = comparison.run(WEAK, place, "FedSPU", 0.1, 1).experiment
-    devices = fleet_of(experiment.devices).dealt(experiment.clients)
+@pytest.mark.parametrize("place", WORKLOADS)
+def test_the_weakest_device_has_the_weakest_tier_and_a_part_of_the_next(workload: str) -> None:
+    experiment = comparison.run(WEAK, workload, "FedSPU", 0.1, 1).experiment
+    devices = fleet_of(experiment.devices).assigned(experiment.clients)
     tiers: dict[str, set[float]] = {}
     for client, device in enumerate(devices):
         tiers.setdefault(device.name, set()).add(tier(experiment.keep, client, experiment.clients))
@@ -156,9 +156,9 @@ def test_what_is_expected_is_checked_by_tier_and_at_equal_time() -> None:
 def test_a_small_study_is_run_recorded_and_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = {**PLACES["digits"].settings, "per_round": 3, "epochs": 2}
-    small = replace(PLACES["digits"], settings=settings, rates=(0.1,), rounds=(20, 1))
-    monkeypatch.setitem(PLACES, "digits", small)
+    settings = {**WORKLOADS["digits"].settings, "per_round": 3, "epochs": 2}
+    small = replace(WORKLOADS["digits"], settings=settings, rates=(0.1,), rounds=(20, 1))
+    monkeypatch.setitem(WORKLOADS, "digits", small)
     for module in (comparison, comparison_run):
         monkeypatch.setattr(module, "SEEDS", (1,))
     where = ["--places", "digits", "--dir", str(tmp_path / "runs"), "--results", str(tmp_path / "weak")]
@@ -179,12 +179,12 @@ def test_a_small_study_is_run_recorded_and_not_repeated(
 def test_both_studies_have_seen_the_same_accuracy_where_both_have_run() -> None:
     """Devices change times, not models. Records of different machines, or of older versions, may differ in bits."""
     compared_runs = 0
-    for place in PLACES:
-        ours, theirs = (found(study, RESULTS / study.name, place) for study in (WEAK, COMPARISON))
+    for workload in WORKLOADS:
+        ours, theirs = (found(study, RESULTS / study.name, workload) for study in (WEAK, COMPARISON))
         for name in ours.keys() & theirs.keys():
             made, again = ours[name][1], theirs[name][1]
             for seed in made.keys() & again.keys():
-                assert made[seed].accuracy == pytest.approx(again[seed].accuracy, abs=0.01), (place, name, seed)
+                assert made[seed].accuracy == pytest.approx(again[seed].accuracy, abs=0.01), (workload, name, seed)
                 compared_runs += 1
     assert compared_runs >= 15  # of the digits, five methods on three seeds
 

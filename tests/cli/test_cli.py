@@ -13,8 +13,8 @@ import pytest
 
 from edgefl.cli import cli
 from edgefl.experiment import presets
-from edgefl.experiment.run_json import read_makers
-from edgefl.methods.rounds.provenance import maker
+from edgefl.experiment.run_json import read_provenances
+from edgefl.methods.rounds.provenance import provenance
 from tests.made_up import write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,10 +83,10 @@ def test_a_row_has_options_of_its_own_and_goes_on_under_its_label(tmp_path: Path
     assert first.returncode == 0, first.stderr
     found, label = json.loads(first.stdout), "fedspu:keep=1:lr=0.1"
     assert found["experiment"]["methods"] == list(found["methods"]) == ["fedspu", label, "fedavg"]
-    lines = [
+    log_records = [
         json.loads(line) for line in (tmp_path / "run/fedspu+keep=1+lr=0.1/metrics.jsonl").read_text().splitlines()
     ]
-    assert {client["keep"] for line in lines for client in line["clients"]} == {1.0}
+    assert {client["keep"] for line in log_records for client in line["clients"]} == {1.0}
     assert found["methods"][label]["up"]["values"] == found["methods"]["fedavg"]["up"]["values"]
     again = edgefl(
         "simulate", "--resume", "run", "--method", "fedspu,fedspu:lr=.1:keep=1,fedavg", "--json", cwd=tmp_path
@@ -266,9 +266,14 @@ def test_doctor_fails_without_native_kernels_and_says_how_to_get_a_compiler(tmp_
     )
 
 
-def test_help_lists_what_a_command_uses_and_deal_takes_the_line_of_options_of_serve(tmp_path: Path) -> None:
-    deal, serve = (edgefl(command, "--help", cwd=tmp_path).stdout for command in ("deal", "serve"))
-    assert "--partition" in deal and "--out" in deal and "--lr" not in deal and "--method" not in deal
+def test_help_lists_what_a_command_uses_and_partition_takes_the_line_of_options_of_serve(tmp_path: Path) -> None:
+    partition_help, serve = (edgefl(command, "--help", cwd=tmp_path).stdout for command in ("deal", "serve"))
+    assert (
+        "--partition" in partition_help
+        and "--out" in partition_help
+        and "--lr" not in partition_help
+        and "--method" not in partition_help
+    )
     assert "--lr" in serve and "--port" in serve and "--refresh" not in serve
     done = edgefl("deal", "--clients", "2", "--method", "fedspu", "--lr", ".1", "--out", "shares", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -299,4 +304,4 @@ def test_a_resumed_run_says_that_another_instruction_set_made_it(
     (run / "run.json").write_text(json.dumps(document | {"made_by": ["edgefl 0.1.0 native-sse9"]}))
     assert cli.main(["simulate", "--resume", str(run)]) == 0
     assert f"{run} was made by edgefl 0.1.0 native-sse9; this is edgefl 0.1.0 " in capsys.readouterr().err
-    assert read_makers(run) == ["edgefl 0.1.0 native-sse9", maker()]
+    assert read_provenances(run) == ["edgefl 0.1.0 native-sse9", provenance()]

@@ -33,8 +33,8 @@ def test_demo_reports_every_device_and_every_byte(tmp_path: Path, monkeypatch, c
 @pytest.mark.skipif(sys.platform != "linux", reason="memory of another process is read from /proc")
 def test_memory_of_the_devices_is_measured(tmp_path: Path) -> None:
     experiment = replace(SMALL, methods=("local",), rounds=1)
-    demo.deal(tmp_path / "shares", experiment)
-    served = demo.serve(tmp_path / "run", experiment, tmp_path / "shares", lambda line: None)
+    demo.write_partitions(tmp_path / "shares", experiment)
+    served = demo.serve(tmp_path / "run", experiment, tmp_path / "shares", lambda log_record: None)
     assert all(peak is not None and 1e7 < peak < 1e9 for peak in served.peak_bytes)
 
 
@@ -42,7 +42,7 @@ def test_device_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path) -> 
     experiment = replace(SMALL, methods=("local",), rounds=1)
     (tmp_path / "shares").mkdir()
     with pytest.raises(RunError, match=r"device-000\d ended with exit code 2 \(edgefl client: .*npz"):
-        demo.serve(tmp_path / "run", experiment, tmp_path / "shares", lambda line: None)
+        demo.serve(tmp_path / "run", experiment, tmp_path / "shares", lambda log_record: None)
 
 
 def test_demo_refuses_a_directory_with_something_in_it(tmp_path: Path, capsys) -> None:

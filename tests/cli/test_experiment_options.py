@@ -44,7 +44,7 @@ def test_no_clients_are_refused() -> None:
         experiment_of({"clients": 0}, None)
 
 
-def test_four_devices_are_dealt_their_samples(tmp_path: Path) -> None:
+def test_four_devices_are_partitioned_their_samples(tmp_path: Path) -> None:
     assert cli.main(["deal", "--clients", "4", "--out", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"device-000{client}.npz" for client in range(4)]
 
@@ -52,9 +52,9 @@ def test_four_devices_are_dealt_their_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fold": "krum"}, "fold=krum; expected mean, clipped, trimmed:K or median with K >= 1"),
-        ({"fold": "trimmed:3"}, "per_round=5; expected per_round >= 7 with fold=trimmed:3"),
-        ({"fold": "median", "per_round": 2}, "per_round=2; expected per_round >= 3 with fold=median"),
+        ({"aggregation": "krum"}, "aggregation=krum; expected mean, clipped, trimmed:K or median with K >= 1"),
+        ({"aggregation": "trimmed:3"}, "per_round=5; expected per_round >= 7 with aggregation=trimmed:3"),
+        ({"aggregation": "median", "per_round": 2}, "per_round=2; expected per_round >= 3 with aggregation=median"),
         ({"bound": "drop"}, "bound=drop; expected off, clip, clip:FACTOR, refuse or refuse:FACTOR"),
         ({"max_examples": 0}, "max_examples=0; expected max_examples >= 1"),
     ],
@@ -66,16 +66,16 @@ def test_what_no_server_does_with_replies_is_refused(options: dict[str, Any], me
 
 
 def test_what_the_server_does_with_replies_is_part_of_the_experiment() -> None:
-    found = Experiment.from_json(experiment_of({"fold": "trimmed:2", "bound": "clip:9"}, None).to_json())
-    assert found.folding(largest=40) == AggregationSettings(
+    found = Experiment.from_json(experiment_of({"aggregation": "trimmed:2", "bound": "clip:9"}, None).to_json())
+    assert found.aggregation_settings(largest=40) == AggregationSettings(
         AggregationRule("trimmed", 2), UpdateNormBound("clip", 9.0), 40
     )
-    assert experiment_of({"max_examples": 7}, None).folding(largest=40).most_examples == 7
+    assert experiment_of({"max_examples": 7}, None).aggregation_settings(largest=40).most_examples == 7
 
 
 def test_runs_of_before_there_was_a_choice_take_the_mean() -> None:
     before = {name: value for name, value in Experiment().to_json().items() if name not in ("fold", "bound")}
-    assert Experiment.from_json(before).folding() == AggregationSettings()
+    assert Experiment.from_json(before).aggregation_settings() == AggregationSettings()
 
 
 def test_the_simulation_ends_with_a_sentence_where_nobody_is_accepted(

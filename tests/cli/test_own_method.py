@@ -70,7 +70,7 @@ def test_the_example_has_at_most_40_lines() -> None:
 
 def test_over_sockets_it_does_what_it_does_in_a_simulation_and_what_fedprox_does(here: Path) -> None:
     mine = replace(SMALL, methods=(label(f"{PROX}:mu=0.5"),))
-    local_processes.deal(here / "shares", mine)
+    local_processes.write_partitions(here / "shares", mine)
     served = local_processes.serve(here / "served", mine, here / "shares", lambda line: None)
     ends = [run_history.final_state(here / "served")]
     for name in (mine.methods[0], "fedprox"):
@@ -185,7 +185,7 @@ def test_a_device_that_was_not_told_of_it_refuses_the_run(here: Path) -> None:
     """Real processes: the module lies beside the device, and is not imported."""
     (here / "my_prox.py").write_text(example() + "\nimport pathlib\npathlib.Path('imported').touch()\n")
     mine = replace(SMALL, clients=1, per_round=1, methods=(PROX,))
-    local_processes.deal(here / "shares", mine)
+    local_processes.write_partitions(here / "shares", mine)
     command = [sys.executable, "-m", "edgefl"]
     served = [*command, "serve", "--method", PROX, "--clients", "1", "--per-round", "1", "--rounds", "1"]
     apart = here / "apart"

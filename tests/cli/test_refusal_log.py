@@ -7,7 +7,7 @@ from typing import Any
 from edgefl.cli.refusal_log import MOST, Refusals
 
 
-def line(*statuses: str, round: int = 3) -> dict[str, Any]:
+def log_record(*statuses: str, round: int = 3) -> dict[str, Any]:
     clients = [
         {"client": k, "status": status, **({"reason": f"why {k}"} if status in ("refused", "excluded") else {})}
         for k, status in enumerate(statuses)
@@ -17,7 +17,7 @@ def line(*statuses: str, round: int = 3) -> dict[str, Any]:
 
 def test_honest_rounds_say_nothing() -> None:
     said: list[str] = []
-    Refusals(said.append).closed(line("on", "stopped", "absent", "late"))
+    Refusals(said.append).closed(log_record("on", "stopped", "absent", "late"))
     assert said == []
 
 
@@ -27,13 +27,13 @@ def test_a_refusal_is_said_when_it_is_judged_and_not_again() -> None:
     refusals.judged(3, "accepted", "")
     refusals.judged(3, "refused", "why 0")
     assert said == ["round 3: refused: why 0"]
-    refusals.closed(line("refused", "excluded"))
+    refusals.closed(log_record("refused", "excluded"))
     assert said[1:] == ["round 3: excluded: why 1"]
 
 
 def test_a_simulation_says_all_of_it_when_the_round_closes() -> None:
     said: list[str] = []
-    clipped = line("refused", "on")
+    clipped = log_record("refused", "on")
     clipped["clients"][1]["clipped"] = "too long"
     Refusals(said.append).closed(clipped)
     assert said == ["round 3: refused: why 0", "round 3: clipped: too long"]
@@ -45,7 +45,7 @@ def test_a_round_says_few_lines_and_how_many_more_there_were() -> None:
     for k in range(MOST + 2):
         refusals.judged(3, "refused", f"why {k}")
     assert len(said) == MOST
-    refusals.closed(line(*["refused"] * (MOST + 2), "excluded"))
+    refusals.closed(log_record(*["refused"] * (MOST + 2), "excluded"))
     assert said[MOST:] == ["round 3: and 3 more like these"]
-    refusals.closed(line("excluded", round=4))
+    refusals.closed(log_record("excluded", round=4))
     assert said[-1] == "round 4: excluded: why 0"

@@ -11,7 +11,7 @@ import pytest
 from edgefl.cli.experiment_options import experiment_of
 from edgefl.errors import DataError
 from edgefl.experiment.assembly import assemble, groups_in
-from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.data.split import split_by_time
 from edgefl.experiment.settings import Experiment
 
@@ -100,13 +100,13 @@ def test_the_model_follows_the_shape(tmp_path: Path, x: np.ndarray, axes: str, l
     assert graph.output_shape == (4,)
 
 
-def test_lines_of_channels_reach_a_device_as_they_are(tmp_path: Path) -> None:
+def test_sequences_of_channels_reach_a_device_as_they_are(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(40, 3, 9)).astype(np.float32)
     np.savez(tmp_path / "made.npz", x=x.transpose(0, 2, 1), y=np.arange(40) % 4)
     path = str(tmp_path / "made.npz")
     federation = assemble(Experiment(data=path, clients=2, per_round=2, partition="iid", axes="NLC"))
-    write_share(share_file(tmp_path, 0), federation, 0)
-    samples, parts = read_share(share_file(tmp_path, 0))
+    write_partition(partition_file(tmp_path, 0), federation, 0)
+    samples, parts = read_partition(partition_file(tmp_path, 0))
     assert parts is not None
     assert samples.x[parts.test].tobytes() == federation.data.x[federation.clients[0].test].tobytes()
     assert samples.x.shape[1:] == (3, 9)

@@ -12,7 +12,7 @@ from edgefl.cli import client as client_command
 from edgefl.cli.cli import main
 from edgefl.errors import DataError, RunError
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import client_of, read_share, share_file
+from edgefl.experiment.client_dataset import client_of, partition_file, read_partition
 from edgefl.experiment.data.split import split
 from edgefl.experiment.settings import Experiment
 
@@ -20,18 +20,18 @@ EXPERIMENT = Experiment(clients=4, per_round=2, partition="dirichlet:0.5", seed=
 
 
 @pytest.fixture(scope="module")
-def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def partitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dealt")
     options = ["--clients", "4", "--per-round", "2", "--partition", "dirichlet:0.5", "--seed", "3"]
     assert main(["deal", *options, "--out", str(out)]) == 0
     return out
 
 
-def test_every_client_gets_the_samples_and_the_split_of_a_simulation(dealt: Path) -> None:
+def test_every_client_gets_the_samples_and_the_split_of_a_simulation(partitions: Path) -> None:
     federation = assemble(EXPERIMENT)
-    assert len(list(dealt.iterdir())) == 4
+    assert len(list(partitions.iterdir())) == 4
     for client, expected in enumerate(federation.clients):
-        samples, found = read_share(share_file(dealt, client))
+        samples, found = read_partition(partition_file(partitions, client))
         assert found is not None
         assert (samples.scale, samples.shift) == (federation.data.scale, federation.data.shift)
         for name in ("train", "validation", "test"):
@@ -41,8 +41,8 @@ def test_every_client_gets_the_samples_and_the_split_of_a_simulation(dealt: Path
             assert samples.y[mine].tobytes() == federation.data.y[theirs].tobytes()
 
 
-def test_a_device_asks_for_the_id_that_its_samples_were_dealt_to(
-    dealt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_device_asks_for_the_id_that_its_samples_were_partitioned_to(
+    partitions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or else for the one that it is told; a file of one's own says none."""
     asked: list[int | None] = []
@@ -52,28 +52,28 @@ def test_a_device_asks_for_the_id_that_its_samples_were_dealt_to(
         raise RunError("enough")
 
     monkeypatch.setattr(client_command, "Visit", visit)
-    with np.load(share_file(dealt, 1)) as content:
+    with np.load(partition_file(partitions, 1)) as content:
         np.savez(tmp_path / "own.npz", x=content["x"], y=content["y"], classes=10)
         np.savez(tmp_path / "wrong.npz", x=content["x"], y=content["y"], client=np.array([-1]))
     for path, more in (
-        (share_file(dealt, 3), []),
-        (share_file(dealt, 3), ["--id", "0"]),
+        (partition_file(partitions, 3), []),
+        (partition_file(partitions, 3), ["--id", "0"]),
         (tmp_path / "own.npz", []),
     ):
         options = ["--server", "127.0.0.1:1", "--state", str(tmp_path / "state"), "--data", str(path), *more]
         assert main(["client", *options]) == 1
     assert asked == [3, 0, None]
-    assert [client_of(share_file(dealt, client)) for client in range(4)] == [0, 1, 2, 3]
+    assert [client_of(partition_file(partitions, client)) for client in range(4)] == [0, 1, 2, 3]
     with pytest.raises(DataError, match=r"wrong.npz: client is \[-1\]; expected one id, 0 or more"):
         client_of(tmp_path / "wrong.npz")
 
 
-def test_a_file_without_a_split_is_split_by_seed_and_client(dealt: Path, tmp_path: Path) -> None:
-    with np.load(share_file(dealt, 1)) as content:
+def test_a_file_without_a_split_is_split_by_seed_and_client(partitions: Path, tmp_path: Path) -> None:
+    with np.load(partition_file(partitions, 1)) as content:
         np.savez(tmp_path / "own.npz", x=content["x"], y=content["y"], classes=10)
-    samples, none = read_share(tmp_path / "own.npz")
+    samples, none = read_partition(tmp_path / "own.npz")
     assert none is None
-    given = read_share(share_file(dealt, 1))[1]
+    given = read_partition(partition_file(partitions, 1))[1]
     found = split(np.arange(len(samples), dtype=np.int32), 3, 1, 0.7, 0.1)
     assert given is not None
     assert found.train.tobytes() == given.train.tobytes()
@@ -101,10 +101,10 @@ def changed(**arrays: Any) -> dict[str, Any]:
 def test_a_split_that_contradicts_itself_is_refused(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", **changed(**arrays))
     with pytest.raises(DataError, match=message):
-        read_share(tmp_path / "own.npz")
+        read_partition(tmp_path / "own.npz")
 
 
-def test_data_that_cannot_be_dealt_are_a_wrong_request(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_data_that_cannot_be_partitioned_are_a_wrong_request(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["deal", "--partition", "fair", "--out", str(tmp_path / "out")]) == 2
     assert "partition=fair; expected iid" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

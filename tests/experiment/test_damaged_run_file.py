@@ -11,7 +11,7 @@ import pytest
 from bench.faults.damage import damages
 from edgefl.cli.cli import main
 from edgefl.errors import RunError
-from edgefl.experiment.run_json import EXPERIMENT, open_run, read_makers, settings_digest
+from edgefl.experiment.run_json import EXPERIMENT, open_run, read_provenances, settings_digest
 from edgefl.experiment.settings import Experiment
 
 SMALL = Experiment(methods=("fedavg",), clients=2, rounds=1, per_round=1)
@@ -20,12 +20,12 @@ SMALL = Experiment(methods=("fedavg",), clients=2, rounds=1, per_round=1)
 def test_no_damage_changes_a_setting_unnoticed(tmp_path: Path) -> None:
     open_run(tmp_path, SMALL.to_json())
     file, refused = tmp_path / EXPERIMENT, 0
-    expected = SMALL, read_makers(tmp_path)
+    expected = SMALL, read_provenances(tmp_path)
     whole = file.read_bytes()
     for damage in damages(file):
         damage.strike(file)
         try:
-            assert (Experiment.of_run(tmp_path), read_makers(tmp_path)) == expected
+            assert (Experiment.of_run(tmp_path), read_provenances(tmp_path)) == expected
         except RunError as error:
             assert str(error).startswith(f"{file} ")
             refused += 1
@@ -46,7 +46,7 @@ def test_no_damage_changes_a_setting_unnoticed(tmp_path: Path) -> None:
 def test_what_is_no_object_of_settings_is_said(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / EXPERIMENT).write_text(content)
     with pytest.raises(RunError, match=message):
-        read_makers(tmp_path)
+        read_provenances(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from edgefl.cli.cli import main
 from edgefl.errors import DataError, GraphError
 from edgefl.experiment.assembly import assemble, check_begin
-from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.data.npz import read_npz
 from edgefl.experiment.settings import Experiment
 from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path: Path)
         (VALUES, {"loss": "bce"}, "y goes from .*; expected targets from 0 to 1 for bce"),
         (VALUES > 0, {"loss": "bce:pos_weight=1,2"}, "2 numbers in pos_weight; expected 3"),
         (VALUES, {"partition": "dirichlet:1"}, "whose targets are values, no classes; expected iid"),
-        (VALUES, {"partition": "classes:2", "deal_test": True}, "whose targets are values, no classes"),
+        (VALUES, {"partition": "classes:2", "partition_test": True}, "whose targets are values, no classes"),
         (hole, {}, r"y\[7, 1\] is nan; expected finite float32 values"),
         (VALUES[:50], {}, "y is float32"),
         (VALUES.reshape(60, 3, 1), {}, r"y is float64 \(60, 3, 1\); expected integers or texts \[N\], or numbers"),
@@ -88,12 +88,12 @@ def test_methods_that_rest_on_classes_say_so(tmp_path: Path) -> None:
 
 def test_a_share_has_the_targets_and_is_read_as_what_they_ask_for(tmp_path: Path) -> None:
     federation = assemble(experiment(saved(tmp_path, VALUES)))
-    write_share(share_file(tmp_path, 1), federation, 1)
-    samples, split = read_share(share_file(tmp_path, 1))
+    write_partition(partition_file(tmp_path, 1), federation, 1)
+    samples, split = read_partition(partition_file(tmp_path, 1))
     assert split is not None
     assert samples.loss == MSE()
     np.testing.assert_array_equal(samples.y[split.train], federation.data.y[federation.clients[1].train])
-    assert read_npz(share_file(tmp_path, 1)).classes == 3
+    assert read_npz(partition_file(tmp_path, 1)).classes == 3
 
 
 RUN = ["simulate", "--model", "pflego_mlp", "--partition", "iid", "--clients", "3", "--per-round", "2"]

@@ -11,29 +11,31 @@ from edgefl import rng
 from edgefl.errors import RunError
 from edgefl.experiment import run_json
 from edgefl.experiment.model_file import COPY
-from edgefl.experiment.run_json import EXPERIMENT, open_run, read_experiment, read_makers
+from edgefl.experiment.run_json import EXPERIMENT, open_run, read_experiment, read_provenances
 from edgefl.models.graph import Model, architectures, model_files
 from edgefl.system.durable_files import temporary
 
 
-def as_maker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def as_provenance(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_json, "maker", lambda: name)
 
 
-def test_every_maker_is_listed_once_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_provenance_is_listed_once_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("first", "first", "second", "first"):
-        as_maker(name, monkeypatch)
+        as_provenance(name, monkeypatch)
         open_run(tmp_path, {"seed": 1})
-    assert read_makers(tmp_path) == ["first", "second"]
+    assert read_provenances(tmp_path) == ["first", "second"]
     assert read_experiment(tmp_path) == {"seed": 1}
 
 
-def test_a_run_of_before_makers_were_kept_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_before_provenances_were_kept_can_be_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / EXPERIMENT).write_text(json.dumps({"seed": 1}))
-    assert read_makers(tmp_path) == []
-    as_maker("first", monkeypatch)
+    assert read_provenances(tmp_path) == []
+    as_provenance("first", monkeypatch)
     open_run(tmp_path, {"seed": 1})
-    assert read_makers(tmp_path) == ["first"]
+    assert read_provenances(tmp_path) == ["first"]
 
 
 def test_what_a_crash_before_the_settings_leaves_is_no_hindrance(

@@ -21,7 +21,7 @@ from edgefl import rng
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.supernode import message_tables
 from edgefl.errors import CodecError, DataError, GraphError, RemoteProtocolError, RunError
-from edgefl.experiment.client_dataset import read_share
+from edgefl.experiment.client_dataset import read_partition
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.idx import read_idx
 from edgefl.experiment.data.npz import read_npz
@@ -67,7 +67,7 @@ MASK = Mask.of(
         if name.endswith("weight") and param.kind == "learn"
     },
 )
-PLACE = Path(tempfile.mkdtemp(prefix="edgefl-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+SCRATCH = Path(tempfile.mkdtemp(prefix="edgefl-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
 
 
 def payload(data: bytes) -> None:
@@ -178,27 +178,27 @@ def state(data: bytes) -> None:
     """A file of a device's or server's state; the first byte says which."""
     names = ("local.safetensors", "pending.safetensors", "device.json", "run.json", "server", "model")
     name = names[data[0] % len(names)] if data else "server"
-    place = PLACE / "state"
-    place.mkdir(exist_ok=True)
-    for old in place.iterdir():
+    root = SCRATCH / "state"
+    root.mkdir(exist_ok=True)
+    for old in root.iterdir():
         old.unlink()
-    file = place / name
+    file = root / name
     file.write_bytes(data[1:])
     try:
         if name == "run.json":
-            read_experiment(place)
+            read_experiment(root)
         elif name == "server":
             load(file, {})
         elif name == "model":
             model_files.load(file, LIMITS)
         else:
-            _open(place)
+            _open(root)
     except (RunError, GraphError):
         return
 
 
-def _open(place: Path) -> None:
-    found = DeviceState(place)
+def _open(root: Path) -> None:
+    found = DeviceState(root)
     try:
         found.personal()
         if found.pending:
@@ -209,11 +209,11 @@ def _open(place: Path) -> None:
 
 def npz(data: bytes) -> None:
     """A data set, and a device's share of one, in an npz file."""
-    file = PLACE / "data.npz"
+    file = SCRATCH / "data.npz"
     file.write_bytes(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for read in (read_npz, read_share):
+        for read in (read_npz, read_partition):
             try:
                 found = read(file)
             except DataError:
@@ -250,7 +250,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 def clean() -> None:
     """Removes what the targets have written."""
-    for folder, _, names in os.walk(PLACE, topdown=False):
+    for folder, _, names in os.walk(SCRATCH, topdown=False):
         for name in names:
             (Path(folder) / name).unlink()
         Path(folder).rmdir()

@@ -16,8 +16,8 @@ METHODS, SEEDS = ("fedspu:keep=0.5", "local"), (1, 2)
 
 def tracked(tracker: Tracker, path: Path) -> edgefl.Run:
     """A run of two methods and seeds, three rounds each, that the tracker looked on at."""
-    chance = np.random.default_rng(1)
-    data = chance.random((60, 4)), chance.integers(0, 2, 60), chance.integers(0, 3, 60)
+    random_stream = np.random.default_rng(1)
+    data = random_stream.random((60, 4)), random_stream.integers(0, 2, 60), random_stream.integers(0, 3, 60)
     return edgefl.simulate(
         METHODS, model=model(), data=data, directory=path / "run", on_round=tracker, progress=False, rounds=3, epochs=1,
         eval_every=2, seeds=2,
@@ -29,8 +29,10 @@ def model() -> Any:
     from edgefl.models.graph.operations import Linear, ReLU
 
     graph = Graph((4,), (Node("a", Linear(4, 6), (INPUT,)), Node("r", ReLU(), ("a",)), Node("b", Linear(6, 2), ("r",))))
-    chance = np.random.default_rng(2)
-    return Model(graph, {n: chance.normal(size=p.shape).astype(np.float32) for n, p in graph.parameters().items()})
+    random_stream = np.random.default_rng(2)
+    return Model(
+        graph, {n: random_stream.normal(size=p.shape).astype(np.float32) for n, p in graph.parameters().items()}
+    )
 
 
 def expected(run: edgefl.Run, method: str, seed: int) -> dict[str, list[tuple[int, float]]]:

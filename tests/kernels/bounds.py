@@ -162,7 +162,7 @@ def groupnorm_backward(before: Args, after: Args) -> Bounds:
     return {"dx": dx.reshape(dy.shape), "dweight": dweight, "dbias": dbias}
 
 
-def _by_place(args: Args) -> Args:
+def _by_position(args: Args) -> Args:
     """The arguments of a norm of places as those of a group norm of one group, an example for each place."""
     images = ("x", "dy", "xhat", "y", "dx")
     turned = {name: np.moveaxis(args[name], 2, 1) for name in images if args.get(name) is not None}
@@ -170,7 +170,7 @@ def _by_place(args: Args) -> Args:
     return args | apart | {"inv_std": args["inv_std"].reshape(-1, 1), "groups": 1}
 
 
-def _of_places(found: Bounds, shape: tuple[int, ...]) -> Bounds:
+def _of_positions(found: Bounds, shape: tuple[int, ...]) -> Bounds:
     batch, channels, inner = shape
     images = {name: np.moveaxis(each.reshape(batch, inner, channels), 1, 2) for name, each in found.items()
               if name in ("y", "xhat", "dx")}  # fmt: skip
@@ -179,11 +179,11 @@ def _of_places(found: Bounds, shape: tuple[int, ...]) -> Bounds:
 
 
 def layernorm_forward(before: Args, after: Args) -> Bounds:
-    return _of_places(groupnorm_forward(_by_place(before), _by_place(after)), before["x"].shape)
+    return _of_positions(groupnorm_forward(_by_position(before), _by_position(after)), before["x"].shape)
 
 
 def layernorm_backward(before: Args, after: Args) -> Bounds:
-    return _of_places(groupnorm_backward(_by_place(before), _by_place(after)), before["dy"].shape)
+    return _of_positions(groupnorm_backward(_by_position(before), _by_position(after)), before["dy"].shape)
 
 
 def batchnorm_relu_forward(before: Args, after: Args) -> Bounds:

@@ -43,9 +43,9 @@ class Guarded:
     def __init__(self, args: Args, shift: int = 1) -> None:
         """shift  elements off the buffer's alignment, so that no kernel may assume aligned data"""
         self._shift, self._buffers = shift, {}
-        self.args: Args = {name: self._place(name, value) for name, value in args.items()}
+        self.args: Args = {name: self._put(name, value) for name, value in args.items()}
 
-    def _place(self, name: str, value: Any) -> Any:
+    def _put(self, name: str, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
         buffer = np.full(value.size + 2 * GUARD, np.nan if value.dtype.kind == "f" else 77, value.dtype)

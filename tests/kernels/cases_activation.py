@@ -47,8 +47,8 @@ def inputs(rng: Rng, shape: tuple[int, ...]) -> np.ndarray:
     """Values of ordinary size, and among them those where a formula changes."""
     x = 2 * normal(rng, *shape)
     flat = x.reshape(-1)
-    places = rng.permutation(flat.size)[: len(EDGES)]
-    flat[places] = np.float32(EDGES[: len(places)])
+    positions = rng.permutation(flat.size)[: len(EDGES)]
+    flat[positions] = np.float32(EDGES[: len(positions)])
     return x
 
 

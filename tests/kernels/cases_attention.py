@@ -11,7 +11,7 @@ from edgefl.kernels import reference
 from .cases import SELECTIONS, WIDTHS, Args, Case, Rng, blank, normal, pick, shape_label
 
 Sizes = tuple[int, int, int, int]
-LINES = [(2, 2, 3, places) for places in WIDTHS] + [
+SEQUENCES = [(2, 2, 3, places) for places in WIDTHS] + [
     (1, 1, 1, 1),
     (1, 5, 1, 40),
     (3, 1, 17, 6),
@@ -25,7 +25,7 @@ ORDINARY, LARGE = (2, 5, 4, 6), (9, 5, 8, 35)
 
 
 def cases() -> Iterator[Case]:
-    for number, sizes in enumerate(LINES):
+    for number, sizes in enumerate(SEQUENCES):
         for causal in (False, True):
             label = f"{shape_label(*sizes)}{'-causal' if causal else ''}"
             selection = SELECTIONS[(number + causal) % len(SELECTIONS)]

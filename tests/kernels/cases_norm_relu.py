@@ -125,8 +125,8 @@ def batchnorm_backward(
 ) -> Args:
     channels, outs = pick(needed, shape[1]), pick(active, shape[1])
     rows = count(outs, shape[1])
-    signal = normal(rng, *result_shape(shape, is_halved))
-    read = {"dy": signal, "x": _coarse(rng, shape), **_steep(rng, shape[1], relu6)}
+    output_grad = normal(rng, *result_shape(shape, is_halved))
+    read = {"dy": output_grad, "x": _coarse(rng, shape), **_steep(rng, shape[1], relu6)}
     statistics = {"mean": normal(rng, shape[1]) / 4, "inv_std": 1 + np.abs(normal(rng, shape[1]))}
     written = {"dx": blank(*shape), "dweight": blank(rows), "dbias": blank(rows)}
     return {**read, **statistics, **written, "channels": channels, "outs": outs, "relu6": relu6}

@@ -120,8 +120,8 @@ def test_every_function_that_takes_extents_is_tried(calls):
 @pytest.mark.parametrize("extent", [MOST + 1, 2**62, 2**63 - 1, -1], ids=["2^54 + 1", "2^62", "2^63 - 1", "-1"])
 def test_each_extent_alone_is_refused(calls, extent):
     for name, count in calls.kernels().items():
-        for place in range(count):
-            extents = [extent if i == place else 1 for i in range(count)]
+        for position in range(count):
+            extents = [extent if i == position else 1 for i in range(count)]
             assert refused(calls, name, *extents), f"{name}{tuple(extents)}"
     assert calls.untouched()
 

@@ -59,8 +59,8 @@ def winner(window, cells):
 @pytest.mark.parametrize("width", [5, 16, 70, 134])
 def test_overlapping_pool_takes_the_last_nan_and_the_first_of_equals(rng, kernel, stride, padding, width):
     x = rng.choice(np.float32([-np.inf, np.nan, 0, 1, 2, np.inf]), (1, 2, 9, width), p=[0.55, 0.05, 0.1, 0.1, 0.1, 0.1])
-    places = np.pad(np.arange(9 * width).reshape(9, width), [(p, p) for p in padding], constant_values=-1)
-    seen = np.lib.stride_tricks.sliding_window_view(places, kernel)[:: stride[0], :: stride[1]]
+    positions = np.pad(np.arange(9 * width).reshape(9, width), [(p, p) for p in padding], constant_values=-1)
+    seen = np.lib.stride_tricks.sliding_window_view(positions, kernel)[:: stride[0], :: stride[1]]
     y = np.empty((1, 2, *seen.shape[:2]), np.float32)
     codes = np.empty(y.shape, np.uint8)
     native.maxpool_forward(x, y, codes, kernel, stride, padding)

@@ -15,7 +15,7 @@ NAN, INF, TINY = np.nan, np.inf, 1e-45
 
 
 @pytest.fixture(params=native_isas())
-def tier(native: ModuleType, request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+def instruction_set(native: ModuleType, request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     before = native.isa()
     native.cap_isa(request.param)
     yield native
@@ -44,9 +44,9 @@ def check(native: ModuleType, args: Args) -> None:
     assert np.array_equal(found.view(np.int32)[is_number], expected.view(np.int32)[is_number])
 
 
-def test_every_case_has_the_bits_of_the_three_kernels(tier: ModuleType) -> None:
+def test_every_case_has_the_bits_of_the_three_kernels(instruction_set: ModuleType) -> None:
     def of(case: Case) -> None:
-        check(tier, case.args())
+        check(instruction_set, case.args())
 
     each((case, lambda case=case: of(case)) for case in adversarial("batchnorm_relu_eval"))
 
@@ -55,7 +55,7 @@ def test_every_case_has_the_bits_of_the_three_kernels(tier: ModuleType) -> None:
 @pytest.mark.parametrize("result", [(), (1, 1), (2, 4), (2, 7), (1, 16), (3, 20)])
 @pytest.mark.parametrize("is_halved", [False, True])
 def test_nan_infinities_and_zeros_of_either_sign(
-    tier: ModuleType, is_halved: bool, result: tuple[int, ...], relu6: bool
+    instruction_set: ModuleType, is_halved: bool, result: tuple[int, ...], relu6: bool
 ) -> None:
     """Every cell of a window is each of them somewhere; channels have all signs of weight and bias."""
     plane = tuple(2 * n + n // 7 % 2 for n in result) if is_halved else result
@@ -64,7 +64,7 @@ def test_nan_infinities_and_zeros_of_either_sign(
     x = np.random.default_rng(8).choice(values, (40, len(signs), *plane))
     running = {"running_mean": np.zeros(len(signs), np.float32), "running_var": np.ones(len(signs), np.float32)}
     affine = {"weight": signs[:, 0].copy(), "bias": signs[:, 1].copy()}
-    check(tier, {"x": x, **affine, **running, "y": blank(*x.shape[:2], *result), "eps": 0.0, "relu6": relu6})
+    check(instruction_set, {"x": x, **affine, **running, "y": blank(*x.shape[:2], *result), "eps": 0.0, "relu6": relu6})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from .cases import ordinary
 
 
-def test_places_that_are_too_large_are_refused_by_number_and_nothing_is_written(backend: ModuleType) -> None:
+def test_positions_that_are_too_large_are_refused_by_number_and_nothing_is_written(backend: ModuleType) -> None:
     args, before = (ordinary("permute").args() for _ in range(2))
     args["order"][3] = len(args["values"])
     with pytest.raises(ValueError, match=r"order.*expected places below 11"):

@@ -331,10 +331,10 @@ def test_dropout_multiplies_by_a_factor_for_each_word(case: Case) -> None:
 def test_words_of_a_stream_lie_as_the_header_says() -> None:
     state = np.array([0x1234567890ABCDEF, 7, 5], np.int64)
     found = words(state, 3, 2, 300)
-    for example, place in ((0, 0), (0, 17), (1, 63), (0, 64), (1, 299)):
-        block = place // 64 * 16 + place % 16
+    for example, position in ((0, 0), (0, 17), (1, 63), (0, 64), (1, 299)):
+        block = position // 64 * 16 + position % 16
         counter = tuple(np.array([word], np.uint64) for word in (block, 5 + example, 7, 3))
-        assert found[example, place] == philox(counter, int(state[0]))[place % 64 // 16][0], (example, place)
+        assert found[example, position] == philox(counter, int(state[0]))[position % 64 // 16][0], (example, position)
 
 
 @of("pad_planes")

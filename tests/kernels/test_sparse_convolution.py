@@ -49,12 +49,12 @@ def test_a_layer_by_hand(backend: ModuleType) -> None:
 def corrupted(args: Args, name: str) -> list[tuple[str, Args]]:
     """The call with each word of its structure changed in turn, each in several ways."""
     found = []
-    for place in range(len(args[name])):
+    for position in range(len(args[name])):
         for what, change in (("+1", 1), ("+2^16", 1 << 16), ("largest", 0xFFFFFFFF), ("halves", 0xFFFF)):
             wrong = copied(args)
-            word = int(wrong[name][place])
-            wrong[name][place] = (word + change) % 2**32 if what.startswith("+") else word ^ change
-            found.append((f"{name}[{place}] {what}", wrong))
+            word = int(wrong[name][position])
+            wrong[name][position] = (word + change) % 2**32 if what.startswith("+") else word ^ change
+            found.append((f"{name}[{position}] {what}", wrong))
     return found
 
 
@@ -80,9 +80,9 @@ def test_a_structure_of_another_layer_is_refused(backend: ModuleType, op: str) -
     name = READERS[op]
     geometry = Geometry(2, 6, 5, (5, 6))
     args = sparse.calls(geometry, 0.5, True)[op](np.random.default_rng(5))
-    for place in range(16):
+    for position in range(16):
         wrong = copied(args)
-        wrong[name][place] += 1
+        wrong[name][position] += 1
         with pytest.raises(ValueError, match=name.removesuffix("_t")):
             getattr(backend, op)(*wrong.values())
     swapped = sparse.calls(geometry._replace(padding=(0, 2), size=(7, 4)), 0.5, True)[op](np.random.default_rng(5))

@@ -24,11 +24,11 @@ OFFSETS = ENTRIES + 150
 
 def damaged() -> Iterator[tuple[str, int, int]]:
     """What is wrong, in which word, and what stands there."""
-    for place, value in ((0, 0), (1, 151), (2, 99), (3, 0), (3, 512), (3, 99), (4, 1), (5, 1), (5, 2)):
-        yield f"header {place}", place, value
-    for place in range(STARTS, ENTRIES):
-        yield f"start {place}", place, int(FORWARD["structure"][place]) + 1
-        yield f"huge start {place}", place, 2**32 - 1
+    for position, value in ((0, 0), (1, 151), (2, 99), (3, 0), (3, 512), (3, 99), (4, 1), (5, 1), (5, 2)):
+        yield f"header {position}", position, value
+    for position in range(STARTS, ENTRIES):
+        yield f"start {position}", position, int(FORWARD["structure"][position]) + 1
+        yield f"huge start {position}", position, 2**32 - 1
     yield "row of another panel", ENTRIES, 128 << 9
     yield "row beyond the last", ENTRIES + 149, 150 << 9
     yield "count", ENTRIES + 127, int(FORWARD["structure"][ENTRIES + 127]) - 1
@@ -47,12 +47,12 @@ def refused(backend: ModuleType, op: str, args: Args, structure: Array) -> None:
 
 
 def test_a_corrupt_structure_is_refused_and_nothing_is_written(backend: ModuleType) -> None:
-    def check(place: int, value: int) -> Callable[[], None]:
+    def check(position: int, value: int) -> Callable[[], None]:
         wrong = FORWARD["structure"].copy()
-        wrong[place] = value
+        wrong[position] = value
         return lambda: refused(backend, "sparse_linear_forward", FORWARD, wrong)
 
-    each((what, check(place, value)) for what, place, value in damaged())
+    each((what, check(position, value)) for what, position, value in damaged())
 
 
 def test_a_structure_of_another_kind_is_refused(backend: ModuleType) -> None:
@@ -75,8 +75,8 @@ def test_flipped_bits_are_refused_or_harmless(backend: ModuleType) -> None:
     for op, args in (("sparse_linear_forward", FORWARD), ("sparse_linear_grad_input", TURNED)):
         for _ in range(200):
             guarded = Guarded(args)
-            place = rng.integers(len(args["structure"]))
-            guarded.args["structure"][place] ^= np.uint32(1 << rng.integers(32))
+            position = rng.integers(len(args["structure"]))
+            guarded.args["structure"][position] ^= np.uint32(1 << rng.integers(32))
             try:
                 run(backend, op, guarded.args)
                 accepted += 1

@@ -65,9 +65,9 @@ def check(seed: int) -> None:
     """
     chosen = trial(seed)
     _check(chosen, seed, "")
-    places = cuts(chosen.graph)
-    if places and seed % CUT_EVERY == 0:
-        _check(chosen, seed, places[np.random.default_rng([seed, 3]).integers(len(places))])
+    cut_points = cuts(chosen.graph)
+    if cut_points and seed % CUT_EVERY == 0:
+        _check(chosen, seed, cut_points[np.random.default_rng([seed, 3]).integers(len(cut_points))])
 
 
 def _check(chosen: Trial, seed: int, cut: str) -> None:

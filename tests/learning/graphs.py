@@ -264,7 +264,7 @@ def _skips() -> Graph:
     return Graph((2, 6, 6), nodes)
 
 
-def _line() -> Graph:
+def _sequence() -> Graph:
     """Along [channels, length]; a norm over all that a layer puts out."""
     return chain(
         (3, 20),
@@ -413,7 +413,7 @@ GRAPHS: dict[str, Graph] = {
     "cells": _cells(),
     "gates": _gates(),
     "skips": _skips(),
-    "line": _line(),
+    "line": _sequence(),
     "recurrent": _recurrent(),
     "attention": _attention(),
     "plain": _plain(),

@@ -86,10 +86,10 @@ def logits(
     return values[graph.nodes[-1].name].flatten(1)
 
 
-def kept(op: AnyDropout, number: int, shape: tuple[int, ...], place: Keyed) -> np.ndarray:
+def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -> np.ndarray:
     """What the values of node `number` are multiplied by in a step: 0 or 1 / (1 - p), for each or for whole planes."""
     inner = shape[2:] if isinstance(op, Dropout) else tuple(1 for _ in shape[2:])
-    state = (place.key, place.step, 0)
+    state = (position.key, position.step, 0)
     found = words(np.array(state, object), number, shape[0], shape[1] * math.prod(inner))
     return np.where(found >= round(op.p * 2**32), 1 / (1 - op.p), 0.0).reshape(shape[0], shape[1], *inner)
 
@@ -226,8 +226,8 @@ def train(
     for step, batch in enumerate(batches):
         before = {name: value.detach().clone() for name, value in learned.items()}
         x = torch.tensor(samples.x[batch].astype(np.float64) * samples.scale + samples.shift, dtype=dtype)
-        place = dropout and dropout._replace(step=dropout.step + step)
-        outputs = logits(graph, tensors, x, True, at_neurons, place)
+        position = dropout and dropout._replace(step=dropout.step + step)
+        outputs = logits(graph, tensors, x, True, at_neurons, position)
         loss = loss_of(samples.loss, outputs, samples.y[batch])
         optimiser.zero_grad()
         loss.backward()

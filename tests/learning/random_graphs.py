@@ -244,7 +244,7 @@ class _Builder:
             for _ in range(layers):
                 self._append_block()
                 if self._apart.random() < 0.3:
-                    self._append_at_places()
+                    self._append_at_positions()
             if self._flag(0.3):
                 self._append(GlobalAvgPool())
             self._append(FlattenPlaces() if self._apart.random() < 0.3 else Flatten())
@@ -278,12 +278,12 @@ class _Builder:
         if self._flag(0.6):
             self._append(self._activation())
         if self._flag(0.2) and min(self._shape[1:]) > 1:
-            self._append(self._of_lines(MaxPool2d((2, 2), (2, 2))))
+            self._append(self._of_sequences(MaxPool2d((2, 2), (2, 2))))
         self._append_dropout()
 
-    def _append_at_places(self) -> None:
+    def _append_at_positions(self) -> None:
         """What sequences and images with channels last are made of: at each place, or places themselves."""
-        channels, *places = self._shape
+        channels, *positions = self._shape
         pick = self._apart.permutation(7)[0]
         if pick < 2:
             out = self._family.channels[self._apart.integers(len(self._family.channels))]
@@ -292,16 +292,16 @@ class _Builder:
             self._append(LayerNorm((channels,)))
         elif pick < 5:
             kind = AddParameter if self._apart.random() < 0.5 else MulParameter
-            shapes = [((channels,), False), ((channels, *places), False), ((*places, channels), True)]
+            shapes = [((channels,), False), ((channels, *positions), False), ((*positions, channels), True)]
             shape, is_last = shapes[self._apart.integers(3)]
             self._append(kind(shape, is_last, int(self._apart.integers(2))))
         elif pick == 5:
-            self._append_permuted(len(places) + 1)
-        elif len(places) == 1:
-            start = int(self._apart.integers(places[0]))
-            self._append(Slice(start, 1 + int(self._apart.integers(places[0] - start))))
+            self._append_permuted(len(positions) + 1)
+        elif len(positions) == 1:
+            start = int(self._apart.integers(positions[0]))
+            self._append(Slice(start, 1 + int(self._apart.integers(positions[0] - start))))
         else:
-            self._append(Reshape((places[1], places[0])))
+            self._append(Reshape((positions[1], positions[0])))
 
     def _append_permuted(self, extents: int) -> None:
         """Axes in another order where that leaves few channels."""
@@ -310,10 +310,10 @@ class _Builder:
             self._append(Permute(axes))
 
     def _append_convolution(self) -> None:
-        self._append(self._of_lines(self._convolution()))
+        self._append(self._of_sequences(self._convolution()))
 
     def _append_pool(self) -> None:
-        self._append(self._of_lines(self._pool()))
+        self._append(self._of_sequences(self._pool()))
 
     def _append_sequence(self) -> None:
         """A recurrent layer, or heads of any size."""
@@ -343,7 +343,7 @@ class _Builder:
         gated, channels = self._last, self._shape[0]
         self._append(GlobalAvgPool())
         for out in (*([max(1, channels // 2)] if self._flag(0.6) else []), channels):
-            self._append(self._of_lines(Conv2d(self._shape[0], out, (1, 1), bias=self._flag(0.7))))
+            self._append(self._of_sequences(Conv2d(self._shape[0], out, (1, 1), bias=self._flag(0.7))))
             self._append(self._activation())
         self._append(Mul(), gated, self._last)
 
@@ -400,7 +400,7 @@ class _Builder:
             return MaxPool2d(*window, ceils)
         return AvgPool2d(*window, count_include_pad=self._flag(0.5), ceil_mode=ceils)
 
-    def _of_lines(self, op: Conv2d | MaxPool2d | AvgPool2d) -> Operation:
+    def _of_sequences(self, op: Conv2d | MaxPool2d | AvgPool2d) -> Operation:
         """The operation, or where results are lines what it does to the width of a plane."""
         if len(self._shape) == 3:
             return op

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgefl import rng
 from edgefl.kernels.memory import ALIGNMENT
 from edgefl.learning import SGD, GraphLearner
-from edgefl.learning.lowering.arena import place
+from edgefl.learning.lowering.arena import allocate
 from edgefl.learning.lowering.lower import Mode, lower
 from edgefl.learning.lowering.schedule import Buffer, Schedule
 from edgefl.learning.lowering.updates import Terms
@@ -37,27 +37,27 @@ def assert_disjoint(buffers: tuple[Buffer, ...], offsets: tuple[int, ...], size:
 
 def test_buffers_that_never_meet_share_memory() -> None:
     one, two, three = Buffer("float", 16, 0, 1), Buffer("float", 16, 2, 3), Buffer("float", 16, 1, 2)
-    assert place([one, two, three], 4) == ((0, 0, 64), 128)
+    assert allocate([one, two, three], 4) == ((0, 0, 64), 128)
 
 
 def test_a_small_buffer_fills_the_lowest_gap_that_fits() -> None:
     large, small = Buffer("float", 64, 0, 0), Buffer("byte", 1, 0, 9)
     late = Buffer("float", 32, 1, 1)
-    assert place([small, large, late], 4) == ((256, 0, 0), 320)
+    assert allocate([small, large, late], 4) == ((256, 0, 0), 320)
 
 
-def test_nothing_to_place() -> None:
-    assert place([], 4) == ((), 0)
-    assert place([Buffer("float", 0, 0, 5)], 4) == ((0,), 0)
+def test_nothing_to_allocate() -> None:
+    assert allocate([], 4) == ((), 0)
+    assert allocate([Buffer("float", 0, 0, 5)], 4) == ((0,), 0)
 
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 12), st.integers(0, 6)), max_size=24))
 def test_live_buffers_never_overlap(drawn: list[tuple[int, int, int]]) -> None:
     buffers = tuple(Buffer("float", size, first, first + length) for size, first, length in drawn)
-    offsets, size = place(buffers, 4)
+    offsets, size = allocate(buffers, 4)
     assert_disjoint(buffers, offsets, size, 4)
-    assert place(buffers, 4) == (offsets, size)
+    assert allocate(buffers, 4) == (offsets, size)
 
 
 @pytest.mark.parametrize("keep", [1.0, 0.4])

@@ -63,8 +63,8 @@ def test_a_limit_that_leaves_room_for_few_results_changes_no_bit(name: str, cut:
     native: ModuleType = kernels.backend("native")
     isa = native.isa()
     try:
-        for tier in filter(native.has_isa, kernels.ISAS):
-            native.cap_isa(tier)
+        for instruction_set in filter(native.has_isa, kernels.ISAS):
+            native.cap_isa(instruction_set)
             _check_limits(model(name), cut)
     finally:
         native.cap_isa(isa)

@@ -46,7 +46,7 @@ from . import oracle
 from .graphs import chain, model, samples
 
 BACKENDS = ("native", "numba", "reference")
-PLACE = Keyed(0xFEDCBA9876543210, 5)
+POSITION = Keyed(0xFEDCBA9876543210, 5)
 SETTINGS = SGD(0.1, momentum=0.5)
 KEEPS = (1.0, 0.5)
 
@@ -101,14 +101,14 @@ def test_steps_equal_torchs_with_the_same_values_dropped(name: str) -> None:
         data = samples(graph, 11, dtype=np.float64)
         start = model(graph)
         blocks = neurons.blocks(spec, kinds=("learn",))
-        expected, _ = oracle.train(graph, start.params, data, batches(), SETTINGS, blocks, dropout=PLACE)
+        expected, _ = oracle.train(graph, start.params, data, batches(), SETTINGS, blocks, dropout=POSITION)
         exact = GraphLearner(start, "reference", np.float64)
-        exact.fit(data, Listed(batches(), PLACE), SETTINGS, neurons)
+        exact.fit(data, Listed(batches(), POSITION), SETTINGS, neurons)
         for parameter, value in exact.read().items():
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-10, atol=1e-11, err_msg=parameter)
         for backend in BACKENDS:
             learner = GraphLearner(start, backend)
-            learner.fit(samples(graph, 11), Listed(batches(), PLACE), SETTINGS, neurons)
+            learner.fit(samples(graph, 11), Listed(batches(), POSITION), SETTINGS, neurons)
             for parameter, value in learner.read().items():
                 np.testing.assert_allclose(value, expected[parameter], atol=2e-5, err_msg=f"{backend}: {parameter}")
 
@@ -131,29 +131,33 @@ def test_only_key_and_step_say_what_is_dropped(monkeypatch: pytest.MonkeyPatch) 
     graph = GRAPHS["shortcut"]
     data, sgd = samples(graph, 11), SGD(0.1)
 
-    def fitted(*places: tuple[list[np.ndarray], Keyed]) -> dict[str, bytes]:
+    def fitted(*positions: tuple[list[np.ndarray], Keyed]) -> dict[str, bytes]:
         learner = GraphLearner(model(graph))
-        for index, place in places:
-            learner.fit(data, Listed(index, place), sgd)
+        for index, position in positions:
+            learner.fit(data, Listed(index, position), sgd)
         return bits(learner)
 
-    whole = fitted((batches(), PLACE))
-    parts = [(batches()[:2], PLACE), (batches()[2:], PLACE._replace(step=PLACE.step + 2))]
+    whole = fitted((batches(), POSITION))
+    parts = [(batches()[:2], POSITION), (batches()[2:], POSITION._replace(step=POSITION.step + 2))]
     assert fitted(*parts) == whole
     monkeypatch.setattr(graph_learner, "MOST_STEPS", 1)
-    assert fitted((batches(), PLACE)) == whole
-    for other in (PLACE._replace(key=PLACE.key ^ 1), PLACE._replace(key=PLACE.key ^ 1 << 63), PLACE._replace(step=6)):
+    assert fitted((batches(), POSITION)) == whole
+    for other in (
+        POSITION._replace(key=POSITION.key ^ 1),
+        POSITION._replace(key=POSITION.key ^ 1 << 63),
+        POSITION._replace(step=6),
+    ):
         assert fitted((batches(), other)) != whole
 
 
 def test_passes_that_a_method_takes_apart_are_those_that_it_takes_together() -> None:
     graph = GRAPHS["features"]
     data, rows = samples(graph, 11), np.arange(11, dtype=np.int32)
-    local = SimpleNamespace(seed=4, client=3, train=rows)
+    client_state = SimpleNamespace(seed=4, client=3, train=rows)
     together, apart = GraphLearner(model(graph)), GraphLearner(model(graph))
-    together.fit(data, minibatches(local, 9, 2, 4), SGD(0.1))
+    together.fit(data, minibatches(client_state, 9, 2, 4), SGD(0.1))
     for first in (0, 1):
-        apart.fit(data, minibatches(local, 9, 1, 4, first), SGD(0.1))
+        apart.fit(data, minibatches(client_state, 9, 1, 4, first), SGD(0.1))
     assert bits(together) == bits(apart)
 
 
@@ -172,7 +176,7 @@ def test_where_nothing_is_trained_nothing_is_dropped() -> None:
     assert found.tolist() == plain.strongest(data, everything, outside, {"a.weight": 20})["a.weight"].tolist()
     plain.fit(data, [everything], SGD(0.1))  # with p = 0 it needs no key
     before = bits(plain)
-    learner.fit(data, Listed([everything], PLACE), SGD(0.1))
+    learner.fit(data, Listed([everything], POSITION), SGD(0.1))
     assert bits(learner) != before
     for mode in ("evaluate", "predict", "features", "grow"):
         assert "dropout" not in {call.op for call in lower(graph, learner.spec, 4, mode=mode, cut="last").calls}, mode
@@ -222,10 +226,10 @@ def test_a_smaller_model_drops_as_a_model_of_its_size_does() -> None:
     )
     neurons = NeuronSet.draw(ModelSpec.of(graph), 0.5, rng.stream(3, rng.NEURONS))
     smaller = GraphLearner(model(graph)).sub(neurons)
-    smaller.fit(samples(graph, 11), Listed(batches(), PLACE), SETTINGS)
+    smaller.fit(samples(graph, 11), Listed(batches(), POSITION), SETTINGS)
     small = graph.sub(neurons)
     given = small, sub_params(graph, model(graph).params, neurons), samples(graph, 11), batches(), SETTINGS
-    expected, _ = oracle.train(*given, dropout=PLACE)
+    expected, _ = oracle.train(*given, dropout=POSITION)
     for parameter, value in smaller.read().items():
         np.testing.assert_allclose(value, expected[parameter], atol=2e-5, err_msg=parameter)
 
@@ -243,7 +247,7 @@ def test_under_a_mask_sparse_layers_take_it_like_dense_ones() -> None:
     learner, whole = GraphLearner(model(graph)), GraphLearner(model(graph), "reference")
     for each in (learner, whole):
         each.restrict(mask, 32)
-        each.fit(data, Listed(index, PLACE), SGD(0.1))
+        each.fit(data, Listed(index, POSITION), SGD(0.1))
     for parameter, value in whole.read().items():
         np.testing.assert_allclose(learner.read()[parameter], value, atol=2e-5, err_msg=parameter)
 
@@ -256,9 +260,9 @@ def test_words_are_even_and_independent_of_step_node_example_round_and_client() 
         state = np.array([key, step, first], object)
         return words(state, node, 1, count)[0] < round(p * 2**32)
 
-    local = [SimpleNamespace(seed=seed, client=client) for seed, client in ((1, 0), (1, 1), (2, 0))]
-    sets = [dropped(dropout_key(each, round)) for each in local for round in (1, 2)]
-    key = dropout_key(local[0], 1)
+    client_state = [SimpleNamespace(seed=seed, client=client) for seed, client in ((1, 0), (1, 1), (2, 0))]
+    sets = [dropped(dropout_key(each, round)) for each in client_state for round in (1, 2)]
+    key = dropout_key(client_state[0], 1)
     sets += [dropped(key, step=1), dropped(key, step=2), dropped(key, node=1), dropped(key, first=1)]
     sets += [np.roll(sets[0], shift) for shift in (1, 16, 64)]
     for each in sets:
@@ -275,14 +279,14 @@ def test_the_mean_of_many_steps_is_what_is_predicted() -> None:
     data = Samples(np.ones((8, features), np.float32), np.zeros(8, np.int32))
     learner = GraphLearner(model(graph))
     rate, everything = 0.0, np.arange(8, dtype=np.int32)
-    found = learner.fit(data, Listed([everything] * steps, PLACE), SGD(rate))
-    kept = words(np.array([PLACE.key, PLACE.step, 0], object), 0, 8, features) >= round(0.25 * 2**32)
+    found = learner.fit(data, Listed([everything] * steps, POSITION), SGD(rate))
+    kept = words(np.array([POSITION.key, POSITION.step, 0], object), 0, 8, features) >= round(0.25 * 2**32)
     assert abs(kept.mean() - 0.75) < 6 * np.sqrt(0.75 * 0.25 / kept.size)
     assert found.loss_sum / found.examples != pytest.approx(learner.evaluate(data).loss_sum / 8, rel=1e-4)
     weight = learner.read()["1.weight"].astype(np.float64)
     margins = []
     for step in range(steps):
-        state = np.array([PLACE.key, PLACE.step + step, 0], object)
+        state = np.array([POSITION.key, POSITION.step + step, 0], object)
         factors = (words(state, 0, 8, features) >= round(0.25 * 2**32)) / 0.75
         margins.append(factors @ (weight[1] - weight[0]))
     losses = np.log1p(np.exp(margins))

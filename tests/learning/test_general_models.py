@@ -27,9 +27,13 @@ EXAMPLES, CLASSES = 24, 5
 
 def model_and_samples(name: str, shape: tuple[int, ...], vocabulary: int | None) -> tuple[Model, Samples]:
     graph = architectures.build(name, shape, CLASSES, vocabulary)
-    chance = np.random.default_rng(3)
-    x = chance.integers(0, vocabulary, (EXAMPLES, *shape)) if vocabulary else chance.normal(5, 100, (EXAMPLES, *shape))
-    y = chance.integers(0, CLASSES, EXAMPLES).astype(np.int32)
+    random_stream = np.random.default_rng(3)
+    x = (
+        random_stream.integers(0, vocabulary, (EXAMPLES, *shape))
+        if vocabulary
+        else random_stream.normal(5, 100, (EXAMPLES, *shape))
+    )
+    y = random_stream.integers(0, CLASSES, EXAMPLES).astype(np.int32)
     return Model(graph, graph.init(stream(1, INIT))), Samples(x.astype(np.float32), y)
 
 
@@ -59,9 +63,11 @@ def test_backends_train_alike(name: str, shape: tuple[int, ...], vocabulary: int
 
 def test_inputs_of_any_scale_are_learnt() -> None:
     """Columns of 1e-1 and of 1e5, which a model without a norm before its first layer would not learn together."""
-    chance = np.random.default_rng(4)
-    y = chance.integers(0, 2, 200).astype(np.int32)
-    x = np.stack([chance.normal(y, 0.3) * 1e-1, chance.normal(0, 1, 200) * 1e5], axis=1).astype(np.float32)
+    random_stream = np.random.default_rng(4)
+    y = random_stream.integers(0, 2, 200).astype(np.int32)
+    x = np.stack([random_stream.normal(y, 0.3) * 1e-1, random_stream.normal(0, 1, 200) * 1e5], axis=1).astype(
+        np.float32
+    )
     graph = architectures.build("mlp", (2,), 2)
     learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))))
     rows = np.arange(200, dtype=np.int32)

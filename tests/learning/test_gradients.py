@@ -54,7 +54,7 @@ def test_gradient_of_a_single_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "groupnorm", "depthwise", "residual", "fan_out", "recurrent", "attention"])
-def test_cut_zeroes_the_signal_at_frozen_neurons(name: str) -> None:
+def test_cut_zeroes_the_output_grad_at_frozen_neurons(name: str) -> None:
     graph, batch = GRAPHS[name], 4
     learner = GraphLearner(model(graph), "reference", np.float64)
     data = samples(graph, batch, dtype=np.float64)
@@ -82,7 +82,7 @@ def test_lemma_2_holds_exactly_and_fails_when_cut() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_signal_that_two_sums_pass_on_reaches_each_result_once(order: tuple[int, int]) -> None:
+def test_an_output_grad_that_two_sums_pass_on_reaches_each_result_once(order: tuple[int, int]) -> None:
     """(relu + conv) + relu: both sums hand one buffer down, and what relu gets may not be added up in it."""
     inner, outer = ([names[i] for i in order] for names in (("relu", "conv"), ("sum1", "relu")))
     nodes = (
@@ -128,7 +128,7 @@ def test_flatten_maps_a_channel_to_its_run_of_columns() -> None:
     np.testing.assert_array_equal(part, dense[:, [4, 5, 6, 7, 12, 13, 14, 15]])
 
 
-def test_the_signal_to_half_of_a_linear_layers_inputs_is_computed_for_all() -> None:
+def test_the_output_grad_to_half_of_a_linear_layers_inputs_is_computed_for_all() -> None:
     graph = GRAPHS["mlp"]
     spec = ModelSpec.of(graph)
     for keep, is_whole in ((0.3, False), (0.6, True)):

@@ -77,13 +77,13 @@ def test_gradients_features_heads_and_smaller_models_count_in_one_sum() -> None:
     assert spent(subject.clone()) == 0
 
 
-def test_frozen_neurons_leave_out_what_their_gradients_and_signals_would_take() -> None:
+def test_frozen_neurons_leave_out_what_their_gradients_and_output_grads_would_take() -> None:
     """Two of conv1's four channels and three of conv2's six: the forward pass is whole, so is the signal inside."""
     subject = learner()
     subject.fit(SAMPLES, PASS, SGD(0.1), NeuronSet.of(subject.spec, {"conv1": [0, 2], "conv2": [1, 2, 5]}))
     gradients = CONV1 // 2 + CONV2 // 4 + FC // 2
-    signals = FC + CONV2 // 2  # of conv2's input the channels that conv1's active neurons put out
-    assert spent(subject) == 14 * (FORWARD + signals + gradients)
+    grad_input_macs = FC + CONV2 // 2  # of conv2's input the channels that conv1's active neurons put out
+    assert spent(subject) == 14 * (FORWARD + grad_input_macs + gradients)
     head = learner()
     head.fit(SAMPLES, PASS, SGD(0.1), frozenset({"fc"}))
     assert spent(head) == 14 * (FORWARD + FC)
@@ -93,13 +93,13 @@ def test_grouped_convolutions_count_pairs_of_channels_in_one_group() -> None:
     graph = chain((4, 4, 4), ("a", Conv2d(4, 8, (1, 1))), ("b", Conv2d(8, 8, (3, 3), groups=4)), ("f", Flatten()))
     a, b = 16 * 8 * 4, 4 * 8 * 2 * 9
     assert product_flops.flops(lower.lower(graph, ModelSpec.of(graph), 2, mode="gradient")) == 2 * 2 * (2 * a + 3 * b)
-    signal = KernelCall("conv2d_grad_input", _grouped_signal(outs=[0, 1, 2, 7], ins=[0, 3, 4]), "b")
+    grad_input_call = KernelCall("conv2d_grad_input", _grouped_grad_input(outs=[0, 1, 2, 7], ins=[0, 3, 4]), "b")
     schedule = lower.lower(graph, ModelSpec.of(graph), 2, mode="predict")
-    alone = product_flops.flops(replace(schedule, calls=(signal,)))
+    alone = product_flops.flops(replace(schedule, calls=(grad_input_call,)))
     assert alone == 2 * 2 * 4 * 9 * (2 * 1 + 1 * 1)  # in groups 0 and 1; 4 and 7 are in groups of their own
 
 
-def _grouped_signal(outs: list[int], ins: list[int]) -> tuple[object, ...]:
+def _grouped_grad_input(outs: list[int], ins: list[int]) -> tuple[object, ...]:
     ids = [np.array(each, np.int32) for each in (outs, ins)]
     dy, dx = Tensor(0, (2, 8, 2, 2)), Tensor(1, (2, 8, 4, 4))
     return dy, Param("b.weight", (8, 2, 3, 3)), dx, (1, 1), (0, 0), (1, 1), 4, *ids
@@ -117,8 +117,8 @@ def test_masked_layers_count_what_they_run(monkeypatch: pytest.MonkeyPatch) -> N
         conv2, fc = 4 * 20 if "conv2d" in sparse else CONV2, 30 if "linear" in sparse else FC
         assert subject.work() == ExecutedFlops(14 * (2 * CONV1 + 3 * conv2 + 3 * fc), 0), sparse
         subject.strongest(SAMPLES, ALL, Mask(bits), {"conv2.weight": 3})
-        signals = fc  # down to conv2, whose gradient is whole
-        assert subject.work().search == 14 * (CONV1 + conv2 + fc + signals + CONV2), sparse
+        grad_input_macs = fc  # down to conv2, whose gradient is whole
+        assert subject.work().search == 14 * (CONV1 + conv2 + fc + grad_input_macs + CONV2), sparse
 
 
 def test_every_operation_is_counted_or_is_known_to_multiply_nothing() -> None:

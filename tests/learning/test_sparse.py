@@ -24,7 +24,7 @@ from .test_restrict import assert_zero_outside, drawn, masked, torch_steps
 
 BACKENDS = ("native", "reference", "cuda")
 NAMES = ("plain", "groupnorm", "grouped", "residual", "mlp", "norm_first")
-LINES = chain(
+SEQUENCES = chain(
     (4, 14),
     ("conv1", Conv1d(4, 6, 5, 2, 2)),
     ("relu1", ReLU()),
@@ -83,7 +83,7 @@ ASKED = [*(("native", name) for name in (*NAMES, "lines")), ("reference", "mlp")
 @pytest.mark.parametrize(("backend", "name"), ASKED)
 def test_whatever_is_asked_is_as_with_dense_kernels(backend: str, name: str) -> None:
     """Steps with every term, at two masks; passes without a gradient, a gradient, and the search for the strongest."""
-    graph = GRAPHS.get(name, LINES)
+    graph = GRAPHS.get(name, SEQUENCES)
     first, data, batches = drawn(graph), samples(graph, 11), batches_of(11, 4, epochs=2)
     index = batches_of(11, 11)[0]
     for ours, dense in pairs(backend, graph, first):

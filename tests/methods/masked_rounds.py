@@ -42,19 +42,21 @@ class Run:
         return self.method.plan(self.task, self.state, self.round)
 
     def answer(self, plan: Plan) -> Reply:
-        local = self.clients[plan.client]
-        received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec, self.method.held(local))
-        message = trained_message(self.method.train(local, received), received, self.spec, "float32", 1.0)
+        client_state = self.clients[plan.client]
+        received = plan_of(
+            train_message(plan, self.spec, "float32"), plan.client, self.spec, self.method.held(client_state)
+        )
+        message = trained_message(self.method.train(client_state, received), received, self.spec, "float32", 1.0)
         found = read_answer(message, plan, self.spec)
         assert found.reply is not None, found.refusal
         return found.reply
 
     def close(self, plans: Sequence[Plan], replies: Sequence[Reply]) -> None:
-        tally = Accumulator(self.spec)
+        accumulator = Accumulator(self.spec)
         for plan, reply in zip(plans, replies, strict=True):
             assert refuse(plan, reply) is None
-            self.method.fold(tally, plan, reply)
-        self.state = self.method.finish(self.task, self.state, tally, self.round)
+            self.method.aggregate(accumulator, plan, reply)
+        self.state = self.method.finish(self.task, self.state, accumulator, self.round)
 
     def play(self) -> list[tuple[Plan, Reply]]:
         plans = self.plans()

@@ -67,13 +67,13 @@ def clients(centres: Sequence[float]) -> list[ClientState]:
     ]
 
 
-def start(method: Algorithm, locals_: Sequence[ClientState], value: float = 0.0) -> State:
-    return method.start(Task(locals_[0].spec, len(locals_), 1), at(value))
+def start(method: Algorithm, client_states: Sequence[ClientState], value: float = 0.0) -> State:
+    return method.start(Task(client_states[0].spec, len(client_states), 1), at(value))
 
 
 def play(
     method: Algorithm,
-    locals_: Sequence[ClientState],
+    client_states: Sequence[ClientState],
     state: State,
     round: int,
     *,
@@ -85,15 +85,15 @@ def play(
     authorised  in place of those that the method chooses
     away        clients that neither receive nor send
     """
-    task, tally = Task(locals_[0].spec, len(locals_), 1), Accumulator(locals_[0].spec)
+    task, accumulator = Task(client_states[0].spec, len(client_states), 1), Accumulator(client_states[0].spec)
     for plan in method.plan(task, state, round):
         if authorised is not None:
             object.__setattr__(plan, "authorised", plan.client in authorised)
         if plan.client not in away:
-            reply: Reply = method.train(locals_[plan.client], plan)
+            reply: Reply = method.train(client_states[plan.client], plan)
             assert reply.payload.keys() == (plan.payload.keys() if plan.authorised else set())
-            method.fold(tally, plan, reply)
-    return method.finish(task, state, tally, round)
+            method.aggregate(accumulator, plan, reply)
+    return method.finish(task, state, accumulator, round)
 
 
 def weight(state: State, group: str = MODEL) -> float:

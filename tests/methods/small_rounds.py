@@ -36,21 +36,21 @@ class Rounds:
 
     def answer(self, plan: Plan, seed: int = 1) -> Reply:
         """Of a client that holds a model of its own, as `seed` says."""
-        local = device(self.graph, plan.client, self.counts[plan.client], seed)
-        local.seed = 1
+        client_state = device(self.graph, plan.client, self.counts[plan.client], seed)
+        client_state.seed = 1
         received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec)
         assert received.selection == plan.selection
-        message = trained_message(self.method.train(local, received), received, self.spec, "float32", 1.0)
+        message = trained_message(self.method.train(client_state, received), received, self.spec, "float32", 1.0)
         found = read_answer(message, plan, self.spec)
         assert found.reply is not None, found.refusal
         return found.reply
 
     def close(self, plans: Sequence[Plan], replies: Sequence[Reply]) -> State:
-        tally = Accumulator(self.spec, old=self.state.arrays)
+        accumulator = Accumulator(self.spec, old=self.state.arrays)
         for plan, reply in zip(plans, replies, strict=True):
             assert refuse(plan, reply) is None
-            self.method.fold(tally, plan, reply)
-        self.state = self.method.finish(self.task, self.state, tally, plans[0].round)
+            self.method.aggregate(accumulator, plan, reply)
+        self.state = self.method.finish(self.task, self.state, accumulator, plans[0].round)
         return self.state
 
     def play(self, round: int, seed: int = 1) -> State:
@@ -107,9 +107,9 @@ def step(net: dict[str, torch.Tensor], x: np.ndarray, y: np.ndarray) -> None:
 
 def batches_of(client: int, count: int, round: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Inputs and labels of a client's batches in a round."""
-    local = device(plain(), client, count)
-    found = minibatches(local, round, OPTIONS["epochs"], OPTIONS["batch"])
-    return [(local.data.x[rows], local.data.y[rows]) for rows in found]
+    client_state = device(plain(), client, count)
+    found = minibatches(client_state, round, OPTIONS["epochs"], OPTIONS["batch"])
+    return [(client_state.data.x[rows], client_state.data.y[rows]) for rows in found]
 
 
 def averaged(

@@ -34,7 +34,7 @@ def test_without_a_draw_personal_models_are_those_of_local_training() -> None:
     drawn = Run(Ditto(**OPTIONS, mu=0.5), plain())
     for _ in range(3):
         trained = {plan.client for plan, _ in mine.play()}
-        before = [copied(local.learner.read()) for local in alone.clients]
+        before = [copied(client_state.learner.read()) for client_state in alone.clients]
         alone.play()
         drawn.play()
         for client, (one, other) in enumerate(zip(mine.clients, alone.clients, strict=True)):
@@ -45,25 +45,28 @@ def test_without_a_draw_personal_models_are_those_of_local_training() -> None:
 
 def test_two_clients_follow_the_trace_by_hand() -> None:
     """Centres 4 and -8, eta = 1/4, mu = 1, one step each: w is the mean of the copies, v is drawn to the w it got."""
-    method, locals_ = Ditto(per_round=2, epochs=1, personal_epochs=1, batch=8, lr=0.25, mu=1.0), clients([4.0, -8.0])
-    state = start(method, locals_)
+    method, client_states = (
+        Ditto(per_round=2, epochs=1, personal_epochs=1, batch=8, lr=0.25, mu=1.0),
+        clients([4.0, -8.0]),
+    )
+    state = start(method, client_states)
     w, v = 0.0, [0.0, 0.0]
     for round in (1, 2, 3):
         copies = [w - 0.25 * (w - centre) for centre in (4.0, -8.0)]
         v = [each - 0.25 * ((each - centre) + (each - w)) for each, centre in zip(v, (4.0, -8.0), strict=True)]
-        state = play(method, locals_, state, round)
+        state = play(method, client_states, state, round)
         w = sum(copies) / 2
         assert weight(state) == w
-        for local, each in zip(locals_, v, strict=True):
-            assert all((local.learner.read()[name] == value).all() for name, value in at(each).items())
+        for client_state, each in zip(client_states, v, strict=True):
+            assert all((client_state.learner.read()[name] == value).all() for name, value in at(each).items())
 
 
 def test_a_client_is_tested_with_its_own_model_and_counts_both_kinds_of_epochs() -> None:
     run = Run(METHOD, plain())
     for plan, reply in run.play():
-        local = run.clients[plan.client]
+        client_state = run.clients[plan.client]
         assert reply.steps == METHOD.steps(12) == 5 * 3 and METHOD.effort(12) == (15, 60)
-        assert METHOD.evaluate(local, None) == evaluate(local)
+        assert METHOD.evaluate(client_state, None) == evaluate(client_state)
     assert METHOD.scored(run.state.arrays) == "personal" and METHOD.keeps_model
     untouched = next(
         client

@@ -29,45 +29,45 @@ SPEC = ModelSpec.of(plain())
 INITIAL = plain().init(rng.stream(1, rng.INIT))
 
 
-def scalar(local: ClientState, group: str) -> float:
-    return float(local.arrays[group]["fc.bias"][0]) if group in local.arrays else 0.0
+def scalar(client_state: ClientState, group: str) -> float:
+    return float(client_state.arrays[group]["fc.bias"][0]) if group in client_state.arrays else 0.0
 
 
 def test_feddyn_by_hand() -> None:
-    locals_ = clients([4.0, -8.0])
+    client_states = clients([4.0, -8.0])
     method = replace(DYN, alpha=1.0)
-    state = play(method, locals_, start(method, locals_), 1)  # x = 1, -2
-    assert [scalar(local, GRADIENT) for local in locals_] == [-1.0, 2.0]
+    state = play(method, client_states, start(method, client_states), 1)  # x = 1, -2
+    assert [scalar(client_state, GRADIENT) for client_state in client_states] == [-1.0, 2.0]
     assert weight(state, GRADIENT) == 0.5
     assert weight(state) == -0.5 - 0.5
 
 
 def test_feddyn_h_is_the_mean_of_all_clients_gradients() -> None:
     """t_feddyn_h_mean, with half of the clients in each round."""
-    locals_ = clients(CENTRES)
-    state = start(DYN, locals_)
+    client_states = clients(CENTRES)
+    state = start(DYN, client_states)
     for round in range(1, 12):
-        state = play(DYN, locals_, state, round)
-        mean = np.mean([scalar(local, GRADIENT) for local in locals_])
+        state = play(DYN, client_states, state, round)
+        mean = np.mean([scalar(client_state, GRADIENT) for client_state in client_states])
         assert weight(state, GRADIENT) == pytest.approx(mean, abs=1e-12)
 
 
 @pytest.mark.parametrize("method", [DYN, DC], ids=["feddyn", "feddc"])
 def test_full_participation_finds_the_optimum_of_the_sum(method: FedDyn | FedDC) -> None:
     """Clients of different centres pull apart; the corrections bring the model to the mean of the centres."""
-    method, locals_ = replace(method, per_round=4, epochs=4), clients(CENTRES)
-    state = start(method, locals_)
+    method, client_states = replace(method, per_round=4, epochs=4), clients(CENTRES)
+    state = start(method, client_states)
     for round in range(1, 200):
-        state = play(method, locals_, state, round)
+        state = play(method, client_states, state, round)
     assert weight(state) == pytest.approx(np.mean(CENTRES), abs=1e-6)
 
 
 def test_feddyn_stays_at_a_stationary_point() -> None:
     """At the optimum with g_i = grad F_i nothing moves."""
-    locals_, optimum = clients([4.0, -8.0]), -2.0
-    for local, centre in zip(locals_, (4.0, -8.0), strict=True):
-        local.arrays = {GRADIENT: at(optimum - centre)}
-    state = play(DYN, locals_, start(DYN, locals_, optimum), 1)
+    client_states, optimum = clients([4.0, -8.0]), -2.0
+    for client_state, centre in zip(client_states, (4.0, -8.0), strict=True):
+        client_state.arrays = {GRADIENT: at(optimum - centre)}
+    state = play(DYN, client_states, start(DYN, client_states, optimum), 1)
     assert weight(state) == optimum
     assert weight(state, GRADIENT) == 0.0
 
@@ -75,101 +75,101 @@ def test_feddyn_stays_at_a_stationary_point() -> None:
 def test_feddyn_with_a_stiff_pull_does_not_move() -> None:
     """alpha -> infinity with bounded gradients, at steps that the pull allows (lr * alpha <= 1)."""
     stiff = replace(DYN, alpha=1e6, lr=1e-6, epochs=20)
-    locals_ = clients(CENTRES)
-    state = start(stiff, locals_)
+    client_states = clients(CENTRES)
+    state = start(stiff, client_states)
     for round in range(1, 4):
-        state = play(stiff, locals_, state, round)
+        state = play(stiff, client_states, state, round)
     assert abs(weight(state)) < 1e-4
 
 
 def test_feddc_begins_as_fedprox() -> None:
     """With h = s = 0 a client takes steps along its gradient + alpha (x - w); without alpha, plain ones."""
     for alpha in (0.0, 0.5):
-        locals_, method = clients([4.0, -8.0]), replace(DC, alpha=alpha, epochs=2)
-        state = play(method, locals_, start(method, locals_), 1)
+        client_states, method = clients([4.0, -8.0]), replace(DC, alpha=alpha, epochs=2)
+        state = play(method, client_states, start(method, client_states), 1)
         x = [0.25 * centre for centre in (4.0, -8.0)]
         x = [at - 0.25 * ((at - centre) + alpha * at) for at, centre in zip(x, (4.0, -8.0), strict=True)]
-        assert [scalar(local, DRIFT) for local in locals_] == x
+        assert [scalar(client_state, DRIFT) for client_state in client_states] == x
         assert weight(state) == np.mean(x) + np.mean(x)  # of the models, and of the drifts
 
 
 def test_feddc_by_hand() -> None:
-    locals_ = clients([4.0, -8.0])
-    state = play(DC, locals_, start(DC, locals_), 1)  # x = 1, -2 = d
-    assert [scalar(local, DRIFT) for local in locals_] == [1.0, -2.0]
-    assert [scalar(local, GRADIENT) for local in locals_] == [-4.0, 8.0]
+    client_states = clients([4.0, -8.0])
+    state = play(DC, client_states, start(DC, client_states), 1)  # x = 1, -2 = d
+    assert [scalar(client_state, DRIFT) for client_state in client_states] == [1.0, -2.0]
+    assert [scalar(client_state, GRADIENT) for client_state in client_states] == [-4.0, 8.0]
     assert (weight(state, GRADIENT), weight(state, DRIFT), weight(state)) == (2.0, -0.5, -0.5 - 0.5)
     # Round 2 from w = -1: gradients -5 + 0.5 * 1 + (2 + 4) = 1.5 and 7 + 0.5 * -2 + (2 - 8) = 0; x = -1.375, -1.
-    state = play(DC, locals_, state, 2)
-    assert [scalar(local, DRIFT) for local in locals_] == [0.625, -2.0]
+    state = play(DC, client_states, state, 2)
+    assert [scalar(client_state, DRIFT) for client_state in client_states] == [0.625, -2.0]
     assert weight(state) == (-1.375 - 1) / 2 + (0.625 - 2) / 2
 
 
 def test_feddc_estimates_gradients_with_the_rate_of_round_one() -> None:
     """Where the rate decays a move of round 2 is of half the rate, and still divided by the whole one."""
-    locals_, method = clients([4.0, -8.0]), replace(DC, lr_decay=0.5)
-    state = play(method, locals_, start(method, locals_), 1)
-    before, shared, w = scalar(locals_[0], GRADIENT), weight(state, GRADIENT), weight(state)
-    play(method, locals_, state, 2)
+    client_states, method = clients([4.0, -8.0]), replace(DC, lr_decay=0.5)
+    state = play(method, client_states, start(method, client_states), 1)
+    before, shared, w = scalar(client_states[0], GRADIENT), weight(state, GRADIENT), weight(state)
+    play(method, client_states, state, 2)
     # From w = -1 as in the round by hand, gradient 1.5: x = -1 - 0.125 * 1.5.
-    moved = float(locals_[0].learner.read()["fc.bias"][0]) - w
+    moved = float(client_states[0].learner.read()["fc.bias"][0]) - w
     assert moved == -0.1875
-    assert scalar(locals_[0], GRADIENT) == before - shared - moved / 0.25
+    assert scalar(client_states[0], GRADIENT) == before - shared - moved / 0.25
 
 
 def test_feddc_with_the_drifts_of_participants_averages_what_they_add() -> None:
-    locals_, method = clients([4.0, -8.0]), replace(DC, drifts="participants")
-    state = play(method, locals_, start(method, locals_), 1)
+    client_states, method = clients([4.0, -8.0]), replace(DC, drifts="participants")
+    state = play(method, client_states, start(method, client_states), 1)
     assert weight(state) == ((1 + 1) + (-2 - 2)) / 2
 
 
 @pytest.mark.parametrize("method", [DC, FedUmfDC(per_round=2, alpha=0.5, **ONE_STEP)], ids=["feddc", "fedumf-feddc"])  # type: ignore[arg-type]
 def test_a_drift_is_the_sum_of_a_clients_moves(method: FedDC) -> None:
     """t_feddc_drift_sum; and s_g is the mean of all s_i, the server's drift the mean of all h_i."""
-    locals_, moves = clients(CENTRES), np.zeros(4)
-    task = Task(locals_[0].spec, 4, 1)
-    state = start(method, locals_)
+    client_states, moves = clients(CENTRES), np.zeros(4)
+    task = Task(client_states[0].spec, 4, 1)
+    state = start(method, client_states)
     for round in range(1, 12):
         w = weight(state)
         authorised = [plan.client for plan in method.plan(task, state, round) if plan.authorised]
-        state = play(method, locals_, state, round)
+        state = play(method, client_states, state, round)
         for client in authorised:
-            moves[client] += float(locals_[client].learner.read()["fc.bias"][0]) - w
-        assert [scalar(local, DRIFT) for local in locals_] == moves.tolist()
+            moves[client] += float(client_states[client].learner.read()["fc.bias"][0]) - w
+        assert [scalar(client_state, DRIFT) for client_state in client_states] == moves.tolist()
         for group in (GRADIENT, DRIFT):
-            mean = np.mean([scalar(local, group) for local in locals_])
+            mean = np.mean([scalar(client_state, group) for client_state in client_states])
             assert weight(state, group) == pytest.approx(mean, abs=1e-12)
 
 
 def test_the_combination_by_hand() -> None:
     """Client 1 trains in round 1 unasked, 0 -> -2, and starts from w + (-2) in round 2; its d is the whole move."""
     method = FedUmfDC(per_round=1, alpha=0.5, **ONE_STEP)  # type: ignore[arg-type]
-    locals_ = clients([4.0, -8.0])
-    state = play(method, locals_, start(method, locals_), 1, authorised=[0])
-    assert locals_[1].arrays.keys() == {DELTA}
+    client_states = clients([4.0, -8.0])
+    state = play(method, client_states, start(method, client_states), 1, authorised=[0])
+    assert client_states[1].arrays.keys() == {DELTA}
     w, shared = weight(state), weight(state, GRADIENT)
     assert (w, shared) == (1.0 + 0.5, -2.0)
-    state = play(method, locals_, state, 2, authorised=[1])
+    state = play(method, client_states, state, 2, authorised=[1])
     begin = w - 2.0
     x = begin - 0.25 * ((begin + 8.0) + 0.5 * (begin - w) + shared)
-    assert scalar(locals_[1], DRIFT) == x - w
-    assert scalar(locals_[1], GRADIENT) == -shared - (x - w) / 0.25
-    assert locals_[0].arrays[DRIFT]["fc.bias"] == 1.0
+    assert scalar(client_states[1], DRIFT) == x - w
+    assert scalar(client_states[1], GRADIENT) == -shared - (x - w) / 0.25
+    assert client_states[0].arrays[DRIFT]["fc.bias"] == 1.0
 
 
 @pytest.mark.parametrize("method", [DYN, DC], ids=["feddyn", "feddc"])
 def test_a_round_without_replies_changes_nothing(method: FedDyn | FedDC) -> None:
-    locals_ = clients([1.0, 8.0])
-    state = start(method, locals_, 3.0)
-    assert play(method, locals_, state, 1, away=[0, 1]) is state
+    client_states = clients([1.0, 8.0])
+    state = start(method, client_states, 3.0)
+    assert play(method, client_states, state, 1, away=[0, 1]) is state
 
 
 def run(method: Algorithm, rounds: int) -> list[Params]:
     """The global model after every round, on a small network with running statistics."""
-    locals_ = [device(plain(), client) for client in range(4)]
+    client_states = [device(plain(), client) for client in range(4)]
     state, found = method.start(Task(SPEC, 4, 1), INITIAL), []
     for round in range(1, rounds + 1):
-        state = play(method, locals_, state, round)
+        state = play(method, client_states, state, round)
         found.append(copied(state.arrays[MODEL]))
     return found
 

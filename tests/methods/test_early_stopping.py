@@ -39,14 +39,14 @@ class ScriptedLearner(Held):
 
 def scripted(*losses: tuple[float, float]) -> ClientState:
     """A client that will report these (training, held-out) losses."""
-    local = device(plain())
-    return replace(local, learner=ScriptedLearner(copied(local.learner.read()), list(losses)))
+    client_state = device(plain())
+    return replace(client_state, learner=ScriptedLearner(copied(client_state.learner.read()), list(losses)))
 
 
-def participate(algorithm: FedSPU, local: ClientState, rounds: int) -> list[Reply]:
-    task = Task(local.spec, 2, seed=1)
-    state = algorithm.start(task, copied(local.learner.read()))
-    return [algorithm.train(local, algorithm.plan(task, state, round)[0]) for round in range(1, rounds + 1)]
+def participate(algorithm: FedSPU, client_state: ClientState, rounds: int) -> list[Reply]:
+    task = Task(client_state.spec, 2, seed=1)
+    state = algorithm.start(task, copied(client_state.learner.read()))
+    return [algorithm.train(client_state, algorithm.plan(task, state, round)[0]) for round in range(1, rounds + 1)]
 
 
 def test_a_client_stops_when_its_loss_rises() -> None:
@@ -90,24 +90,24 @@ def test_the_losses_of_a_client_fall_strictly_until_it_stops() -> None:
 
 @pytest.mark.parametrize(("es_set", "held_out"), [("carve", "validation"), ("test", "test")])
 def test_the_held_out_samples_are_the_carved_ones_or_the_test_set(es_set: str, held_out: str) -> None:
-    local = scripted((1.0, 1.0))
-    participate(replace(ES, es_set=es_set), local, 1)
-    assert local.learner.evaluated is getattr(local, held_out)
+    client_state = scripted((1.0, 1.0))
+    participate(replace(ES, es_set=es_set), client_state, 1)
+    assert client_state.learner.evaluated is getattr(client_state, held_out)
 
 
 def test_early_stopping_without_held_out_samples_is_refused() -> None:
-    local = replace(scripted((1.0, 1.0)), validation=np.empty(0, np.int32))
+    client_state = replace(scripted((1.0, 1.0)), validation=np.empty(0, np.int32))
     with pytest.raises(TrainingError, match="client 0 has 0 validation samples; early stopping needs at least 1"):
-        participate(ES, local, 1)
+        participate(ES, client_state, 1)
 
 
 def test_a_restarted_stopped_client_answers_without_training() -> None:
     """Private values are all that survives the restart; the scripted learner would fail if it were asked to train."""
-    local = replace(scripted(), private={"L_prev": 0.5, "status": "stopped"})
-    before = copied(local.learner.read())
-    reply = participate(ES, local, 1)[0]
+    client_state = replace(scripted(), private={"L_prev": 0.5, "status": "stopped"})
+    before = copied(client_state.learner.read())
+    reply = participate(ES, client_state, 1)[0]
     assert (reply.status, dict(reply.payload), reply.examples) == ("stopped", {}, 0)
-    assert same_bits(before, copied(local.learner.read()))
+    assert same_bits(before, copied(client_state.learner.read()))
 
 
 def reply_to(plan: Any, status: str) -> Reply:
@@ -126,10 +126,12 @@ def play(algorithm: FedSPU, clients: int, stops: dict[int, int], rounds: int) ->
         if not plans:
             break
         took_part.append([plan.client for plan in plans])
-        tally = Accumulator(task.spec)
+        accumulator = Accumulator(task.spec)
         for plan in plans:
-            algorithm.fold(tally, plan, reply_to(plan, "stopped" if round >= stops.get(plan.client, 99) else "on"))
-        state = algorithm.finish(task, state, tally, round)
+            algorithm.aggregate(
+                accumulator, plan, reply_to(plan, "stopped" if round >= stops.get(plan.client, 99) else "on")
+            )
+        state = algorithm.finish(task, state, accumulator, round)
     return state, took_part
 
 
@@ -143,9 +145,9 @@ def test_a_stopped_client_is_averaged_once_more_and_never_selected_again() -> No
     reply = Reply(
         1, plan.client, {MODEL: replace(plan.payload[MODEL], blocks=blocks)}, plan.selection.hash(), 5, 1, "stopped"
     )
-    tally = Accumulator(task.spec)
-    ES.fold(tally, plan, reply)
-    state = ES.finish(task, state, tally, 1)
+    accumulator = Accumulator(task.spec)
+    ES.aggregate(accumulator, plan, reply)
+    state = ES.finish(task, state, accumulator, 1)
     assert state.values["running"] == [1]
     assert state.arrays[MODEL]["fc.bias"].tolist() == [1, 1, 1]
     assert [p.client for p in ES.plan(task, state, 2)] == [1]

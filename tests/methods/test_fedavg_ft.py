@@ -40,27 +40,27 @@ def run(path: Path, method: Algorithm) -> tuple[State, list[dict[str, Any]], lis
     """The final state, the lines of metrics, and what the clients keep."""
     journal = Journal(path)
     state = simulate(method, federation(), Settings(rounds=3, eval_every=1), journal)
-    lines = list(journal.metrics())
-    kept = [journal.load_local(client) for client in range(CLIENTS)]
+    log_records = list(journal.metrics())
+    kept = [journal.load_client_state(client) for client in range(CLIENTS)]
     journal.close()
-    return state, lines, kept
+    return state, log_records, kept
 
 
 def test_rounds_and_bytes_are_fedavg_s_and_nothing_is_kept(tmp_path: Path) -> None:
-    state, lines, kept = run(tmp_path / "ft", METHOD)
+    state, log_records, kept = run(tmp_path / "ft", METHOD)
     expected, others, _ = run(tmp_path / "fedavg", FedAvg(**OPTIONS))
     assert same_bits(state.arrays[MODEL], expected.arrays[MODEL])
-    for line, other in zip(lines, others, strict=True):
-        assert (line["down"], line["up"]) == (other["down"], other["up"])
-        assert line["evaluation"]["global_local"] == other["evaluation"]["global_local"]
-        assert line["evaluation"].keys() == {"adapted", "global_local"}
+    for log_record, other in zip(log_records, others, strict=True):
+        assert (log_record["down"], log_record["up"]) == (other["down"], other["up"])
+        assert log_record["evaluation"]["global_local"] == other["evaluation"]["global_local"]
+        assert log_record["evaluation"].keys() == {"adapted", "global_local"}
     assert kept == [None] * CLIENTS
 
 
-def adapted(local: ClientState, model: dict[str, np.ndarray], epochs: int, lr: float) -> Evaluation:
-    local.learner.write(model)
-    local.learner.fit(local.data, minibatches(local, 0, epochs, METHOD.batch), SGD(lr))
-    return local.learner.evaluate(local.data, local.test)
+def adapted(client_state: ClientState, model: dict[str, np.ndarray], epochs: int, lr: float) -> Evaluation:
+    client_state.learner.write(model)
+    client_state.learner.fit(client_state.data, minibatches(client_state, 0, epochs, METHOD.batch), SGD(lr))
+    return client_state.learner.evaluate(client_state.data, client_state.test)
 
 
 def test_a_client_is_tested_after_its_epochs_from_the_global_model() -> None:
@@ -75,11 +75,11 @@ def test_a_client_is_tested_after_its_epochs_from_the_global_model() -> None:
 
 def test_adapting_may_have_a_rate_of_its_own() -> None:
     model = plain().init(rng.stream(5, rng.INIT))
-    (local, again, *_) = clients()
-    again = replace(again, client=0, data=local.data)
+    (client_state, again, *_) = clients()
+    again = replace(again, client=0, data=client_state.data)
     slow = replace(METHOD, ft_lr=0.001)
-    assert slow.evaluate(local, model) == adapted(again, model, 2, 0.001)
-    assert slow.evaluate(local, model) != METHOD.evaluate(local, model)
+    assert slow.evaluate(client_state, model) == adapted(again, model, 2, 0.001)
+    assert slow.evaluate(client_state, model) != METHOD.evaluate(client_state, model)
 
 
 def test_the_global_model_is_left_alone() -> None:

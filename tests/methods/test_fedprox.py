@@ -22,15 +22,15 @@ OPTIONS: dict[str, Any] = {"per_round": 2, "epochs": 2, "batch": 5, "lr": 0.1, "
 def test_two_clients_follow_the_trace_by_hand() -> None:
     """Centres 4 and -12, eta = 1/4, mu = 2, two steps each: x <- x - ((x - c) + 2 (x - w)) / 4, then the mean."""
     method = FedProx(per_round=2, epochs=2, batch=8, lr=0.25, mu=2.0)
-    locals_ = clients([4.0, -12.0])
-    state, w = start(method, locals_, 8.0), 8.0
+    client_states = clients([4.0, -12.0])
+    state, w = start(method, client_states, 8.0), 8.0
     for round in (1, 2, 3):
         models = []
         for centre in (4.0, -12.0):
             first = w - (w - centre) / 4
             models.append(first - ((first - centre) + 2 * (first - w)) / 4)
         w = sum(models) / 2
-        state = play(method, locals_, state, round)
+        state = play(method, client_states, state, round)
         assert weight(state) == w
     assert w != 0.0
 
@@ -49,9 +49,9 @@ def test_a_client_trains_as_torch_does_with_the_term_in_the_loss() -> None:
     """SGD with momentum and weight decay over F(x) + mu / 2 |x - w|^2, its gradient by torch."""
     torch = pytest.importorskip("torch", reason="the oracle is torch")
     method = FedProx(per_round=1, epochs=2, batch=5, lr=0.05, mu=0.7, momentum=0.9, weight_decay=0.01)
-    local, w = device(plain(), 0), plain().init(rng.stream(1, rng.INIT))
+    client_state, w = device(plain(), 0), plain().init(rng.stream(1, rng.INIT))
     spec = ModelSpec.of(plain())
-    reply = method.train(local, Plan("train", 1, 0, payload={MODEL: take(w, spec, None)}))
+    reply = method.train(client_state, Plan("train", 1, 0, payload={MODEL: take(w, spec, None)}))
     other = device(plain(), 0)
     other.learner.write(w)
     learned = [name for name, param in spec.params.items() if param.kind == "learn"]
@@ -66,7 +66,7 @@ def test_a_client_trains_as_torch_does_with_the_term_in_the_loss() -> None:
         steps.step()
         other.learner.write({name: x[name].detach().numpy() for name in learned})
     assert reply.steps == method.steps(12) == 6
-    trained = copied(local.learner.read())
+    trained = copied(client_state.learner.read())
     for name in learned:
         np.testing.assert_allclose(trained[name], x[name].detach().numpy(), rtol=0, atol=2e-6)
         assert np.abs(trained[name] - w[name]).max() > 1e-3
@@ -76,9 +76,9 @@ def test_the_more_it_draws_the_nearer_a_client_stays() -> None:
     w, spec = plain().init(rng.stream(1, rng.INIT)), ModelSpec.of(plain())
     moved = []
     for mu in (0.0, 1.0, 10.0):
-        local = device(plain(), 0)
-        FedProx(**OPTIONS, mu=mu).train(local, Plan("train", 1, 0, payload={MODEL: take(w, spec, None)}))
-        trained = local.learner.read()
+        client_state = device(plain(), 0)
+        FedProx(**OPTIONS, mu=mu).train(client_state, Plan("train", 1, 0, payload={MODEL: take(w, spec, None)}))
+        trained = client_state.learner.read()
         moved.append(sum(float(((trained[name] - w[name]) ** 2).sum()) for name in w))
     assert moved[0] > moved[1] > moved[2] > 0
 

@@ -74,11 +74,11 @@ def test_the_next_mask_is_what_a_sort_of_everything_gives(graph: Graph) -> None:
 def _check_next_masks(run: Run, floor: bool = False, exclude_just_pruned: bool = False, **_: object) -> None:
     run.play()
     for plan, reply in run.play():
-        local = run.clients[plan.client]
-        trained = copied(local.learner.read())  # w~_N: nothing has been written since
-        batch = local.train[rng.stream(1, rng.MASK_BATCH, plan.client, plan.round).sample(12, 5)]
-        assert set(batch) != set(DST.batches(local, plan.round)[0])  # a draw of its own
-        gradient = local.learner.gradient(local.data, batch)
+        client_state = run.clients[plan.client]
+        trained = copied(client_state.learner.read())  # w~_N: nothing has been written since
+        batch = client_state.train[rng.stream(1, rng.MASK_BATCH, plan.client, plan.round).sample(12, 5)]
+        assert set(batch) != set(DST.batches(client_state, plan.round)[0])  # a draw of its own
+        gradient = client_state.learner.gradient(client_state.data, batch)
         for name, bits in mask_of(plan.payload[MODEL]).bits.items():
             w, g, present = trained[name].reshape(-1), np.abs(gradient[name].reshape(-1)), bits.reshape(-1)
             ones = int(present.sum())
@@ -105,8 +105,8 @@ def test_first_masks_differ_where_they_are_asked_to_and_only_there() -> None:
 
 def test_growing_at_random_differs_by_client_and_asks_for_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(replace(DST, growth="random"), plain())
-    for local in run.clients:
-        monkeypatch.setattr(local.learner, "strongest", None)
+    for client_state in run.clients:
+        monkeypatch.setattr(client_state.learner, "strongest", None)
     found = [reply.masks[MASK].hash() for _, reply in run.play()]
     assert len(set(found)) == len(found)
     assert {int(run.mask(0).bits["conv2.weight"].sum())} == {int(run.mask(3).bits["conv2.weight"].sum())}
@@ -127,7 +127,7 @@ def test_every_step_is_masked_gradient_descent_and_nothing_else_exists(graph: Gr
     """w~ - eta m (g + wd w~), step by step; off the mask the bits of 0.0 after each; U_k = w~_0 - w~_N at the mask."""
     run = Run(replace(DST, weight_decay=0.05), graph)
     plan = run.plans()[0]
-    local, twin = run.clients[plan.client], device(graph, plan.client)
+    client_state, twin = run.clients[plan.client], device(graph, plan.client)
     here, learnt = (
         inside(mask_of(plan.payload[MODEL]), run.spec),
         [n for n, p in run.spec.params.items() if p.kind == "learn"],
@@ -140,16 +140,16 @@ def test_every_step_is_masked_gradient_descent_and_nothing_else_exists(graph: Gr
         for name in learnt:
             w[name] = w[name] - np.float32(0.1) * here[name] * (gradient[name] + np.float32(0.05) * w[name])
     seen: list[Params] = []
-    fit = local.learner.fit
+    fit = client_state.learner.fit
 
     def one_by_one(samples: Any, batches: Any, sgd: Any) -> Any:
         results = []
         for batch in batches:
             results.append(fit(samples, [batch], sgd))
-            seen.append(copied(local.learner.read()))
+            seen.append(copied(client_state.learner.read()))
         return replace(results[0], steps=len(results))
 
-    local.learner.fit = one_by_one  # type: ignore[method-assign]
+    client_state.learner.fit = one_by_one  # type: ignore[method-assign]
     reply = run.answer(plan)
     assert len(seen) == reply.steps == 6
     for after in seen:
@@ -166,24 +166,24 @@ def test_training_leaves_the_learner_to_others() -> None:
     """Learners are shared: what comes next has all coordinates again, whether or not training went well."""
     run = Run(DST, plain())
     plan = run.plans()[0]
-    local = run.clients[plan.client]
+    client_state = run.clients[plan.client]
     with pytest.raises(ValueError, match="broken"):
-        local.learner.fit = lambda *_: (_ for _ in ()).throw(ValueError("broken"))  # type: ignore[method-assign]
-        DST.train(local, plan)
+        client_state.learner.fit = lambda *_: (_ for _ in ()).throw(ValueError("broken"))  # type: ignore[method-assign]
+        DST.train(client_state, plan)
     whole = {name: np.ones_like(value) for name, value in run.model.items()}
-    local.learner.write(whole)
-    assert same_bits(copied(local.learner.read()), whole)
-    DST.evaluate(local, whole)
-    local.learner.write(whole)
-    assert same_bits(copied(local.learner.read()), whole)
+    client_state.learner.write(whole)
+    assert same_bits(copied(client_state.learner.read()), whole)
+    DST.evaluate(client_state, whole)
+    client_state.learner.write(whole)
+    assert same_bits(copied(client_state.learner.read()), whole)
 
 
 def test_a_client_keeps_masks_and_no_weights() -> None:
     run = Run(DST, plain())
     for plan, _ in run.play():
-        local = run.clients[plan.client]
-        assert local.private == {MASK: 1} and local.arrays.keys() == {MASK, BEFORE}
-        kept = sum(array.nbytes for each in local.arrays.values() for array in each.values())
+        client_state = run.clients[plan.client]
+        assert client_state.private == {MASK: 1} and client_state.arrays.keys() == {MASK, BEFORE}
+        kept = sum(array.nbytes for each in client_state.arrays.values() for array in each.values())
         assert kept == 2 * sum((bits.size + 7) // 8 for bits in run.mask(plan.client).bits.values())
     assert not FedSpa.keeps_model
 
@@ -191,8 +191,8 @@ def test_a_client_keeps_masks_and_no_weights() -> None:
 def test_weights_that_are_no_numbers_are_reported() -> None:
     run = Run(DST, plain())
     plan = run.plans()[0]
-    local = run.clients[plan.client]
-    read = local.learner.read
+    client_state = run.clients[plan.client]
+    read = client_state.learner.read
 
     def with_nan(names: Any = None) -> Any:
         found = copied(read(names))
@@ -200,8 +200,8 @@ def test_weights_that_are_no_numbers_are_reported() -> None:
             found["conv2.weight"][mask_of(plan.payload[MODEL]).bits["conv2.weight"]] = np.nan
         return found
 
-    local.learner.read = with_nan  # type: ignore[method-assign]
-    reply = DST.train(local, plan)
+    client_state.learner.read = with_nan  # type: ignore[method-assign]
+    reply = DST.train(client_state, plan)
     assert reply.metrics["nan_weights"] == mask_of(plan.payload[MODEL]).bits["conv2.weight"].sum()
 
 
@@ -303,15 +303,15 @@ def test_random_masks_that_stay_are_sent_by_nobody_and_everybody_s_model_is_the_
     for _ in range(ROUNDS):
         for plan, reply in run.play():
             assert plan.due.keys() == {MODEL} and not reply.masks and plan.settings == {}
-        for client, local in enumerate(run.clients):
-            assert run.mask(client).hash() == first.hash() == run.method.held(local)[0].hash()
+        for client, client_state in enumerate(run.clients):
+            assert run.mask(client).hash() == first.hash() == run.method.held(client_state)[0].hash()
     for name, bits in inside(first, run.spec).items():
         assert run.model[name][~bits].tobytes() == initial[name][~bits].tobytes()
     predicted = []
-    for local in run.clients:
-        RSM.evaluate(local, run.model)
+    for client_state in run.clients:
+        RSM.evaluate(client_state, run.model)
         predicted.append({n: np.where(bits, run.model[n], 0).tobytes() for n, bits in inside(first, run.spec).items()})
-        assert {n: value.tobytes() for n, value in local.learner.read().items()} == predicted[0]
+        assert {n: value.tobytes() for n, value in client_state.learner.read().items()} == predicted[0]
 
 
 def test_a_prune_rate_of_zero_is_masks_that_stay_bit_for_bit() -> None:
@@ -334,8 +334,8 @@ def test_a_client_is_tested_with_its_mask_on_the_model_as_it_is_now() -> None:
     """Whether it has trained or not; under "personal" in metrics, beside the dense model."""
     run = Run(DST, plain())
     run.play()
-    for client, local in enumerate(run.clients):
-        found = DST.evaluate(local, run.model)
+    for client, client_state in enumerate(run.clients):
+        found = DST.evaluate(client_state, run.model)
         twin = device(plain(), client)
         here = inside(run.mask(client), run.spec)
         twin.learner.write({name: np.where(here[name], value, 0) for name, value in run.model.items()})
@@ -369,20 +369,20 @@ def test_a_client_that_lost_its_mask_is_sent_it() -> None:
     run = Run(DST, plain())
     run.play()
     (plan, *_) = [each for each in run.plans() if run.mask(each.client) != DST.first_mask(run.spec, 1, 0)]
-    local = device(plain(), plan.client)
+    client_state = device(plain(), plan.client)
     lost = replace(run.task, lost={plan.client})
     again = DST.replan(lost, run.state, plan)
     assert again == plan and again.held is None
     message = train_message(again, run.spec, "float32")
-    assert plan_of(message, plan.client, run.spec, DST.held(local)) == plan
+    assert plan_of(message, plan.client, run.spec, DST.held(client_state)) == plan
 
 
 def test_a_mask_of_another_size_is_refused_by_name() -> None:
     """A client cannot make its model denser, or move a layer that is whole."""
     run = Run(DST, plain())
     plan = run.plans()[0]
-    local = run.clients[plan.client]
-    reply = DST.train(local, plan)
+    client_state = run.clients[plan.client]
+    reply = DST.train(client_state, plan)
     bits = {name: each.copy() for name, each in reply.masks[MASK].bits.items()}
     name = next(iter(bits))
     bits[name].reshape(-1)[np.flatnonzero(~bits[name])[0]] = True
@@ -431,15 +431,15 @@ def test_the_schedule_needs_its_length_and_settings_their_range() -> None:
 def test_a_learner_hears_of_the_batches_that_it_is_restricted_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """How masked weights are held follows from them; a learner evaluates in the layout in which it trains."""
     run = Run(DST, plain())
-    local = run.clients[run.plans()[0].client]
+    client_state = run.clients[run.plans()[0].client]
     told: list[int] = []
-    restrict = local.learner.restrict
+    restrict = client_state.learner.restrict
 
     def listening(mask: Mask | None, batch: int = 0) -> None:
         told.append(batch)
         restrict(mask, batch)
 
-    monkeypatch.setattr(local.learner, "restrict", listening)
-    DST.train(local, run.plans()[0])
-    DST.evaluate(local, run.model)
+    monkeypatch.setattr(client_state.learner, "restrict", listening)
+    DST.train(client_state, run.plans()[0])
+    DST.evaluate(client_state, run.model)
     assert told == [DST.batch, 0, DST.batch, 0]

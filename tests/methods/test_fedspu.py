@@ -33,11 +33,11 @@ def begin(graph: Graph, algorithm: FedSPU, clients: int = 3) -> tuple[Task, Stat
 
 
 def close(algorithm: FedSPU | FedAvg, task: Task, state: State, plans: list[Plan], replies: list[Reply]) -> State:
-    tally = Accumulator(task.spec)
+    accumulator = Accumulator(task.spec)
     for plan, reply in zip(plans, replies, strict=True):
         assert refuse(plan, reply) is None
-        algorithm.fold(tally, plan, reply)
-    return algorithm.finish(task, state, tally, plans[0].round)
+        algorithm.aggregate(accumulator, plan, reply)
+    return algorithm.finish(task, state, accumulator, plans[0].round)
 
 
 def inside(spec: ModelSpec, neurons: NeuronSet) -> dict[str, np.ndarray]:
@@ -54,11 +54,11 @@ def test_frozen_coordinates_keep_their_bits(graph: Graph) -> None:
     algorithm = replace(HALF, bn_frozen="freeze")
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
-    local = device(graph, plan.client, seed=7)  # a personal model that differs from the server's
-    before = copied(local.learner.read())
-    algorithm.train(local, plan)
+    client_state = device(graph, plan.client, seed=7)  # a personal model that differs from the server's
+    before = copied(client_state.learner.read())
+    algorithm.train(client_state, plan)
     active = inside(task.spec, plan.selection)
-    for name, value in local.learner.read().items():
+    for name, value in client_state.learner.read().items():
         assert value[~active[name]].tobytes() == before[name][~active[name]].tobytes(), name
         assert not np.array_equal(value[active[name]], before[name][active[name]]), name
 
@@ -79,17 +79,17 @@ def test_whatever_steps_frozen_coordinates_keep_their_bits_in_every_round(
     """Velocities and moments are gone after a round: those of a neuron that is frozen in the next move nothing."""
     algorithm = replace(HALF, bn_frozen="freeze", per_round=1, **options)
     task, state = begin(graph, algorithm, clients=1)
-    local = device(graph, 0, seed=7)
+    client_state = device(graph, 0, seed=7)
     ever = []
     for round in (1, 2, 3, 4):
         (plan,) = algorithm.plan(task, state, round)
-        before = copied(local.learner.read())
+        before = copied(client_state.learner.read())
         assert plan.selection is not None
         active = inside(task.spec, plan.selection)
-        reply = algorithm.train(local, plan)
-        for name, value in local.learner.read().items():
+        reply = algorithm.train(client_state, plan)
+        for name, value in client_state.learner.read().items():
             assert value[~active[name]].tobytes() == before[name][~active[name]].tobytes(), (round, name)
-        now = local.learner.read()
+        now = client_state.learner.read()
         assert any(not np.array_equal(now[name][active[name]], before[name][active[name]]) for name in now)
         state = close(algorithm, task, state, [plan], [reply])
         ever.append(active)
@@ -100,13 +100,13 @@ def test_whatever_steps_frozen_coordinates_keep_their_bits_in_every_round(
 def test_tracked_statistics_of_frozen_channels_move_and_stay_private(graph: Graph) -> None:
     task, state = begin(graph, HALF)
     plan = HALF.plan(task, state, 1)[0]
-    local = device(graph, plan.client)
-    before = copied(local.learner.read())
-    reply = HALF.train(local, plan)
+    client_state = device(graph, plan.client)
+    before = copied(client_state.learner.read())
+    reply = HALF.train(client_state, plan)
     active = inside(task.spec, plan.selection)
     for name, param in task.spec.params.items():
         frozen = ~active[name]
-        moved = not np.array_equal(local.learner.read()[name][frozen], before[name][frozen])
+        moved = not np.array_equal(client_state.learner.read()[name][frozen], before[name][frozen])
         assert moved == (param.kind == "stat"), name
     assert reply.payload[MODEL].count == plan.selection.count(task.spec, ("learn", "stat"))
 
@@ -117,31 +117,31 @@ def test_one_step_is_the_true_gradient_on_active_coordinates(graph: Graph) -> No
     algorithm = replace(HALF, epochs=1, batch=100)
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
-    local = device(graph, plan.client)
-    local.learner.write(plan.payload[MODEL])
-    before = copied(local.learner.read())
-    order = rng.stream(1, rng.DATA, client=plan.client, round=1).permutation(len(local.train))
-    gradient = local.learner.gradient(local.data, local.train[order])
-    algorithm.train(local, plan)
+    client_state = device(graph, plan.client)
+    client_state.learner.write(plan.payload[MODEL])
+    before = copied(client_state.learner.read())
+    order = rng.stream(1, rng.DATA, client=plan.client, round=1).permutation(len(client_state.train))
+    gradient = client_state.learner.gradient(client_state.data, client_state.train[order])
+    algorithm.train(client_state, plan)
     active = inside(task.spec, plan.selection)
     for name, param in task.spec.params.items():
         if param.kind == "learn":
             wanted = before[name] - np.float32(0.1) * gradient[name]
-            found = local.learner.read()[name]
+            found = client_state.learner.read()[name]
             np.testing.assert_allclose(found[active[name]], wanted[active[name]], rtol=1e-5, atol=1e-6)
 
 
 @graphs
 def test_exact_gradient_is_a_projection_and_cut_is_not(graph: Graph) -> None:
     """Invariant 1.5.8 (Lemma 2): <grad F, grad Fbar> = |grad Fbar|^2 in exact mode only."""
-    local = device(graph)
-    spec = local.spec
+    client_state = device(graph)
+    spec = client_state.spec
     neurons = NeuronSet.draw(spec, 0.5, rng.stream(3, rng.NEURONS))
-    full = local.learner.gradient(local.data, local.train)
+    full = client_state.learner.gradient(client_state.data, client_state.train)
     learnt = [name for name, param in spec.params.items() if param.kind == "learn"]
 
     def gap(delta: str) -> float:
-        part = local.learner.gradient(local.data, local.train, neurons, delta=delta)
+        part = client_state.learner.gradient(client_state.data, client_state.train, neurons, delta=delta)
         active = inside(spec, neurons)
         inner = sum(float(full[name][active[name]].astype(float) @ part[name].ravel()) for name in learnt)
         norm = sum(float(part[name].ravel().astype(float) @ part[name].ravel()) for name in learnt)
@@ -184,9 +184,9 @@ def test_a_full_client_starts_from_the_servers_model() -> None:
     """Invariant 1.5.3, second half: nothing of an old personal model is left after the merge at p = 1."""
     graph, algorithm = plain(), replace(HALF, keep=(1.0,))
     task, state = begin(graph, algorithm)
-    local = device(graph, seed=9)
-    local.learner.write(algorithm.plan(task, state, 1)[0].payload[MODEL])
-    assert same_bits(copied(local.learner.read()), state.arrays[MODEL])
+    client_state = device(graph, seed=9)
+    client_state.learner.write(algorithm.plan(task, state, 1)[0].payload[MODEL])
+    assert same_bits(copied(client_state.learner.read()), state.arrays[MODEL])
 
 
 @graphs
@@ -208,10 +208,10 @@ def test_coordinates_of_one_client_are_its_values_and_of_none_the_old_ones(graph
     algorithm = replace(HALF, per_round=1)
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
-    local = device(graph, plan.client)
-    after = close(algorithm, task, state, [plan], [algorithm.train(local, plan)]).arrays[MODEL]
+    client_state = device(graph, plan.client)
+    after = close(algorithm, task, state, [plan], [algorithm.train(client_state, plan)]).arrays[MODEL]
     for name, active in inside(task.spec, plan.selection).items():
-        expected = np.where(active, local.learner.read()[name], state.arrays[MODEL][name])
+        expected = np.where(active, client_state.learner.read()[name], state.arrays[MODEL][name])
         assert after[name].tobytes() == expected.tobytes(), name
 
 
@@ -231,14 +231,14 @@ def test_merge_then_extract_gives_the_values_and_merging_twice_changes_nothing(g
 def test_a_channel_owns_its_columns_of_the_classifier() -> None:
     """t_fedspu_flatten_columns, invariant 1.5.10: channel c of conv2 trains columns [4c, 4c + 4) of fc only."""
     graph = plain()
-    local = device(graph)
-    local.learner.write({"bn2.bias": np.full(6, 3.0)})  # no feature is dead
-    neurons = NeuronSet.of(local.spec, {"conv1": [0, 1, 2, 3], "conv2": [2, 5]})
-    before = local.learner.read()["fc.weight"].copy()
+    client_state = device(graph)
+    client_state.learner.write({"bn2.bias": np.full(6, 3.0)})  # no feature is dead
+    neurons = NeuronSet.of(client_state.spec, {"conv1": [0, 1, 2, 3], "conv2": [2, 5]})
+    before = client_state.learner.read()["fc.weight"].copy()
     algorithm = replace(HALF, epochs=1)
-    payload = {MODEL: take(dict(local.learner.read()), local.spec, neurons)}
-    algorithm.train(local, Plan("train", 1, 0, neurons, payload))
-    changed = (local.learner.read()["fc.weight"] != before).any(axis=0)
+    payload = {MODEL: take(dict(client_state.learner.read()), client_state.spec, neurons)}
+    algorithm.train(client_state, Plan("train", 1, 0, neurons, payload))
+    changed = (client_state.learner.read()["fc.weight"] != before).any(axis=0)
     assert np.flatnonzero(changed).tolist() == [8, 9, 10, 11, 20, 21, 22, 23]
 
 
@@ -292,17 +292,17 @@ def test_frozen_values_are_in_no_payload(graph: Graph) -> None:
     algorithm = replace(HALF, bn_frozen="freeze")
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
-    local = device(graph, plan.client)
+    client_state = device(graph, plan.client)
     marker = np.float32(0.123456789)
     active = inside(task.spec, plan.selection)
-    model = copied(local.learner.read())
+    model = copied(client_state.learner.read())
     for name, value in model.items():
         value[~active[name]] = marker
-    local.learner.write(model)
-    reply = algorithm.train(local, plan)
+    client_state.learner.write(model)
+    reply = algorithm.train(client_state, plan)
     assert any((~mark).any() for mark in active.values())
     assert marker.tobytes() not in codec.encode(reply.payload[MODEL], task.spec, known=plan.selection)
-    assert marker.tobytes() in codec.encode(take(dict(local.learner.read()), task.spec, None), task.spec)
+    assert marker.tobytes() in codec.encode(take(dict(client_state.learner.read()), task.spec, None), task.spec)
 
 
 def test_order_of_arrival_does_not_matter_to_the_draws() -> None:

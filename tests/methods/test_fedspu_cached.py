@@ -37,17 +37,17 @@ def rounds(graph: Graph, method: FedSPU, count: int = 3) -> tuple[State, list[Re
     clients = [device(graph, client, seed=1) for client in range(3)]
     replies = []
     for round in range(1, count + 1):
-        tally = Accumulator(task.spec)
+        accumulator = Accumulator(task.spec)
         for plan in method.plan(task, state, round):
-            local = clients[plan.client]
+            client_state = clients[plan.client]
             received = plan_of(train_message(plan, task.spec, "float32"), plan.client, task.spec)
-            said = trained_message(method.train(local, received), received, task.spec, "float32", 1.0)
+            said = trained_message(method.train(client_state, received), received, task.spec, "float32", 1.0)
             answer = read_answer(said, plan, task.spec)
             assert answer.refusal is None
             assert answer.reply is not None
             replies.append(answer.reply)
-            method.fold(tally, plan, answer.reply)
-        state = method.finish(task, state, tally, round)
+            method.aggregate(accumulator, plan, answer.reply)
+        state = method.finish(task, state, accumulator, round)
     return state, replies
 
 
@@ -88,12 +88,12 @@ def test_a_client_keeps_its_frozen_part_and_takes_the_first_layers(graph: Graph)
     task, state = begin(graph, method)
     plan = method.plan(task, state, 1)[0]
     assert plan.selection is not None
-    local = device(graph, plan.client, seed=7)  # a personal model that differs from the server's
-    before = copied(local.learner.read())
-    reply = method.train(local, plan)
+    client_state = device(graph, plan.client, seed=7)  # a personal model that differs from the server's
+    before = copied(client_state.learner.read())
+    reply = method.train(client_state, plan)
     assert refuse(plan, reply) is None
     rest, selected = after(graph, plan.settings["cut"]).parameters(), plan.selection.blocks(task.spec)
-    for name, value in local.learner.read().items():
+    for name, value in client_state.learner.read().items():
         if name not in rest:
             assert value.tobytes() == state.arrays[MODEL][name].tobytes()
             continue
@@ -109,10 +109,10 @@ def test_what_nobody_trains_stays_as_it_was_and_the_rest_is_averaged_where_it_wa
     task, state = begin(graph, CHEAPEST)
     plans = CHEAPEST.plan(task, state, 1)
     replies = [CHEAPEST.train(device(graph, plan.client), plan) for plan in plans]
-    tally = Accumulator(task.spec)
+    accumulator = Accumulator(task.spec)
     for plan, reply in zip(plans, replies, strict=True):
-        CHEAPEST.fold(tally, plan, reply)
-    found = CHEAPEST.finish(task, state, tally, 1).arrays[MODEL]
+        CHEAPEST.aggregate(accumulator, plan, reply)
+    found = CHEAPEST.finish(task, state, accumulator, 1).arrays[MODEL]
     rest = after(graph, cuts(graph)[-1]).parameters()
     for name, value in found.items():
         if name not in rest:

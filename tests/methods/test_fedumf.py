@@ -39,24 +39,24 @@ def step(w: float, centre: float, eta: float = ETA) -> float:
 
 def test_two_clients_in_turn_follow_the_trace_by_hand() -> None:
     """t_umf_quadratic_trace: centres 4 and -8, M = 1, authorised 0, 1, 1, 0."""
-    locals_ = clients([4.0, -8.0])
-    state = start(METHOD, locals_)
+    client_states = clients([4.0, -8.0])
+    state = start(METHOD, client_states)
     # Round 1: client 0 sends 0 -> 1. Client 1 trains 0 -> -2 and keeps g = -2.
-    state = play(METHOD, locals_, state, 1, authorised=[0])
+    state = play(METHOD, client_states, state, 1, authorised=[0])
     assert weight(state) == 1.0
-    assert locals_[0].arrays == {}
-    assert locals_[1].arrays[DELTA]["fc.bias"] == -2.0
+    assert client_states[0].arrays == {}
+    assert client_states[1].arrays[DELTA]["fc.bias"] == -2.0
     # Round 2: client 1 starts at 1 + (-2) = -1 and sends -1 - (7 / 4) = -2.75. Client 0 trains 1 -> 1.75, g = 0.75.
-    state = play(METHOD, locals_, state, 2, authorised=[1])
+    state = play(METHOD, client_states, state, 2, authorised=[1])
     assert weight(state) == -2.75
-    assert locals_[0].arrays[DELTA]["fc.bias"] == 0.75
+    assert client_states[0].arrays[DELTA]["fc.bias"] == 0.75
     # Round 3: client 1 again; what it did in round 2 was sent, so it starts at -2.75.
-    state = play(METHOD, locals_, state, 3, authorised=[1])
+    state = play(METHOD, client_states, state, 3, authorised=[1])
     assert weight(state) == step(-2.75, -8.0)
     # Round 4: client 0 fuses what it did in round 3, from -2.75, not what it did in round 2.
     before = weight(state)
     kept = step(-2.75, 4.0) + 2.75
-    state = play(METHOD, locals_, state, 4, authorised=[0])
+    state = play(METHOD, client_states, state, 4, authorised=[0])
     assert weight(state) == step(before + kept, 4.0)
 
 
@@ -64,56 +64,56 @@ def test_two_clients_in_turn_follow_the_trace_by_hand() -> None:
 def test_a_newly_authorised_client_ends_where_the_formula_says(fusion: float) -> None:
     """theta^i = theta_t + fusion (eta_t / eta_{t-1}) (-eta_{t-1} grad(start_{t-1})) - eta_t grad(start)."""
     method, centre, later = replace(METHOD, fusion=fusion, lr_decay=0.5), 3.0, ETA * 0.5
-    locals_ = clients([1.0, centre])
-    state = play(method, locals_, start(method, locals_), 1, authorised=[0])
+    client_states = clients([1.0, centre])
+    state = play(method, client_states, start(method, client_states), 1, authorised=[0])
     theta = weight(state)
     begin = theta + fusion * (later / ETA) * (-ETA * (0.0 - centre))
-    state = play(method, locals_, state, 2, authorised=[1])
+    state = play(method, client_states, state, 2, authorised=[1])
     assert weight(state) == pytest.approx(begin - later * (begin - centre), abs=1e-15)
 
 
 def test_what_is_fused_is_not_kept_a_second_time() -> None:
     """Fused in round 2 but then away until 4: its g of round 3 counts from the start after the fusion alone."""
-    locals_ = clients([0.0, 8.0, 0.0])
+    client_states = clients([0.0, 8.0, 0.0])
     method = replace(METHOD, per_round=2)
-    state = play(method, locals_, start(method, locals_), 1, authorised=[0, 2])
-    play(method, locals_, state, 2, authorised=[0, 1])
-    assert locals_[1].arrays == {}
-    play(method, locals_, state, 3, authorised=[0, 2])
-    assert locals_[1].arrays[DELTA]["fc.bias"] == step(weight(state), 8.0) - weight(state)
+    state = play(method, client_states, start(method, client_states), 1, authorised=[0, 2])
+    play(method, client_states, state, 2, authorised=[0, 1])
+    assert client_states[1].arrays == {}
+    play(method, client_states, state, 3, authorised=[0, 2])
+    assert client_states[1].arrays[DELTA]["fc.bias"] == step(weight(state), 8.0) - weight(state)
 
 
 @pytest.mark.parametrize("away_for", [1, 2])
 def test_a_change_older_than_a_round_is_dropped(away_for: int) -> None:
     """t_umf_staleness_drop: trained in round 1, away afterwards, then authorised: it starts from the model it got."""
-    locals_ = clients([0.0, 8.0])
-    state = play(METHOD, locals_, start(METHOD, locals_), 1, authorised=[0])
+    client_states = clients([0.0, 8.0])
+    state = play(METHOD, client_states, start(METHOD, client_states), 1, authorised=[0])
     for round in range(2, 2 + away_for):
-        state = play(METHOD, locals_, state, round, authorised=[0], away=[1])
-    assert locals_[1].private["round"] == 1
-    state = play(METHOD, locals_, state, 2 + away_for, authorised=[1])
+        state = play(METHOD, client_states, state, round, authorised=[0], away=[1])
+    assert client_states[1].private["round"] == 1
+    state = play(METHOD, client_states, state, 2 + away_for, authorised=[1])
     assert weight(state) == step(0.0, 8.0)
 
 
 def test_a_client_that_was_never_there_has_nothing_to_fuse() -> None:
-    locals_ = clients([0.0, 8.0])
-    state = play(METHOD, locals_, start(METHOD, locals_), 1, authorised=[0], away=[1])
-    assert weight(play(METHOD, locals_, state, 2, authorised=[1])) == step(0.0, 8.0)
+    client_states = clients([0.0, 8.0])
+    state = play(METHOD, client_states, start(METHOD, client_states), 1, authorised=[0], away=[1])
+    assert weight(play(METHOD, client_states, state, 2, authorised=[1])) == step(0.0, 8.0)
 
 
 def test_the_change_is_scaled_by_the_ratio_of_the_rates() -> None:
     """t_umf_eta_ratio: with eta halved in round 2, half of g = 2 is added; with eta constant, all of it."""
     for decay, added in ((0.5, 1.0), (1.0, 2.0)):
-        method, locals_ = replace(METHOD, lr_decay=decay), clients([0.0, 8.0])
-        state = play(method, locals_, start(method, locals_), 1, authorised=[0])
-        state = play(method, locals_, state, 2, authorised=[1])
+        method, client_states = replace(METHOD, lr_decay=decay), clients([0.0, 8.0])
+        state = play(method, client_states, start(method, client_states), 1, authorised=[0])
+        state = play(method, client_states, state, 2, authorised=[1])
         assert weight(state) == step(added, 8.0, ETA * decay)
 
 
 def test_a_round_without_replies_changes_nothing() -> None:
-    locals_ = clients([1.0, 8.0])
-    state = start(METHOD, locals_, 3.0)
-    assert play(METHOD, locals_, state, 1, away=[0, 1]).arrays[MODEL] == at(3.0)
+    client_states = clients([1.0, 8.0])
+    state = start(METHOD, client_states, 3.0)
+    assert play(METHOD, client_states, state, 1, away=[0, 1]).arrays[MODEL] == at(3.0)
 
 
 # On a network, against FedAvg.
@@ -121,10 +121,10 @@ def test_a_round_without_replies_changes_nothing() -> None:
 
 def run(method: Algorithm, rounds: int, count: int = 4, sizes: Sequence[int] = (20, 20, 20, 20)) -> list[Params]:
     """The global model after every round. sizes: of the clients, in samples."""
-    locals_ = [device(plain(), client, count=sizes[client]) for client in range(count)]
+    client_states = [device(plain(), client, count=sizes[client]) for client in range(count)]
     state, found = method.start(Task(SPEC, count, 1), INITIAL), []
     for round in range(1, rounds + 1):
-        state = play(method, locals_, state, round)
+        state = play(method, client_states, state, round)
         found.append(copied(state.arrays[MODEL]))
     return found
 
@@ -164,11 +164,11 @@ def test_it_is_fedavg_until_somebody_is_newly_authorised() -> None:
 
 
 def test_running_statistics_are_not_fused() -> None:
-    local = device(plain())
+    client_state = device(plain())
     plans = [Plan("train", t, 0, payload={MODEL: take(INITIAL, SPEC, None)}, authorised=t == 2) for t in (1, 2)]
-    FUSION.train(local, plans[0])
-    assert local.arrays[DELTA].keys() == {name for name, param in SPEC.params.items() if param.kind == "learn"}
-    assert local.private == {"round": 1, "lr": 0.1}
+    FUSION.train(client_state, plans[0])
+    assert client_state.arrays[DELTA].keys() == {name for name, param in SPEC.params.items() if param.kind == "learn"}
+    assert client_state.private == {"round": 1, "lr": 0.1}
 
 
 def test_every_registered_client_is_planned_and_fedavg_s_are_authorised() -> None:
@@ -190,11 +190,13 @@ def test_a_client_that_is_not_authorised_may_not_send() -> None:
 
 def test_replies_weigh_the_same_or_by_samples() -> None:
     for weight_by, expected in (("uniform", 2.0), ("samples", 3.0)):
-        method, tally = replace(METHOD, weight=weight_by), Accumulator(SCALAR)  # type: ignore[arg-type]
+        method, accumulator = replace(METHOD, weight=weight_by), Accumulator(SCALAR)  # type: ignore[arg-type]
         for client, (value, examples) in enumerate([(0.0, 1), (4.0, 3)]):
             payload = {MODEL: take(at(value), SCALAR)}
-            method.fold(tally, Plan("train", 1, client, payload=payload), Reply(1, client, payload, examples=examples))
-        after = tally.mean.over(at(0.0))
+            method.aggregate(
+                accumulator, Plan("train", 1, client, payload=payload), Reply(1, client, payload, examples=examples)
+            )
+        after = accumulator.mean.over(at(0.0))
         assert {float(a.reshape(-1)[0]) for a in after.values()} == {expected}
 
 

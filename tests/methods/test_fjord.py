@@ -79,12 +79,12 @@ class Whole:
         for name in self.learned:
             self.learned[name] = self.learned[name].astype(np.float64)
 
-    def step(self, place: str, marks: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> None:
-        own = self.learned if place == MODEL else {**self.learned, **self.apart[place]}
+    def step(self, state_key: str, marks: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> None:
+        own = self.learned if state_key == MODEL else {**self.learned, **self.apart[state_key]}
         net = cut_out(own, marks)
         step(net, x, y)
         for name, value in net.items():
-            home = self.apart[place] if name in STATS and place != MODEL else self.learned
+            home = self.apart[state_key] if name in STATS and state_key != MODEL else self.learned
             home[name] = home[name].astype(np.float64)
             home[name][marks[name]] = value.numpy().ravel()
 
@@ -105,20 +105,20 @@ def test_a_round_is_torch_s_on_nets_cut_by_hand(method: FjORD, keep: tuple[float
             drawn = rng.stream(1, rng.NEURONS, plan.client, round).below(np.full(len(batches), len(widths)))
             for which, batch in zip(drawn, batches, strict=True):
                 neurons = NeuronSet.leading(rounds.spec, widths[which])
-                client.step(method.place(widths[which]), inside(rounds.spec, neurons), *batch)
+                client.step(method.state_key(widths[which]), inside(rounds.spec, neurons), *batch)
             trained.append((0.6 * count, plan, client))
         rounds.play(round, seed=9)
-        for place, params in rounds.state.arrays.items():
+        for state_key, params in rounds.state.arrays.items():
             mine = []
             for weight, plan, client in trained:
                 marks = inside(rounds.spec, plan.selection)
-                nets = client.learned if place == MODEL else client.apart[place]
-                sent = plan.payload[place].blocks if place in plan.payload else {}
+                nets = client.learned if state_key == MODEL else client.apart[state_key]
+                sent = plan.payload[state_key].blocks if state_key in plan.payload else {}
                 marks = {name: marks[name] & (name in sent) for name in params}
                 mine.append((weight, marks, {name: torch.tensor(nets[name][marks[name]]) for name in params}))
-            expected = averaged(old[place], mine)
+            expected = averaged(old[state_key], mine)
             for name, value in params.items():
-                np.testing.assert_allclose(value, expected[name], rtol=3e-4, atol=3e-5, err_msg=f"{place} {name}")
+                np.testing.assert_allclose(value, expected[name], rtol=3e-4, atol=3e-5, err_msg=f"{state_key} {name}")
     assert not same_bits(old[MODEL], model(rounds.state))
 
 
@@ -128,16 +128,16 @@ def test_steps_are_those_of_a_model_of_each_width_taken_one_by_one(graph: Graph)
     rounds = Rounds(METHOD, graph)
     plan = rounds.plans(1)[2]
     params = copied(model(rounds.state))
-    apart = {width: copied(rounds.state.arrays.get(METHOD.place(width), {})) for width in (0.25, 0.5)}
-    local = device(graph, 2)
-    batches = minibatches(local, 1, 2, 5)
+    apart = {width: copied(rounds.state.arrays.get(METHOD.state_key(width), {})) for width in (0.25, 0.5)}
+    client_state = device(graph, 2)
+    batches = minibatches(client_state, 1, 2, 5)
     drawn = rng.stream(1, rng.NEURONS, 2, 1).below(np.full(len(batches), 3))
     assert len(set(drawn.tolist())) == 3
     for width, batch in zip((METHOD.keep[which] for which in drawn), batches, strict=True):
         neurons = NeuronSet.leading(rounds.spec, width)
         whole = {**params, **apart.get(width, {})}
         one = GraphLearner(Model(graph.sub(neurons), sub_params(graph, whole, neurons)))
-        one.fit(local.data, [batch], SGD(0.1))
+        one.fit(client_state.data, [batch], SGD(0.1))
         learner = GraphLearner(Model(graph, whole))
         learner.absorb(one, neurons)
         after = copied(learner.read())
@@ -148,7 +148,7 @@ def test_steps_are_those_of_a_model_of_each_width_taken_one_by_one(graph: Graph)
     reply = rounds.answer(plan, seed=4)
     assert same_bits(values(reply.payload[MODEL]), params)
     for width, statistics in apart.items():
-        sent = reply.payload.get(METHOD.place(width))
+        sent = reply.payload.get(METHOD.state_key(width))
         assert same_bits({} if sent is None else values(sent), statistics)
 
 
@@ -163,8 +163,10 @@ def test_statistics_of_a_width_are_those_of_clients_that_stepped_at_it() -> None
     for client, plan in enumerate(METHOD.refreshes(rounds.task, rounds.state, 1, [0, 1, 2])):
         rounds.state = replace(rounds.state, arrays={name: copied(params) for name, params in start.items()})
         after = rounds.close([plan], [rounds.answer(plan)]).arrays
-        moved[client] = [place for place in after if not same_bits(stats(after[place]), stats(start[place]))]
-        assert all((after[place]["bn2.running_mean"][3:] == 0).all() for place in ("width-0.25", "width-0.5"))
+        moved[client] = [
+            state_key for state_key in after if not same_bits(stats(after[state_key]), stats(start[state_key]))
+        ]
+        assert all((after[state_key]["bn2.running_mean"][3:] == 0).all() for state_key in ("width-0.25", "width-0.5"))
     assert moved == {0: ["width-0.25"], 1: ["width-0.25", "width-0.5"], 2: [MODEL, "width-0.25", "width-0.5"]}
 
 
@@ -210,8 +212,8 @@ def test_blocks_that_one_client_has_are_its_own_values() -> None:
 def test_widths_are_drawn_alike_and_for_the_client_and_round_alone() -> None:
     counts: Counter[float] = Counter()
     for round in range(1, 31):
-        local, plan = _wide(round)
-        drawn = _drawn(local, plan)
+        client_state, plan = _wide(round)
+        drawn = _drawn(client_state, plan)
         assert drawn == _drawn(*_wide(round))
         counts.update(drawn)
     total = sum(counts.values())
@@ -224,7 +226,7 @@ def _wide(round: int) -> tuple[ClientState, Plan]:
     return device(plain(), 2), rounds.plans(round)[2]
 
 
-def _drawn(local: ClientState, plan: Plan) -> list[int]:
+def _drawn(client_state: ClientState, plan: Plan) -> list[int]:
     """Of every step of a round, the channels that conv1 has in it."""
     found: list[int] = []
     fit = GraphLearner.fit
@@ -235,23 +237,23 @@ def _drawn(local: ClientState, plan: Plan) -> list[int]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GraphLearner, "fit", told)
-        METHOD.train(local, plan)
+        METHOD.train(client_state, plan)
     return found
 
 
 def test_a_step_multiplies_as_much_as_a_model_of_its_width() -> None:
-    local, plan = _wide(3)
-    drawn = _drawn(local, plan)
-    before = local.learner.work().training
-    METHOD.train(local, plan)
+    client_state, plan = _wide(3)
+    drawn = _drawn(client_state, plan)
+    before = client_state.learner.work().training
+    METHOD.train(client_state, plan)
     expected = 0
-    for width, batch in zip(drawn, minibatches(local, 3, 2, 5), strict=True):
+    for width, batch in zip(drawn, minibatches(client_state, 3, 2, 5), strict=True):
         keep = {1: 0.25, 2: 0.5, 4: 1.0}[width]
-        graph = plain().sub(NeuronSet.leading(local.spec, keep))
+        graph = plain().sub(NeuronSet.leading(client_state.spec, keep))
         one = GraphLearner(Model(graph, graph.init(rng.stream(1, rng.INIT))))
-        one.fit(local.data, [batch], SGD(0.1))
+        one.fit(client_state.data, [batch], SGD(0.1))
         expected += one.work().training
-    assert local.learner.work().training - before == expected
+    assert client_state.learner.work().training - before == expected
 
 
 # Evaluation.
@@ -261,23 +263,23 @@ def test_a_client_is_tested_at_its_width_with_the_statistics_of_that() -> None:
     rounds = Rounds(METHOD)
     for round in (1, 2):
         plans = rounds.plans(round)
-        locals_ = [device(plain(), plan.client, seed=8) for plan in plans]
-        rounds.close(plans, [METHOD.train(*pair) for pair in zip(locals_, plans, strict=True)])
+        client_states = [device(plain(), plan.client, seed=8) for plan in plans]
+        rounds.close(plans, [METHOD.train(*pair) for pair in zip(client_states, plans, strict=True)])
     arrays = rounds.state.arrays
-    for local, plan in zip(locals_, plans, strict=True):
-        assert local.private == {"keep": plan.settings["keep"]}
-        whole = copied(arrays[MODEL]) | (arrays[METHOD.place(plan.settings["keep"])])
+    for client_state, plan in zip(client_states, plans, strict=True):
+        assert client_state.private == {"keep": plan.settings["keep"]}
+        whole = copied(arrays[MODEL]) | (arrays[METHOD.state_key(plan.settings["keep"])])
         small = GraphLearner(Model(plain().sub(plan.selection), sub_params(plain(), whole, plan.selection)))
-        found = METHOD.evaluate(local, METHOD.shared(arrays))
-        assert found == small.evaluate(local.data, local.test)
-        with METHOD.own(local, METHOD.shared(arrays)) as mine:
+        found = METHOD.evaluate(client_state, METHOD.shared(arrays))
+        assert found == small.evaluate(client_state.data, client_state.test)
+        with METHOD.own(client_state, METHOD.shared(arrays)) as mine:
             assert mine.neurons == plan.selection
     assert METHOD.scored(arrays) == "adapted"
 
 
 def test_who_was_never_selected_is_tested_at_the_smallest_width() -> None:
-    rounds, local = Rounds(METHOD), device(plain(), 2)
-    with METHOD.own(local, METHOD.shared(rounds.state.arrays)) as mine:
+    rounds, client_state = Rounds(METHOD), device(plain(), 2)
+    with METHOD.own(client_state, METHOD.shared(rounds.state.arrays)) as mine:
         assert mine.neurons == NeuronSet.leading(rounds.spec, 0.25)
 
 
@@ -295,15 +297,15 @@ def test_after_a_refresh_it_has_trained_at_all_its_widths() -> None:
     """As a round does, in the order of round 0, and is tested at its own."""
     rounds = Rounds(METHOD)
     (plan,) = METHOD.refreshes(rounds.task, rounds.state, 4, [2])
-    local, again = device(plain(), 2, seed=6), device(plain(), 2, seed=6)
-    with METHOD.refreshed(local, plan, 2) as mine:
-        found = mine.evaluate(local.test)
+    client_state, again = device(plain(), 2, seed=6), device(plain(), 2, seed=6)
+    with METHOD.refreshed(client_state, plan, 2) as mine:
+        found = mine.evaluate(client_state.test)
     reply = METHOD.train(again, replace(plan, round=0))
     params = copied(again.learner.read())
     put(params, reply.payload[MODEL])
     again.learner.write(params)
     assert found == again.learner.evaluate(again.data, again.test)
-    assert local.private == {}
+    assert client_state.private == {}
 
 
 # Capacities, memory, and what is refused.
@@ -330,11 +332,11 @@ def test_within_a_limit_it_holds_the_step_of_one_width_at_a_time_and_ends_the_sa
     plan, found, held = rounds.plans(1)[2], [], []
     x = rng.stream(4, rng.DATA).uniform(200 * 784).astype(np.float32).reshape(200, 1, 28, 28)
     for limit in (None, 3_000_000):
-        local = device(plain(), 2, count=200)
-        local.spec, local.data = rounds.spec, replace(local.data, x=x)
-        local.learner = GraphLearner(Model(graph, model(rounds.state)), limit_bytes=limit)
-        found.append(method.train(local, plan).payload)
-        held.append(sum(size for what, size in local.learner.memory().items() if what != "scratch"))
+        client_state = device(plain(), 2, count=200)
+        client_state.spec, client_state.data = rounds.spec, replace(client_state.data, x=x)
+        client_state.learner = GraphLearner(Model(graph, model(rounds.state)), limit_bytes=limit)
+        found.append(method.train(client_state, plan).payload)
+        held.append(sum(size for what, size in client_state.learner.memory().items() if what != "scratch"))
     assert held[1] <= 3_000_000 < held[0]
     assert found[0] == found[1]
 

@@ -78,22 +78,22 @@ def test_clients_are_sampled_uniformly() -> None:
 
 
 def test_every_epoch_sees_every_training_sample_once_in_its_own_order() -> None:
-    local = device(plain())
-    batches = minibatches(local, round=3, epochs=2, batch=5)
+    client_state = device(plain())
+    batches = minibatches(client_state, round=3, epochs=2, batch=5)
     assert [len(batch) for batch in batches] == [5, 5, 2, 5, 5, 2]
     first, second = np.concatenate(batches[:3]), np.concatenate(batches[3:])
-    assert sorted(first) == sorted(second) == local.train.tolist()
+    assert sorted(first) == sorted(second) == client_state.train.tolist()
     assert first.tolist() != second.tolist()
-    again = minibatches(local, round=3, epochs=2, batch=5)
+    again = minibatches(client_state, round=3, epochs=2, batch=5)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(batches, again, strict=True))
-    assert [b.tolist() for b in minibatches(local, 4, 2, 5)] != [b.tolist() for b in batches]
+    assert [b.tolist() for b in minibatches(client_state, 4, 2, 5)] != [b.tolist() for b in batches]
 
 
 def average(state: State, replies: list[Reply], plans: list[Plan]) -> State:
-    tally = Accumulator(TASK.spec)
+    accumulator = Accumulator(TASK.spec)
     for plan, reply in zip(plans, replies, strict=True):
-        AVERAGE.fold(tally, plan, reply)
-    return AVERAGE.finish(TASK, state, tally, plans[0].round)
+        AVERAGE.aggregate(accumulator, plan, reply)
+    return AVERAGE.finish(TASK, state, accumulator, plans[0].round)
 
 
 def test_fedavg_of_equal_models_is_that_model() -> None:
@@ -107,11 +107,11 @@ def test_fedavg_with_one_client_is_central_training() -> None:
     algorithm = replace(AVERAGE, per_round=1, epochs=2, batch=4)
     state = algorithm.start(TASK, INITIAL)
     plan = algorithm.plan(TASK, state, 1)[0]
-    tally = Accumulator(TASK.spec)
-    algorithm.fold(tally, plan, algorithm.train(device(plain(), plan.client), plan))
+    accumulator = Accumulator(TASK.spec)
+    algorithm.aggregate(accumulator, plan, algorithm.train(device(plain(), plan.client), plan))
     alone = device(plain(), plan.client)
     alone.learner.fit(alone.data, minibatches(alone, 1, 2, 4), SGD(0.1))
-    after = algorithm.finish(TASK, state, tally, 1).arrays[MODEL]
+    after = algorithm.finish(TASK, state, accumulator, 1).arrays[MODEL]
     assert same_bits(after, copied(alone.learner.read()))
 
 
@@ -119,10 +119,12 @@ def test_fedavg_with_full_batches_steps_along_the_mean_gradient() -> None:
     """E = 1 and one batch per client: w - lr * sum n_k g_k / sum n_k (ALGORITHMS 7.2)."""
     state = AVERAGE.start(TASK, INITIAL)
     plans = AVERAGE.plan(TASK, state, 1)
-    locals_ = [device(plain(), plan.client, count=10 * (1 + plan.client)) for plan in plans]
-    gradients = [local.learner.gradient(local.data, local.train) for local in locals_]
-    sizes = np.array([len(local.train) for local in locals_], float)
-    after = average(state, [AVERAGE.train(*pair) for pair in zip(locals_, plans, strict=True)], plans).arrays[MODEL]
+    client_states = [device(plain(), plan.client, count=10 * (1 + plan.client)) for plan in plans]
+    gradients = [client_state.learner.gradient(client_state.data, client_state.train) for client_state in client_states]
+    sizes = np.array([len(client_state.train) for client_state in client_states], float)
+    after = average(state, [AVERAGE.train(*pair) for pair in zip(client_states, plans, strict=True)], plans).arrays[
+        MODEL
+    ]
     for name, param in TASK.spec.params.items():
         if param.kind == "learn":
             mean = sum(n * g[name] for n, g in zip(sizes, gradients, strict=True)) / sizes.sum()
@@ -133,11 +135,11 @@ def test_local_sends_nothing_and_trains_in_place() -> None:
     algorithm = LocalOnly(per_round=2, epochs=1, batch=5, lr=0.1)
     state = algorithm.start(TASK, INITIAL)
     plans = algorithm.plan(TASK, state, 1)
-    local = device(plain(), plans[0].client)
-    reply = algorithm.train(local, plans[0])
+    client_state = device(plain(), plans[0].client)
+    reply = algorithm.train(client_state, plans[0])
     assert all(not plan.payload for plan in plans)
     assert not reply.payload
-    assert not same_bits(copied(local.learner.read()), INITIAL)
+    assert not same_bits(copied(client_state.learner.read()), INITIAL)
 
 
 def test_options_reach_the_methods_that_have_them() -> None:

@@ -24,24 +24,24 @@ from tests.methods.test_pflego import SPEC, assert_close, central, clients, head
 
 def test_fedper_averages_bodies_that_were_trained_under_their_own_heads() -> None:
     """One full-batch step: the body moves along the mean gradient by samples, every head along its own."""
-    locals_, method = clients(), FedPer(epochs=1, batch=1000, lr=0.2)
-    state = start(method, locals_)
-    with_heads(locals_, state.arrays[BODY])
-    before, (body, gradients) = heads(locals_), central(locals_, state.arrays[BODY])
-    after = play(method, locals_, state)
-    old, total = state.arrays[BODY], task(locals_).examples
+    client_states, method = clients(), FedPer(epochs=1, batch=1000, lr=0.2)
+    state = start(method, client_states)
+    with_heads(client_states, state.arrays[BODY])
+    before, (body, gradients) = heads(client_states), central(client_states, state.arrays[BODY])
+    after = play(method, client_states, state)
+    old, total = state.arrays[BODY], task(client_states).examples
     assert_close(after.arrays[BODY], {n: old[n] - 0.2 * g for n, g in body.items()}, atol=1e-12, rtol=0)
-    for local, new, head, gradient in zip(locals_, heads(locals_), before, gradients, strict=True):
-        share = len(local.train) / total
+    for client_state, new, head, gradient in zip(client_states, heads(client_states), before, gradients, strict=True):
+        share = len(client_state.train) / total
         assert_close(new, {n: head[n] - 0.2 * g / share for n, g in gradient.items()}, atol=1e-12, rtol=0)
 
 
 def test_fedrecon_takes_the_gradient_of_the_body_at_the_head_after_its_last_step() -> None:
     """Where PFLEGO takes it before that step: they differ at tau = 1 by nothing else (ALGORITHMS 7.11)."""
-    locals_, method = clients(), FedRecon(tau=3, beta=0.3, rho=0.2, server="sgd")
-    state = start(method, locals_)
-    after = play(method, locals_, state)
-    body, _ = central(locals_, state.arrays[BODY])  # at the heads that were kept
+    client_states, method = clients(), FedRecon(tau=3, beta=0.3, rho=0.2, server="sgd")
+    state = start(method, client_states)
+    after = play(method, client_states, state)
+    body, _ = central(client_states, state.arrays[BODY])  # at the heads that were kept
     old = state.arrays[BODY]
     assert_close(after.arrays[BODY], {n: old[n] - 0.2 * g for n, g in body.items()}, atol=1e-12, rtol=0)
     others = clients()
@@ -55,7 +55,7 @@ def test_fedrecon_that_resets_does_not_depend_on_the_rounds_before() -> None:
     fresh, used = clients(), clients()
     state = start(method, fresh)
     play(method, used, state)
-    again = [play(method, locals_, state).arrays[BODY] for locals_ in (fresh, used)]
+    again = [play(method, client_states, state).arrays[BODY] for client_states in (fresh, used)]
     assert all(again[0][name].tobytes() == again[1][name].tobytes() for name in again[0])
     kept = replace(method, reset=False)
     other = play(kept, used, state).arrays[BODY]
@@ -68,9 +68,9 @@ def test_a_first_head_is_a_draw_of_the_seed_and_the_client(head_init: str) -> No
     body = start(FedPer(), clients()).arrays[BODY]
     drawn = []
     for client in (0, 1, 0):
-        local = replace(clients()[2], client=client)
-        Personal.of(local, body, head_init).keep_head()  # type: ignore[arg-type]
-        drawn.append(np.concatenate([value.reshape(-1) for value in local.arrays[HEAD].values()]))
+        client_state = replace(clients()[2], client=client)
+        Personal.of(client_state, body, head_init).keep_head()  # type: ignore[arg-type]
+        drawn.append(np.concatenate([value.reshape(-1) for value in client_state.arrays[HEAD].values()]))
     assert drawn[0].tobytes() == drawn[2].tobytes() != drawn[1].tobytes()
     low, high = (-1 / np.sqrt(6), 1 / np.sqrt(6)) if head_init == "torch" else (0, 1)
     assert low <= drawn[0].min() < drawn[0].max() <= high
@@ -78,37 +78,37 @@ def test_a_first_head_is_a_draw_of_the_seed_and_the_client(head_init: str) -> No
 
 def test_a_personal_model_is_tested_with_its_label_map() -> None:
     """Trained to fit its own classes 1, 2 and 4, it says rows 0, 1 and 2 for them."""
-    local = clients()[1]
-    local.test = local.train
-    method, body = FedPer(), start(FedPer(), [local]).arrays[BODY]
-    mine = Personal.of(local, body, "torch")
-    mine.learner.fit(mine.samples, [local.train] * 400, SGD(0.5))
+    client_state = clients()[1]
+    client_state.test = client_state.train
+    method, body = FedPer(), start(FedPer(), [client_state]).arrays[BODY]
+    mine = Personal.of(client_state, body, "torch")
+    mine.learner.fit(mine.samples, [client_state.train] * 400, SGD(0.5))
     mine.keep_head()
     trained = {name: mine.learner.read()[name].copy() for name in SPEC.body}
-    assert local.private[CLASSES] == [1, 2, 4]
-    assert method.evaluate(local, trained).correct == len(local.train)
+    assert client_state.private[CLASSES] == [1, 2, 4]
+    assert method.evaluate(client_state, trained).correct == len(client_state.train)
 
 
 def test_a_class_that_the_head_does_not_have_is_named() -> None:
     """Data that a device got since its first round must not pass for its first class."""
-    local = clients()[0]
-    local.private = {CLASSES: [0]}
+    client_state = clients()[0]
+    client_state.private = {CLASSES: [0]}
     with pytest.raises(DataError, match=r"client 0 has examples of class 2; its head has classes \[0\]"):
-        FedPer().evaluate(local, start(FedPer(), [local]).arrays[BODY])
+        FedPer().evaluate(client_state, start(FedPer(), [client_state]).arrays[BODY])
 
 
 def test_layers_that_are_not_trained_keep_their_bits() -> None:
     """The trainable subsets of a learner: a head alone, a body alone."""
     for layers in (frozenset({"fc"}), frozenset({"conv", "fc1"})):
-        local = clients("native", np.float32)[2]
-        before = {name: value.copy() for name, value in local.learner.read().items()}
-        whole = local.learner.gradient(local.data, local.train)
-        part = local.learner.gradient(local.data, local.train, layers)
-        local.learner.fit(local.data, [local.train], SGD(0.1), layers)
+        client_state = clients("native", np.float32)[2]
+        before = {name: value.copy() for name, value in client_state.learner.read().items()}
+        whole = client_state.learner.gradient(client_state.data, client_state.train)
+        part = client_state.learner.gradient(client_state.data, client_state.train, layers)
+        client_state.learner.fit(client_state.data, [client_state.train], SGD(0.1), layers)
         trained = {name for name in before if name.rpartition(".")[0] in layers}
         assert part.keys() == trained
         for name, value in before.items():
-            assert (value.tobytes() == local.learner.read()[name].tobytes()) == (name not in trained)
+            assert (value.tobytes() == client_state.learner.read()[name].tobytes()) == (name not in trained)
         assert_close({n: part[n] for n in trained}, {n: whole[n] for n in trained}, rtol=0, atol=1e-7)
 
 
@@ -143,10 +143,10 @@ def test_a_model_with_running_statistics_is_refused_where_a_gradient_is_sent(met
 
 
 def test_payloads_are_the_body_in_the_order_of_the_model() -> None:
-    locals_ = clients("native", np.float32)
+    client_states = clients("native", np.float32)
     method = FedRecon(tau=2)
-    plan = method.plan(task(locals_), start(method, locals_), 1)[0]
-    reply = method.train(locals_[plan.client], plan)
+    plan = method.plan(task(client_states), start(method, client_states), 1)[0]
+    reply = method.train(client_states[plan.client], plan)
     assert tuple(values(plan.payload[BODY])) == tuple(values(reply.payload[BODY])) == SPEC.body
 
 
@@ -161,10 +161,10 @@ def test_a_head_has_the_classes_that_are_trained_whatever_is_tested(method: PFLE
     other.data = replace(other.data, y=label)
     state = start(method, [whole])
     models = []
-    for local in (whole, other):
-        play(method, [local], state)
-        assert local.private[CLASSES] == [0, 2]
-        models.append({name: value.copy() for name, value in local.arrays[HEAD].items()})
+    for client_state in (whole, other):
+        play(method, [client_state], state)
+        assert client_state.private[CLASSES] == [0, 2]
+        models.append({name: value.copy() for name, value in client_state.arrays[HEAD].items()})
     assert all(models[0][name].tobytes() == models[1][name].tobytes() for name in models[0])
     found = method.evaluate(other, state.arrays[BODY])
     whole.test = other.test[2:]
@@ -193,8 +193,8 @@ def test_the_head_s_steps_have_optimizers_and_a_schedule(kind: type[HeadTraining
     mine, state = clients(), start(method, clients())
     plans = {plan.client: plan for plan in replace(method, per_round=4).plan(task(mine), state, 2)}
     count, rate = {PFLEGO: 3, FedRecon: 4}[kind], method.scheduled(0.05, 2)
-    for local, again in zip(mine, clients(), strict=True):
-        method.train(local, plans[local.client])
+    for client_state, again in zip(mine, clients(), strict=True):
+        method.train(client_state, plans[client_state.client])
         other = Personal.of(again, state.arrays[BODY], "torch")
         features = other.learner.features(other.samples, again.train)
         labelled = Samples(features, other.samples.y[again.train])
@@ -205,7 +205,7 @@ def test_the_head_s_steps_have_optimizers_and_a_schedule(kind: type[HeadTraining
             gradient = other.learner.gradient(other.samples, again.train)
             share = method.scheduled(0.1, 2) * len(again.train) / task(mine).examples
             head = {name: value - share * gradient[name] for name, value in head.items()}
-        assert_close(local.arrays[HEAD], head, atol=1e-12, rtol=0)
+        assert_close(client_state.arrays[HEAD], head, atol=1e-12, rtol=0)
     assert (rate == 0.05) == ("schedule" not in options)
 
 
@@ -213,11 +213,11 @@ def test_the_server_s_rate_has_the_schedule_too() -> None:
     """Half of it moves the body half as far."""
     moves = []
     for method in (FedRecon(tau=1, beta=0.1, server="sgd"), FedRecon(tau=1, beta=0.1, server="sgd", lr_decay=0.5)):
-        locals_ = clients()
-        state = start(method, locals_)
-        (plan, *_) = method.plan(task(locals_), state, 2)
-        tally = Accumulator(SPEC)
-        method.fold(tally, plan, replace(FedRecon(tau=1, beta=0.0).train(locals_[plan.client], plan)))
-        after = method.finish(task(locals_), state, tally, 2)
+        client_states = clients()
+        state = start(method, client_states)
+        (plan, *_) = method.plan(task(client_states), state, 2)
+        accumulator = Accumulator(SPEC)
+        method.aggregate(accumulator, plan, replace(FedRecon(tau=1, beta=0.0).train(client_states[plan.client], plan)))
+        after = method.finish(task(client_states), state, accumulator, 2)
         moves.append({name: after.arrays[BODY][name] - value for name, value in state.arrays[BODY].items()})
     assert_close({name: move / 2 for name, move in moves[0].items()}, moves[1], atol=1e-15, rtol=1e-9)

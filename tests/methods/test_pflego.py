@@ -58,60 +58,65 @@ def clients(backend: str = "reference", dtype: Any = np.float64, count: int = 4)
     return made
 
 
-def task(locals_: Sequence[ClientState]) -> Task:
-    return Task(SPEC, len(locals_), 1, examples=sum(len(local.train) for local in locals_))
+def task(client_states: Sequence[ClientState]) -> Task:
+    return Task(SPEC, len(client_states), 1, examples=sum(len(client_state.train) for client_state in client_states))
 
 
-def start(method: Algorithm, locals_: Sequence[ClientState]) -> State:
+def start(method: Algorithm, client_states: Sequence[ClientState]) -> State:
     """The state before round 1, in the clients' type."""
-    dtype = locals_[0].learner.read()["fc.bias"].dtype
-    return method.start(task(locals_), {name: value.astype(dtype) for name, value in INITIAL.items()})
+    dtype = client_states[0].learner.read()["fc.bias"].dtype
+    return method.start(task(client_states), {name: value.astype(dtype) for name, value in INITIAL.items()})
 
 
-def play(method: Algorithm, locals_: Sequence[ClientState], state: State, chosen: Sequence[int] | None = None) -> State:
+def play(
+    method: Algorithm, client_states: Sequence[ClientState], state: State, chosen: Sequence[int] | None = None
+) -> State:
     """The server's state after a round; `chosen` in place of those that the method selects."""
-    about, tally = task(locals_), Accumulator(SPEC)
-    plans = {plan.client: plan for plan in replace(method, per_round=len(locals_)).plan(about, state, 1)}  # type: ignore[type-var]
-    scale = {"scale": len(locals_) / len(chosen or locals_)}
-    for client in range(len(locals_)) if chosen is None else chosen:
+    about, accumulator = task(client_states), Accumulator(SPEC)
+    plans = {plan.client: plan for plan in replace(method, per_round=len(client_states)).plan(about, state, 1)}  # type: ignore[type-var]
+    scale = {"scale": len(client_states) / len(chosen or client_states)}
+    for client in range(len(client_states)) if chosen is None else chosen:
         plan = replace(plans[client], settings={**plans[client].settings, **scale})
-        reply = method.train(locals_[client], plan)
+        reply = method.train(client_states[client], plan)
         assert reply.payload.keys() == {BODY}
-        method.fold(tally, plan, reply)
-    return method.finish(about, state, tally, 1)
+        method.aggregate(accumulator, plan, reply)
+    return method.finish(about, state, accumulator, 1)
 
 
-def heads(locals_: Sequence[ClientState]) -> list[Params]:
+def heads(client_states: Sequence[ClientState]) -> list[Params]:
     """A copy of what every client keeps; nothing for one that was never selected."""
-    return [{name: value.copy() for name, value in local.arrays.get(HEAD, {}).items()} for local in locals_]
+    return [
+        {name: value.copy() for name, value in client_state.arrays.get(HEAD, {}).items()}
+        for client_state in client_states
+    ]
 
 
-def with_heads(locals_: Sequence[ClientState], body: Params) -> None:
+def with_heads(client_states: Sequence[ClientState], body: Params) -> None:
     """Gives every client its first head, without a round."""
-    for local in locals_:
-        Personal.of(local, body, "torch").keep_head()
+    for client_state in client_states:
+        Personal.of(client_state, body, "torch").keep_head()
 
 
-def central(locals_: Sequence[ClientState], body: Params) -> tuple[Params, list[Params]]:
+def central(client_states: Sequence[ClientState], body: Params) -> tuple[Params, list[Params]]:
     """The gradient of L = sum a_i l_i at this body and the heads that the clients keep, each client in one pass."""
-    total, gradients = sum(len(local.train) for local in locals_), []
+    total, gradients = sum(len(client_state.train) for client_state in client_states), []
     trunk = {name: np.zeros_like(value) for name, value in body.items()}
-    for local in locals_:
-        mine = Personal.of(local, body, "torch")
-        share = len(local.train) / total
-        gradient = mine.learner.gradient(mine.samples, local.train)
+    for client_state in client_states:
+        mine = Personal.of(client_state, body, "torch")
+        share = len(client_state.train) / total
+        gradient = mine.learner.gradient(mine.samples, client_state.train)
         for name in trunk:
             trunk[name] += share * gradient[name]
         gradients.append({name: share * gradient[name] for name in SPEC.head})
     return trunk, gradients
 
 
-def after_head_steps(locals_: Sequence[ClientState], body: Params, steps: int, beta: float) -> list[Params]:
+def after_head_steps(client_states: Sequence[ClientState], body: Params, steps: int, beta: float) -> list[Params]:
     """The heads after gradient descent on the features of this body, in plain NumPy."""
     found = []
-    for local, head in zip(locals_, heads(locals_), strict=True):
-        mine = Personal.of(local, body, "torch")
-        phi, labels = mine.learner.features(mine.samples, local.train), mine.samples.y[local.train]
+    for client_state, head in zip(client_states, heads(client_states), strict=True):
+        mine = Personal.of(client_state, body, "torch")
+        phi, labels = mine.learner.features(mine.samples, client_state.train), mine.samples.y[client_state.train]
         w, b = head["fc.weight"], head["fc.bias"]
         for _ in range(steps):
             logits = phi @ w.T + b
@@ -137,20 +142,20 @@ BOUNDS = {"reference": (np.float64, 1e-10), "native": (np.float32, 2e-6)}  # the
 def test_exact_gd(backend: str, tau: int) -> None:
     """t_pflego_exact_gd, t_pflego_tau1: with all clients and SGD, the joint step is one step of central GD."""
     dtype, bound = BOUNDS[backend]
-    locals_, method = clients(backend, dtype), PFLEGO(tau=tau, beta=0.3, rho=0.2, chunk=6)
-    state = start(method, locals_)
-    with_heads(locals_, state.arrays[BODY])
-    expected_heads = after_head_steps(locals_, state.arrays[BODY], tau - 1, 0.3)
+    client_states, method = clients(backend, dtype), PFLEGO(tau=tau, beta=0.3, rho=0.2, chunk=6)
+    state = start(method, client_states)
+    with_heads(client_states, state.arrays[BODY])
+    expected_heads = after_head_steps(client_states, state.arrays[BODY], tau - 1, 0.3)
     twins = clients(backend, dtype)
     for twin, head in zip(twins, expected_heads, strict=True):
         twin.arrays = {HEAD: head}
     body, head_gradients = central(twins, state.arrays[BODY])
 
-    after = play(method, locals_, state)
+    after = play(method, client_states, state)
 
     old = state.arrays[BODY]
     assert_close(after.arrays[BODY], {n: old[n] - 0.2 * g for n, g in body.items()}, atol=bound, rtol=0)
-    for found, head, gradient in zip(heads(locals_), expected_heads, head_gradients, strict=True):
+    for found, head, gradient in zip(heads(client_states), expected_heads, head_gradients, strict=True):
         assert_close(found, {n: head[n] - 0.2 * g for n, g in gradient.items()}, atol=bound, rtol=0)
 
 
@@ -158,14 +163,14 @@ def test_eq3_takes_longer_steps_of_the_head_and_the_same_of_the_body() -> None:
     """t_pflego_eq3_differs: without alpha_i the head moves 1 / alpha_i times as far."""
     found = {}
     for step in ("eq5", "eq3"):
-        locals_, method = clients(), PFLEGO(tau=1, rho=0.2, head_step=step)
-        state = start(method, locals_)
-        with_heads(locals_, state.arrays[BODY])
-        before = heads(locals_)
-        after = play(method, locals_, state)
+        client_states, method = clients(), PFLEGO(tau=1, rho=0.2, head_step=step)
+        state = start(method, client_states)
+        with_heads(client_states, state.arrays[BODY])
+        before = heads(client_states)
+        after = play(method, client_states, state)
         found[step] = (
             after.arrays[BODY],
-            [{n: new[n] - old[n] for n in new} for new, old in zip(heads(locals_), before, strict=True)],
+            [{n: new[n] - old[n] for n in new} for new, old in zip(heads(client_states), before, strict=True)],
         )
     assert_close(found["eq3"][0], found["eq5"][0], atol=0, rtol=0)
     for eq3, eq5, size in zip(found["eq3"][1], found["eq5"][1], SIZES, strict=True):
@@ -181,9 +186,9 @@ def test_the_mean_over_all_selections_is_the_full_gradient() -> None:
     pairs = list(combinations(range(4), 2))
     total = {name: np.zeros_like(value) for name, value in full.items()}
     for pair in pairs:
-        locals_ = clients()
-        with_heads(locals_, state.arrays[BODY])
-        after = play(method, locals_, state, pair)
+        client_states = clients()
+        with_heads(client_states, state.arrays[BODY])
+        after = play(method, client_states, state, pair)
         for name, value in after.arrays[BODY].items():
             total[name] += (state.arrays[BODY][name] - value) / len(pairs)
     assert_close(total, full, atol=1e-12, rtol=0)
@@ -231,8 +236,8 @@ def test_the_body_is_passed_twice_forward_and_once_backward_whatever_tau(
 ) -> None:
     """t_pflego_trunk_calls: invariant 3. All samples fit one chunk here."""
     counting = Counting(monkeypatch)
-    locals_, method = clients(count=1), PFLEGO(tau=tau, beta=0.1)
-    play(method, locals_, start(method, locals_))
+    client_states, method = clients(count=1), PFLEGO(tau=tau, beta=0.1)
+    play(method, client_states, start(method, client_states))
     forward = 1 if tau == 1 else 2
     assert counting.calls["body forward"] == counting.calls["fc1 forward"] == forward
     assert counting.calls["body grad_weight"] == counting.calls["fc1 grad_weight"] == 1
@@ -242,8 +247,8 @@ def test_the_body_is_passed_twice_forward_and_once_backward_whatever_tau(
 @pytest.mark.parametrize("tau", [2, 5])
 def test_fedper_passes_the_body_tau_times(tau: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counting = Counting(monkeypatch)
-    locals_, method = clients(count=1), FedPer(epochs=tau, batch=1000, lr=0.1)
-    play(method, locals_, start(method, locals_))
+    client_states, method = clients(count=1), FedPer(epochs=tau, batch=1000, lr=0.1)
+    play(method, client_states, start(method, client_states))
     assert counting.calls["body forward"] == counting.calls["body grad_weight"] == tau
 
 
@@ -251,38 +256,38 @@ def test_fedper_passes_the_body_tau_times(tau: int, monkeypatch: pytest.MonkeyPa
 def test_a_gradient_in_chunks_is_the_gradient(backend: str) -> None:
     """t_pflego_chunked_grad_equal: up to the rounding of sums; equal chunks give equal bits."""
     dtype, bound = BOUNDS[backend]
-    local = clients(backend, dtype)[2]
-    whole = local.learner.gradient(local.data, local.train)
+    client_state = clients(backend, dtype)[2]
+    whole = client_state.learner.gradient(client_state.data, client_state.train)
     for chunk in (1, 3, 20):
-        part = local.learner.gradient(local.data, local.train, chunk=chunk)
+        part = client_state.learner.gradient(client_state.data, client_state.train, chunk=chunk)
         assert_close(part, whole, atol=bound, rtol=0)
         assert part.loss_sum == pytest.approx(whole.loss_sum, rel=1e-5)
-        again = local.learner.gradient(local.data, local.train, chunk=chunk)
+        again = client_state.learner.gradient(client_state.data, client_state.train, chunk=chunk)
         assert all(part[name].tobytes() == again[name].tobytes() for name in part)
 
 
 def test_the_gradient_of_the_body_is_that_at_the_head_before_its_last_step() -> None:
     """Invariant 4, by beta = 0: then the only step is the joint one, and the body's gradient is at the first head."""
-    locals_, method = clients(), PFLEGO(tau=3, beta=0.0, rho=0.2)
-    state = start(method, locals_)
-    with_heads(locals_, state.arrays[BODY])
-    body, gradients = central(locals_, state.arrays[BODY])
-    before = heads(locals_)
-    after = play(method, locals_, state)
+    client_states, method = clients(), PFLEGO(tau=3, beta=0.0, rho=0.2)
+    state = start(method, client_states)
+    with_heads(client_states, state.arrays[BODY])
+    body, gradients = central(client_states, state.arrays[BODY])
+    before = heads(client_states)
+    after = play(method, client_states, state)
     old = state.arrays[BODY]
     assert_close(after.arrays[BODY], {n: old[n] - 0.2 * g for n, g in body.items()}, atol=1e-12, rtol=0)
-    for new, head, gradient in zip(heads(locals_), before, gradients, strict=True):  # invariant 5
+    for new, head, gradient in zip(heads(client_states), before, gradients, strict=True):  # invariant 5
         assert_close(new, {n: head[n] - 0.2 * g for n, g in gradient.items()}, atol=1e-12, rtol=0)
 
 
 def test_heads_of_clients_that_are_not_selected_keep_their_bits() -> None:
     """Invariant 6."""
-    locals_, method = clients(), PFLEGO(tau=4, beta=0.3)
-    state = start(method, locals_)
-    with_heads(locals_, state.arrays[BODY])
-    before = heads(locals_)
-    play(method, locals_, state, [1, 3])
-    for client, (new, old) in enumerate(zip(heads(locals_), before, strict=True)):
+    client_states, method = clients(), PFLEGO(tau=4, beta=0.3)
+    state = start(method, client_states)
+    with_heads(client_states, state.arrays[BODY])
+    before = heads(client_states)
+    play(method, client_states, state, [1, 3])
+    for client, (new, old) in enumerate(zip(heads(client_states), before, strict=True)):
         same = all(new[name].tobytes() == old[name].tobytes() for name in old)
         assert same == (client in (0, 2))
 
@@ -304,29 +309,33 @@ def test_identical_clients_give_the_same_body_whatever_their_number() -> None:
 
 def test_the_loss_never_rises_over_the_steps_of_the_head() -> None:
     """Invariant 8: a head on fixed features is a convex problem."""
-    local = clients()[2]
-    mine = Personal.of(local, {n: v for n, v in INITIAL.items() if n in SPEC.body}, "torch")
+    client_state = clients()[2]
+    mine = Personal.of(client_state, {n: v for n, v in INITIAL.items() if n in SPEC.body}, "torch")
     losses = []
     for _ in range(20):
-        losses.append(mine.learner.evaluate(mine.samples, local.train).loss_sum)
+        losses.append(mine.learner.evaluate(mine.samples, client_state.train).loss_sum)
         mine.head_steps(1, SGD(0.1), 8)
     assert (np.diff(losses) < 0).all()
 
 
 def test_a_head_has_the_classes_of_its_client_alone() -> None:
-    locals_, method = clients(), PFLEGO(tau=2)
-    play(method, locals_, start(method, locals_))
-    assert [local.private[CLASSES] for local in locals_] == [list(classes) for classes in CLASSES_OF]
-    assert [local.arrays[HEAD]["fc.weight"].shape for local in locals_] == [(len(c), 6) for c in CLASSES_OF]
+    client_states, method = clients(), PFLEGO(tau=2)
+    play(method, client_states, start(method, client_states))
+    assert [client_state.private[CLASSES] for client_state in client_states] == [
+        list(classes) for classes in CLASSES_OF
+    ]
+    assert [client_state.arrays[HEAD]["fc.weight"].shape for client_state in client_states] == [
+        (len(c), 6) for c in CLASSES_OF
+    ]
 
 
 def test_what_is_sent_are_the_parameters_of_the_body_and_no_head() -> None:
     """t_pflego_bytes, t_fedper_head_never_sent: 4 P_theta bytes of values each way, for FedPer too (invariant 9)."""
     count = sum(int(np.prod(SPEC.params[name].shape)) for name in SPEC.body)
     for method in (PFLEGO(tau=2), FedPer(epochs=2)):
-        locals_ = clients("native", np.float32)
-        plan = method.plan(task(locals_), start(method, locals_), 1)[0]
-        reply = method.train(locals_[plan.client], plan)
+        client_states = clients("native", np.float32)
+        plan = method.plan(task(client_states), start(method, client_states), 1)[0]
+        reply = method.train(client_states[plan.client], plan)
         for message in (plan, reply):
             assert message.payload.keys() == {BODY}
             assert message.payload[BODY].blocks.keys() == set(SPEC.body)
@@ -337,10 +346,10 @@ def test_participants_weights_make_the_steps_longer_by_clients_over_participants
     """The released code's: the shares of those selected add up to 1, and I/r is applied on top."""
     moves = {}
     for weight in ("all", "participants"):
-        locals_, method = clients(), PFLEGO(tau=1, rho=0.1, shares=weight)
-        state = start(method, locals_)
-        with_heads(locals_, state.arrays[BODY])
-        after = play(method, locals_, state, [0, 2])
+        client_states, method = clients(), PFLEGO(tau=1, rho=0.1, shares=weight)
+        state = start(method, client_states)
+        with_heads(client_states, state.arrays[BODY])
+        after = play(method, client_states, state, [0, 2])
         moves[weight] = {n: after.arrays[BODY][n] - v for n, v in state.arrays[BODY].items()}
     ratio = sum(SIZES) / (SIZES[0] + SIZES[2])
     assert_close(moves["participants"], {n: ratio * m for n, m in moves["all"].items()}, rtol=1e-9, atol=1e-15)

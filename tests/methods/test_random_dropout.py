@@ -69,15 +69,15 @@ def test_the_smaller_model_is_the_whole_one_with_the_outputs_of_absent_neurons_a
     """In evaluation mode; gamma and beta of 0 make a channel 0 after norm and rectifier."""
     rounds = Rounds(HALF)
     (plan, *_) = rounds.plans(1)
-    local = device(plain(), plan.client, seed=5)
-    whole = copied(local.learner.read())
-    smaller = local.learner.sub(plan.selection)
+    client_state = device(plain(), plan.client, seed=5)
+    whole = copied(client_state.learner.read())
+    smaller = client_state.learner.sub(plan.selection)
     for name in ("bn1", "bn2"):
         absent = np.setdiff1d(np.arange(len(whole[f"{name}.bias"])), plan.selection.active[f"conv{name[-1]}"])
         whole[f"{name}.weight"][absent] = whole[f"{name}.bias"][absent] = 0
-    local.learner.write(whole)
-    x = local.data.x[:8]
-    np.testing.assert_allclose(smaller.predict(x), local.learner.predict(x), rtol=1e-5, atol=1e-6)
+    client_state.learner.write(whole)
+    x = client_state.data.x[:8]
+    np.testing.assert_allclose(smaller.predict(x), client_state.learner.predict(x), rtol=1e-5, atol=1e-6)
     net = cut_out(whole, inside(rounds.spec, plan.selection))
     by_hand = logits(net, torch.tensor(x.astype(np.float64)), training=False)
     np.testing.assert_allclose(smaller.predict(x), by_hand.numpy(), rtol=1e-5, atol=1e-6)
@@ -119,14 +119,14 @@ MLP = Graph(
 @pytest.mark.parametrize(("keep", "kept"), [(0.25, 4), (0.5, 8), (1.0, 16)])
 def test_a_step_multiplies_as_much_as_the_smaller_model_s(keep: float, kept: int) -> None:
     """8 - kept - 4: forward, and the gradients of both weights; of fc2's inputs, but none of the samples."""
-    rounds, local = Rounds(replace(METHOD, keep=(keep,)), MLP), device(plain(), 0)
+    rounds, client_state = Rounds(replace(METHOD, keep=(keep,)), MLP), device(plain(), 0)
     x = rng.stream(4, rng.DATA).uniform(20 * 8).astype(np.float32).reshape(20, 8)
-    local.data, local.spec = Samples(x, local.data.y), rounds.spec
-    local.learner = GraphLearner(Model(MLP, MLP.init(rng.stream(2, rng.INIT))))
+    client_state.data, client_state.spec = Samples(x, client_state.data.y), rounds.spec
+    client_state.learner = GraphLearner(Model(MLP, MLP.init(rng.stream(2, rng.INIT))))
     seen = 24  # two epochs of 12 samples
-    reply = rounds.method.train(local, rounds.plans(1)[0])
+    reply = rounds.method.train(client_state, rounds.plans(1)[0])
     assert rounds.method.effort(12) == (reply.steps, seen) == (6, 24)
-    assert local.learner.work().training == 2 * seen * (2 * 8 * kept + 3 * kept * 4)
+    assert client_state.learner.work().training == 2 * seen * (2 * 8 * kept + 3 * kept * 4)
 
 
 def test_a_client_trains_no_more_than_it_declares() -> None:
@@ -143,9 +143,9 @@ def test_after_a_refresh_its_next_smaller_model_is_tested() -> None:
     rounds = Rounds(HALF)
     (plan,) = HALF.refreshes(rounds.task, rounds.state, 4, [2])
     assert plan.selection == NeuronSet.draw(rounds.spec, 0.5, rng.stream(1, rng.NEURONS, client=2, round=4))
-    local, again = device(plain(), 2, seed=6), device(plain(), 2, seed=6)
-    with HALF.refreshed(local, plan, 3) as mine:
-        found, neurons = mine.evaluate(local.test), mine.neurons
+    client_state, again = device(plain(), 2, seed=6), device(plain(), 2, seed=6)
+    with HALF.refreshed(client_state, plan, 3) as mine:
+        found, neurons = mine.evaluate(client_state.test), mine.neurons
     smaller = GraphLearner(Model(plain().sub(plan.selection), values(plan.payload[MODEL])))
     smaller.fit(again.data, minibatches(again, 0, 3, 5), SGD(0.1))
     assert found == smaller.evaluate(again.data, again.test)
@@ -155,9 +155,9 @@ def test_after_a_refresh_its_next_smaller_model_is_tested() -> None:
 def test_tested_after_training_is_the_smaller_model() -> None:
     rounds = Rounds(replace(HALF, eval_point="post_local"))
     (plan, *_) = rounds.plans(1)
-    reply, local = rounds.answer(plan), device(plain(), plan.client)
-    local.learner.write(reply.payload[MODEL])
-    found = local.learner.sub(plan.selection).evaluate(local.data, local.test)
+    reply, client_state = rounds.answer(plan), device(plain(), plan.client)
+    client_state.learner.write(reply.payload[MODEL])
+    found = client_state.learner.sub(plan.selection).evaluate(client_state.data, client_state.test)
     assert (reply.metrics["correct"], reply.metrics["tested"]) == (found.correct, found.examples)
 
 

@@ -26,73 +26,75 @@ def row(first: float, second: float, *others: list[float]) -> Update:
     return Update({"w": Block((3, 2), index, np.array([[first, second], *others], np.float32))})
 
 
-def folded(fold: str, *updates: Update, weights: list[float] | None = None, changes: bool = False) -> list[list[float]]:
-    tally = Accumulator(SPEC, AggregationRule.parse(fold), {} if changes else {MODEL: OLD})
+def aggregated(
+    aggregation: str, *updates: Update, weights: list[float] | None = None, changes: bool = False
+) -> list[list[float]]:
+    accumulator = Accumulator(SPEC, AggregationRule.parse(aggregation), {} if changes else {MODEL: OLD})
     for client, update in enumerate(updates):
-        tally.mean.add(client, update, 1 if weights is None else weights[client])
-    tally.settle()
-    found: list[list[float]] = tally.mean.over(OLD)["w"].tolist()
+        accumulator.mean.add(client, update, 1 if weights is None else weights[client])
+    accumulator.settle()
+    found: list[list[float]] = accumulator.mean.over(OLD)["w"].tolist()
     return found
 
 
 def test_the_largest_and_the_smallest_of_each_coordinate_are_left_out() -> None:
-    found = folded("trimmed:1", row(1, 5), row(2, 3e38), row(3, 6), row(9, 7), row(-3e38, 8))
+    found = aggregated("trimmed:1", row(1, 5), row(2, 3e38), row(3, 6), row(9, 7), row(-3e38, 8))
     assert found[0] == [2, 7]
 
 
 def test_the_median_is_the_middle_one_or_the_mean_of_the_middle_two() -> None:
-    assert folded("median", row(1, 5), row(2, 3e38), row(9, 6))[0] == [2, 6]
-    assert folded("median", row(1, 5), row(2, 3e38), row(9, 6), row(4, 8))[0] == [3, 7]
+    assert aggregated("median", row(1, 5), row(2, 3e38), row(9, 6))[0] == [2, 6]
+    assert aggregated("median", row(1, 5), row(2, 3e38), row(9, 6), row(4, 8))[0] == [3, 7]
 
 
 def test_clients_count_once_whatever_they_claim() -> None:
     updates = row(1, 5), row(2, 6), row(9, 7)
-    assert folded("median", *updates, weights=[1, 1, 2**53]) == folded("median", *updates)
+    assert aggregated("median", *updates, weights=[1, 1, 2**53]) == aggregated("median", *updates)
 
 
 def test_the_old_value_stands_for_clients_that_lack() -> None:
     """Two trained neuron 0: with the old 10 and 20 they are three, of which the middle one is taken."""
-    assert folded("trimmed:1", row(12, 3e38), row(14, 19))[0] == [12, 20]
-    assert folded("median", row(12, 3e38), row(14, 19))[0] == [12, 20]
-    assert folded("trimmed:2", row(12, 22), row(14, 24), row(16, 26))[0] == [12, 22]
+    assert aggregated("trimmed:1", row(12, 3e38), row(14, 19))[0] == [12, 20]
+    assert aggregated("median", row(12, 3e38), row(14, 19))[0] == [12, 20]
+    assert aggregated("trimmed:2", row(12, 22), row(14, 24), row(16, 26))[0] == [12, 22]
 
 
 @pytest.mark.parametrize("fold", ["trimmed:1", "median"])
-def test_what_one_client_alone_trained_stays(fold: str) -> None:
-    assert folded(fold, row(3e38, -3e38)) == OLD["w"].tolist()
+def test_what_one_client_alone_trained_stays(aggregation: str) -> None:
+    assert aggregated(aggregation, row(3e38, -3e38)) == OLD["w"].tolist()
 
 
 def test_a_change_that_one_client_alone_sent_counts_as_none() -> None:
     """Where replies carry changes, those who lack have changed nothing."""
-    tally = Accumulator(SPEC, AggregationRule.parse("median"), {})
-    tally.of("gradient").add(0, row(7, -7), 3)
-    tally.settle()
-    assert tally.of("gradient").total["w"].tolist() == [[0, 0], [0, 0], [0, 0]]
+    accumulator = Accumulator(SPEC, AggregationRule.parse("median"), {})
+    accumulator.of("gradient").add(0, row(7, -7), 3)
+    accumulator.settle()
+    assert accumulator.of("gradient").total["w"].tolist() == [[0, 0], [0, 0], [0, 0]]
 
 
 def test_coordinates_that_nobody_sent_keep_their_bits() -> None:
     updates = [row(1, 2), row(1, 2), row(1, 2)]
-    assert folded("median", *updates) == [[1, 2], [30, 40], [50, 60]]
+    assert aggregated("median", *updates) == [[1, 2], [30, 40], [50, 60]]
 
 
 def test_full_and_partial_clients_are_ranked_where_they_trained() -> None:
     whole = [row(n, n, [n, n], [n, n]) for n in (1, 2, 6)]
-    assert folded("trimmed:1", *whole, row(3, 3)) == [[2.5, 2.5], [2, 2], [2, 2]]
+    assert aggregated("trimmed:1", *whole, row(3, 3)) == [[2.5, 2.5], [2, 2], [2, 2]]
 
 
 def test_flat_coordinates_are_ranked_where_they_are() -> None:
     flat = [Update({"w": Block((3, 2), Flat(np.array([1, 5], np.uint32), 6), np.float32([n, -n]))}) for n in (1, 2, 6)]
-    assert folded("median", *flat) == [[10, 2], [30, 40], [50, -2]]
+    assert aggregated("median", *flat) == [[10, 2], [30, 40], [50, -2]]
 
 
 def test_totals_are_the_mean_times_the_weights() -> None:
     """Methods that step along a sum of n_k g_k read it so."""
-    tally = Accumulator(SPEC, AggregationRule.parse("median"), {MODEL: OLD})
+    accumulator = Accumulator(SPEC, AggregationRule.parse("median"), {MODEL: OLD})
     for client, (value, weight) in enumerate([(1, 3), (2, 4), (9, 5)]):
-        tally.mean.add(client, row(value, value), weight)
-    tally.settle()
-    assert tally.mean.total["w"][0].tolist() == [24, 24]
-    assert (tally.mean.clients, tally.mean.weights) == ([0, 1, 2], [3, 4, 5])
+        accumulator.mean.add(client, row(value, value), weight)
+    accumulator.settle()
+    assert accumulator.mean.total["w"][0].tolist() == [24, 24]
+    assert (accumulator.mean.clients, accumulator.mean.weights) == ([0, 1, 2], [3, 4, 5])
 
 
 @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=7), st.integers(1, 3), st.data())
@@ -115,12 +117,12 @@ def test_the_order_of_replies_does_not_matter(order: list[int]) -> None:
 
 def test_clients_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match=r"client=1; expected an id above 1"):
-        folded_twice = Accumulator(SPEC, AggregationRule.parse("median"), {MODEL: OLD}).mean
-        folded_twice.add(1, row(1, 1), 1)
-        folded_twice.add(1, row(1, 1), 1)
+        aggregated_twice = Accumulator(SPEC, AggregationRule.parse("median"), {MODEL: OLD}).mean
+        aggregated_twice.add(1, row(1, 1), 1)
+        aggregated_twice.add(1, row(1, 1), 1)
 
 
-def test_names_stand_for_folds() -> None:
+def test_names_stand_for_aggregations() -> None:
     assert AggregationRule.parse("trimmed:2") == AggregationRule("trimmed", 2)
     assert [AggregationRule.parse(name).fewest for name in ("mean", "clipped", "trimmed:2", "median")] == [1, 1, 5, 3]
     assert type(AggregationRule.parse("clipped").mean(SPEC, OLD)) is Mean

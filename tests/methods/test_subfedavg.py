@@ -32,9 +32,9 @@ def ones(run: Run, client: int) -> dict[str, int]:
 
 def always(run: Run) -> None:
     """Lets every pruned model be accurate enough."""
-    for local in run.clients:
-        evaluate = local.learner.evaluate
-        local.learner.evaluate = lambda *args, e=evaluate: replace(e(*args), correct=e(*args).examples)
+    for client_state in run.clients:
+        evaluate = client_state.learner.evaluate
+        client_state.learner.evaluate = lambda *args, e=evaluate: replace(e(*args), correct=e(*args).examples)
 
 
 def test_masks_lose_the_smallest_of_every_layer_until_they_are_done_and_gain_nothing() -> None:
@@ -129,15 +129,15 @@ def test_validation_samples_decide_unless_test_samples_are_asked_for() -> None:
     assert (
         SubFedAvg().needs_validation and not METHOD.needs_validation and not SubFedAvg(prune_rate=0.0).needs_validation
     )
-    local = device(plain())
-    splits = (Split(local.train, local.validation[:0], local.test),)
-    federation = Federation(plain(), local.data, splits, seed=1)
+    client_state = device(plain())
+    splits = (Split(client_state.train, client_state.validation[:0], client_state.test),)
+    federation = Federation(plain(), client_state.data, splits, seed=1)
     with pytest.raises(ValueError, match=r"subfedavg: client 0 has 0 validation samples .* accept_on=test"):
         check_held_out({"subfedavg": SubFedAvg()}, federation)
-    local.validation = local.validation[:0]
+    client_state.validation = client_state.validation[:0]
     with pytest.raises(TrainingError, match="client 0 has 0 validation samples; pruning needs at least 1"):
-        SubFedAvg()._judges(local)
-    assert METHOD._judges(local) is local.test
+        SubFedAvg()._judges(client_state)
+    assert METHOD._judges(client_state) is client_state.test
 
 
 def test_a_client_is_tested_with_its_mask_on_the_model_of_all() -> None:

@@ -34,8 +34,8 @@ ROUNDS = [Workload(still, macs, steps) for still in (0, 1e6, 5e6) for macs, step
 
 
 def test_seconds_by_hand() -> None:
-    pace = Throughput(1e-9, 2e-9, 1e-3, 0.25)
-    assert pace.seconds(Workload(3e9, 4e9, 100)) == pytest.approx(3 + 8 + 0.1 + 0.25)
+    throughput = Throughput(1e-9, 2e-9, 1e-3, 0.25)
+    assert throughput.seconds(Workload(3e9, 4e9, 100)) == pytest.approx(3 + 8 + 0.1 + 0.25)
 
 
 def test_fit_finds_what_made_the_times() -> None:
@@ -96,39 +96,39 @@ def test_the_first_offer_that_takes_half_the_seconds_to_all(
     seconds: float, expected: SubmodelOption, foretold: float
 ) -> None:
     """A second for a multiply-add. The offers in their order: 7000, 4200, 1600 with all neurons; 5300, 2900, 1500."""
-    pace = Throughput(1.0, 1.0, 0.0, 0.0, examples=1)
+    throughput = Throughput(1.0, 1.0, 0.0, 0.0, examples=1)
     found = list(offers(GRAPH, KEEPS))
     assert found == [SubmodelOption(keep, cut) for keep in (1.0, 0.5) for cut in ("", *cuts(GRAPH))]
-    assert [pace.seconds(work(GRAPH, each, EFFORT, 1)) for each in found] == [7000, 4200, 1600, 5300, 2900, 1500]
-    assert in_time(GRAPH, KEEPS, EFFORT, Timing(seconds, pace)) == (expected, foretold)
+    assert [throughput.seconds(work(GRAPH, each, EFFORT, 1)) for each in found] == [7000, 4200, 1600, 5300, 2900, 1500]
+    assert in_time(GRAPH, KEEPS, EFFORT, Timing(seconds, throughput)) == (expected, foretold)
 
 
 def test_only_what_fits_the_memory() -> None:
     least = min(offers(GRAPH, KEEPS), key=lambda offer: cost(GRAPH, offer, EFFORT).memory)
     room = cost(GRAPH, least, EFFORT).memory
     within = [offer for offer in offers(GRAPH, KEEPS) if cost(GRAPH, offer, EFFORT).memory <= room]
-    pace = Throughput(1e-9, 1e-9, 0.0, 0.0, room, 100)
+    throughput = Throughput(1e-9, 1e-9, 0.0, 0.0, room, 100)
     assert within[0] != SubmodelOption(1.0)
-    assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, pace))[0] == within[0]
-    assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, pace._replace(memory=1)))[0] == SubmodelOption(1.0)
+    assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, throughput))[0] == within[0]
+    assert in_time(GRAPH, KEEPS, EFFORT, Timing(math.inf, throughput._replace(memory=1)))[0] == SubmodelOption(1.0)
 
 
 @given(st.floats(1e-12, 1e-6), st.floats(1e-12, 1e-6), st.floats(0, 1e-3), st.floats(1e-6, 10))
 def test_a_slower_device_is_never_asked_for_more(still: float, mac: float, step: float, seconds: float) -> None:
     """Twice as slow: what it does takes the other one no longer than what that one does."""
-    pace = Throughput(still, mac, step, 0.0, examples=100)
+    throughput = Throughput(still, mac, step, 0.0, examples=100)
     slower = Throughput(2 * still, 2 * mac, 2 * step, 0.0, examples=100)
-    fast, slow = (in_time(GRAPH, KEEPS, EFFORT, Timing(seconds, each))[0] for each in (pace, slower))
-    took = [pace.seconds(work(GRAPH, offer, EFFORT, 100)) for offer in (fast, slow)]
+    fast, slow = (in_time(GRAPH, KEEPS, EFFORT, Timing(seconds, each))[0] for each in (throughput, slower))
+    took = [throughput.seconds(work(GRAPH, offer, EFFORT, 100)) for offer in (fast, slow)]
     assert took[0] >= took[1]
 
 
 METHOD = FedSPUCached(keep=KEEPS, per_round=4, epochs=2, batch=5, budget=(1e-9, 1.0), round_seconds=1e-3)
 
 
-def test_a_tier_counts_only_without_a_pace_and_capacity_always() -> None:
+def test_a_tier_counts_only_without_a_throughput_and_capacity_always() -> None:
     fast, slow = (Throughput(each, each, 0.0, 0.0, examples=100) for each in (1e-12, 1.0))
-    task = Task(ModelSpec.of(GRAPH), 4, 1, {1: 0.7}, graph=GRAPH, paces={0: fast, 1: fast, 3: slow})
+    task = Task(ModelSpec.of(GRAPH), 4, 1, {1: 0.7}, graph=GRAPH, throughputs={0: fast, 1: fast, 3: slow})
     state = METHOD.start(task, GRAPH.init(rng.stream(1, rng.INIT)))
     plans = METHOD.plan(task, state, 1)
     last = cuts(GRAPH)[-1]
@@ -141,16 +141,16 @@ def test_a_tier_counts_only_without_a_pace_and_capacity_always() -> None:
     assert METHOD.replan(task, state, plans[3]).settings == plans[3].settings
 
 
-def test_without_seconds_paces_count_for_nothing() -> None:
+def test_without_seconds_throughputs_count_for_nothing() -> None:
     method = FedSPUCached(keep=KEEPS, per_round=4, epochs=2, batch=5)
-    pace = Throughput(1.0, 1.0, 1.0, 1.0, examples=100)
+    throughput = Throughput(1.0, 1.0, 1.0, 1.0, examples=100)
     task = Task(ModelSpec.of(GRAPH), 4, 1, graph=GRAPH)
     state = method.start(task, GRAPH.init(rng.stream(1, rng.INIT)))
     without = [plan.settings for plan in method.plan(task, state, 1)]
-    timed = Task(ModelSpec.of(GRAPH), 4, 1, graph=GRAPH, paces=dict.fromkeys(range(4), pace))
+    timed = Task(ModelSpec.of(GRAPH), 4, 1, graph=GRAPH, throughputs=dict.fromkeys(range(4), throughput))
     assert [plan.settings for plan in method.plan(timed, state, 1)] == without
-    assert not method.wants_pace
-    assert not FedSPU().wants_pace
+    assert not method.wants_throughput
+    assert not FedSPU().wants_throughput
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])

@@ -36,13 +36,13 @@ class Sum(Algorithm):
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         return [Plan("train", round, client) for client in range(self.clients)]
 
-    def fold(self, tally: Accumulator, plan: Plan, reply: Reply) -> None:
-        tally.reported.append(reply.examples)
+    def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
+        accumulator.reported.append(reply.examples)
 
-    def finish(self, task: Task, state: State, tally: Accumulator, round: int) -> State:
-        return State({}, {"total": state.values["total"] + sum(tally.reported)})
+    def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
+        return State({}, {"total": state.values["total"] + sum(accumulator.reported)})
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
         raise AssertionError("a coordinator trains nothing")
 
 

@@ -142,21 +142,21 @@ class Phone:
         return [answer for message in deferred for answer in self.receive(message)]
 
     def _train(self, message: Train) -> Trained:
-        local = self._local(self.model)
-        plan = plan_of(message, self.client, SPEC, self.method.held(local))
-        reply, _ = trained(self.method, GRAPH, local, plan, lambda: 0.0)
-        self._after = local.learner.read(), local.private, local.arrays
+        client_state = self._client_state(self.model)
+        plan = plan_of(message, self.client, SPEC, self.method.held(client_state))
+        reply, _ = trained(self.method, GRAPH, client_state, plan, lambda: 0.0)
+        self._after = client_state.learner.read(), client_state.private, client_state.arrays
         self.pending = trained_message(reply, plan, SPEC, "float32", 0.5)
         return self.pending
 
     def _evaluate(self, message: Evaluate) -> Evaluated:
-        shared, mine = None, self._local(self.model)
+        shared, mine = None, self._client_state(self.model)
         if MODEL in message.payload:
-            local = self._local(INITIAL)
-            local.learner.write(plan_of(_as_train(message), 0, SPEC).payload[MODEL])
-            shared = _scores(local)
+            client_state = self._client_state(INITIAL)
+            client_state.learner.write(plan_of(_as_train(message), 0, SPEC).payload[MODEL])
+            shared = _scores(client_state)
             if not self.round:
-                mine = self._local(self.method.untrained(State({MODEL: local.learner.read()}), INITIAL))
+                mine = self._client_state(self.method.untrained(State({MODEL: client_state.learner.read()}), INITIAL))
         return Evaluated(message.round, self._own_scores(mine, message) if message.personal else None, shared)
 
     def _own_scores(self, mine: ClientState, message: Evaluate) -> Scores:
@@ -164,7 +164,7 @@ class Phone:
         found = self.method.evaluate(mine, self.method.shared(arrays))
         return Scores(found.loss_sum, found.correct, found.examples)
 
-    def _local(self, params: dict[str, Any]) -> ClientState:
+    def _client_state(self, params: dict[str, Any]) -> ClientState:
         learner = GraphLearner(Model(GRAPH, {name: value.copy() for name, value in params.items()}))
         split = FEDERATION.clients[self.client]
         parts = split.train, split.validation, split.test
@@ -177,8 +177,8 @@ def _as_train(message: Evaluate) -> Train:
     return Train(message.round, b"", message.payload, {}, None, True)
 
 
-def _scores(local: ClientState) -> Scores:
-    found = evaluate(local)
+def _scores(client_state: ClientState) -> Scores:
+    found = evaluate(client_state)
     return Scores(found.loss_sum, found.correct, found.examples)
 
 

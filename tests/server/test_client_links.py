@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgefl.server.client_links import MOST_MAKERS, Clients
+from edgefl.server.client_links import MOST_PROVENANCES, Clients
 
 
 def test_who_asks_for_any_id_gets_the_lowest_that_nobody_has() -> None:
@@ -19,9 +19,11 @@ def test_who_asks_for_any_id_gets_the_lowest_that_nobody_has() -> None:
     assert (clients.find(4), clients.find(5), clients.find(-1)) == (4, None, None)
 
 
-def test_makers_of_a_client_are_its_own() -> None:
-    clients = Clients(3, {}, makers=[(0, "kind 0"), (1, "kind 1")])
-    assert not clients.add_maker(0, "kind 0")
-    assert clients.add_maker(0, "kind 1")
-    assert [clients.add_maker(1, f"other {i}") for i in range(MOST_MAKERS)] == [True] * (MOST_MAKERS - 1) + [False]
-    assert clients.add_maker(2, "kind 0")
+def test_provenances_of_a_client_are_its_own() -> None:
+    clients = Clients(3, {}, provenances=[(0, "kind 0"), (1, "kind 1")])
+    assert not clients.add_provenance(0, "kind 0")
+    assert clients.add_provenance(0, "kind 1")
+    assert [clients.add_provenance(1, f"other {i}") for i in range(MOST_PROVENANCES)] == [True] * (
+        MOST_PROVENANCES - 1
+    ) + [False]
+    assert clients.add_provenance(2, "kind 0")

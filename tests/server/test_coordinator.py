@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from edgefl.server.client_links import MOST_MAKERS
+from edgefl.server.client_links import MOST_PROVENANCES
 from edgefl.server.coordinator import LATE
 from edgefl.server.events import (
     Admit,
@@ -64,14 +64,17 @@ def test_a_device_that_asks_for_any_id_gets_the_lowest_free_one() -> None:
 
 
 def test_what_a_device_trains_with_is_kept_once_for_each_kind_and_never_without_end() -> None:
-    under_test = coordinator(progress=Progress({0: 1.0}, makers=((0, "known"),)))
+    under_test = coordinator(progress=Progress({0: 1.0}, provenances=((0, "known"),)))
     under_test.start(0.0)
-    assert under_test.handle(DeviceJoined(10, 0, 1.0, 0, maker="known"), 0.0) == [Admit(10, 0)]
-    assert under_test.handle(DeviceJoined(11, 0, 1.0, 0, maker="new"), 0.0)[-1] == Save(ProvenanceRecorded(0, "new"))
+    assert under_test.handle(DeviceJoined(10, 0, 1.0, 0, provenance="known"), 0.0) == [Admit(10, 0)]
+    assert under_test.handle(DeviceJoined(11, 0, 1.0, 0, provenance="new"), 0.0)[-1] == Save(
+        ProvenanceRecorded(0, "new")
+    )
     several = [
-        under_test.handle(DeviceJoined(20 + i, 0, 1.0, 0, maker=f"kind {i}"), 0.0)[-1] for i in range(MOST_MAKERS)
+        under_test.handle(DeviceJoined(20 + i, 0, 1.0, 0, provenance=f"kind {i}"), 0.0)[-1]
+        for i in range(MOST_PROVENANCES)
     ]
-    assert several[:-2] == [Save(ProvenanceRecorded(0, f"kind {i}")) for i in range(MOST_MAKERS - 2)]
+    assert several[:-2] == [Save(ProvenanceRecorded(0, f"kind {i}")) for i in range(MOST_PROVENANCES - 2)]
     assert not any(isinstance(action, Save) for action in several[-2:])
 
 
@@ -224,7 +227,12 @@ def test_a_round_closes_with_the_last_reply_and_the_next_begins_when_that_is_dur
     assert isinstance(second, Save)
     closed = second.record
     assert isinstance(closed, RoundClosed)
-    assert (closed.round, closed.state.values, closed.done, closed.line["seconds"]) == (1, {"total": 12}, False, 3.0)
+    assert (closed.round, closed.state.values, closed.done, closed.log_record["seconds"]) == (
+        1,
+        {"total": 12},
+        False,
+        3.0,
+    )
     assert under_test.handle(RecordSaved(closed), 3.0) == [
         Save(RoundOpened(2, (0, 1))),
         asks(10, train(2)),
@@ -241,7 +249,7 @@ def test_a_reply_repeated_while_its_round_is_being_stored_is_not_late() -> None:
     assert under_test.handle(RecordSaved(judged.record), 0.0) == [asks(11, Verdict(1, "accepted", ""))]
 
 
-def test_a_refused_reply_is_named_counts_as_judged_and_is_not_folded() -> None:
+def test_a_refused_reply_is_named_counts_as_judged_and_is_not_aggregated() -> None:
     under_test = begun()
     reason = "reply of client 0 has loss=nan; expected a finite value"
     refused, *_ = actions = play(under_test, MessageReceived(10, trained(1, loss=float("nan"))))
@@ -250,7 +258,7 @@ def test_a_refused_reply_is_named_counts_as_judged_and_is_not_folded() -> None:
     records = saved(play(under_test, MessageReceived(11, trained(1, examples=7))))
     assert isinstance(records[1], RoundClosed)
     assert records[1].state.values == {"total": 7}
-    assert [(client["status"], client.get("reason")) for client in records[1].line["clients"]] == [
+    assert [(client["status"], client.get("reason")) for client in records[1].log_record["clients"]] == [
         ("refused", reason),
         ("on", None),
     ]
@@ -300,7 +308,7 @@ def test_a_deadline_closes_the_round_with_whoever_has_replied() -> None:
     assert isinstance(save, Save)
     assert isinstance(save.record, RoundClosed)
     assert save.record.state.values == {"total": 7}
-    assert [client["status"] for client in save.record.line["clients"]] == ["absent", "on"]
+    assert [client["status"] for client in save.record.log_record["clients"]] == ["absent", "on"]
 
 
 def test_a_tick_without_a_deadline_does_nothing() -> None:

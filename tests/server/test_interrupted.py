@@ -49,16 +49,16 @@ class Processes:
 
 
 def serve(stack: ExitStack, path: Path, method: str) -> Processes:
-    run, shares = path / "run", path / "shares"
+    run, partitions = path / "run", path / "shares"
     experiment = [*EXPERIMENT, *MODELS.get(method, [])]
-    assert main(["deal", *experiment, "--out", str(shares)]) == 0
+    assert main(["deal", *experiment, "--out", str(partitions)]) == 0
     chosen = ["--method", method, *OPTIONS.get(method, ["--epochs", "1"])]
     server = start(stack, "serve", *experiment, *chosen, "--port", "0", "--run-dir", str(run))
     said = lines(server)
     address = until(said, "listening on").split()[-1]
     commands = []
     for client in range(CLIENTS):
-        state, data = str(path / f"device{client}"), str(shares / f"device-{client:04d}.npz")
+        state, data = str(path / f"device{client}"), str(partitions / f"device-{client:04d}.npz")
         commands.append(["client", "--server", address, "--id", str(client), "--state", state, "--data", data])
     devices = [start(stack, *command) for command in commands]
     return Processes(stack, run, address, server, said, commands, devices)
@@ -109,7 +109,7 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
         assert moved[0] == moved[1]
     for client in range(CLIENTS):
         assert content(DeviceState(folder_of(tmp_path / f"device{client}")).personal()) == content(
-            journal.load_local(client)
+            journal.load_client_state(client)
         )
     journal.close()
 

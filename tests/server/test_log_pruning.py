@@ -10,7 +10,7 @@ from edgefl.server.run_progress import Ruling
 from edgefl.server.store import RECENT, Store
 from edgefl.server.verdict_log import Rulings
 
-from edgefl.cli.status import not_folded
+from edgefl.cli.status import not_aggregated
 from edgefl.methods.algorithm import State
 from edgefl.protocol.wire.messages import Trained
 from edgefl.study.progress_display import news
@@ -30,7 +30,7 @@ def finished(path: Path, keep_rounds: int | None = None) -> World:
 
 def test_old_rounds_lose_what_is_by_client_and_nothing_else(tmp_path: Path) -> None:
     whole, pruned = (run_history.metrics(finished(tmp_path / str(keep), keep).path) for keep in (None, 2))
-    assert ["clients" in line for line in pruned] == [False, False, True, True]
+    assert ["clients" in log_record for log_record in pruned] == [False, False, True, True]
     for old, new in zip(whole[:2], pruned[:2], strict=True):
         kept = {name: old[name] for name in new if name not in ("evaluation", "seconds")}
         assert {name: new[name] for name in kept} == kept
@@ -40,7 +40,7 @@ def test_old_rounds_lose_what_is_by_client_and_nothing_else(tmp_path: Path) -> N
     assert scores["accuracy"] == whole[1]["evaluation"]["personal"]["accuracy"]
     assert [each["evaluation"] for each in pruned[3:]] == [each["evaluation"] for each in whole[3:]]
     assert news(pruned[1]).startswith("accuracy ")
-    assert not_folded(pruned) == not_folded(whole) == {"excluded": 0, "clipped": 0}
+    assert not_aggregated(pruned) == not_aggregated(whole) == {"excluded": 0, "clipped": 0}
 
 
 def test_a_pruned_run_is_replayed_and_goes_on(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_the_pages_of_old_rounds_are_used_again(tmp_path: Path) -> None:
     store._database.execute("PRAGMA synchronous = OFF")
     clients = [{"client": client, "status": "on"} for client in range(500)]
     for round in range(1, 101):
-        line = {"round": round, "clients": clients}
-        store.save([RoundOpened(round, (0,)), RoundClosed(round, State({}), line, False)])
+        log_record = {"round": round, "clients": clients}
+        store.save([RoundOpened(round, (0,)), RoundClosed(round, State({}), log_record, False)])
     (pages,) = store._database.execute("PRAGMA page_count").fetchone()
     (size,) = store._database.execute("PRAGMA page_size").fetchone()
     assert pages * size < 12 * len(str(clients))

@@ -12,10 +12,10 @@ from pathlib import Path
 from edgefl.server import run_history
 from edgefl.server.directory_check import IDENTITY
 
-from bench.faults.cluster import Cluster, await_, deal
+from bench.faults.cluster import Cluster, await_, write_partitions
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.wire.messages import Enrol, Refused
 from tests.server.stranger import Stranger
 
@@ -33,13 +33,13 @@ EXPERIMENT = replace(
 
 
 def test_an_id_stays_its_devices_and_a_lost_state_is_accepted_by_the_server_alone(tmp_path: Path, capsys) -> None:
-    deal(tmp_path / "shares", EXPERIMENT)
+    write_partitions(tmp_path / "shares", EXPERIMENT)
     with Cluster(tmp_path, EXPERIMENT, tmp_path / "shares") as cluster:
         cluster.start_server()
         cluster.start_device(0)
         await_(lambda: "connected as client 0" in cluster.devices[0].said(), "device 0 is connected")
         thief = cluster.device(
-            "thief", share_file(tmp_path / "shares", 1), "--id", "0", "--state", str(tmp_path / "its")
+            "thief", partition_file(tmp_path / "shares", 1), "--id", "0", "--state", str(tmp_path / "its")
         )
         thief.start()
         assert thief.wait() == 1

@@ -13,7 +13,7 @@ from edgefl.server import run_history
 import edgefl
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.run_json import open_run
 from tests.made_up import write
 from tests.server.processes import lines, start, until
@@ -26,7 +26,7 @@ def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
     write(tmp_path / "board", {f"sys/class/hwmon/hwmon0/{name}": text for name, text in board.items()})
     monkeypatch.setenv("EDGEFL_ENERGY_ROOT", str(tmp_path / "board"))
     experiment = replace(demo.EXPERIMENT, methods=("fedspu",), clients=2, per_round=2, rounds=2, eval_every=2, epochs=1)
-    demo.deal(tmp_path / "shares", experiment)
+    demo.write_partitions(tmp_path / "shares", experiment)
     open_run(tmp_path / "run", experiment.to_json())
     with ExitStack() as stack:
         server = start(stack, "serve", "--resume", str(tmp_path / "run"), "--port", "0")
@@ -37,7 +37,7 @@ def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
                 "--state",
                 str(tmp_path / f"device{client}"),
                 "--data",
-                str(share_file(tmp_path / "shares", client)),
+                str(partition_file(tmp_path / "shares", client)),
             )
             devices.append(start(stack, "client", "--server", address, "--id", str(client), *where, "--measure-energy"))
         said = "energy of rounds is measured, of this whole machine: ina3221 VDD_IN\n"

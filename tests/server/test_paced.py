@@ -11,19 +11,19 @@ from edgefl.server.round_deadline import AdaptiveDeadline, RoundDeadline
 AUTO = AdaptiveDeadline()
 
 
-def paced(*times: float, pace: RoundDeadline | None = None) -> RoundDeadline:
+def deadlines_after(*times: float, deadlines: RoundDeadline | None = None) -> RoundDeadline:
     """After a round each, in which one client took so long."""
-    pace = pace or RoundDeadline(AUTO)
+    deadlines = deadlines or RoundDeadline(AUTO)
     for round, took in enumerate(times, 1):
-        pace.begin(round, 100.0)
-        pace.ask(round, 7)
-        pace.heard(round, 7, 100.0 + took)
-    return pace
+        deadlines.begin(round, 100.0)
+        deadlines.ask(round, 7)
+        deadlines.heard(round, 7, 100.0 + took)
+    return deadlines
 
 
 def test_a_deadline_that_was_set_stays() -> None:
-    assert paced(1.0, 2.0, pace=RoundDeadline(10.0)).limit_s == 10.0
-    assert paced(1.0, 2.0, pace=RoundDeadline(None)).limit_s is None
+    assert deadlines_after(1.0, 2.0, deadlines=RoundDeadline(10.0)).limit_s == 10.0
+    assert deadlines_after(1.0, 2.0, deadlines=RoundDeadline(None)).limit_s is None
 
 
 def test_before_any_reply_there_is_an_hour() -> None:
@@ -34,42 +34,42 @@ def test_before_any_reply_there_is_an_hour() -> None:
     ("took", "expected"), [(0.1, 60.0), (6.0, 60.0), (30.0, 300.0), (1800.0, 3600.0), (3000.0, 6000.0)]
 )
 def test_ten_times_what_replies_took_within_bounds(took: float, expected: float) -> None:
-    assert paced(took, took).limit_s == expected
+    assert deadlines_after(took, took).limit_s == expected
 
 
 def test_one_slow_reply_among_many_does_not_count() -> None:
-    assert paced(*[20.0] * 99, 3000.0).limit_s == 200.0
-    assert paced(*[20.0] * 9, 300.0).limit_s == 3000.0
+    assert deadlines_after(*[20.0] * 99, 3000.0).limit_s == 200.0
+    assert deadlines_after(*[20.0] * 9, 300.0).limit_s == 3000.0
 
 
 def test_a_device_that_is_always_late_makes_rounds_longer() -> None:
     """Rounds of 60 s, and a client that takes 100: its late replies count."""
-    pace = paced(1.0)
-    assert pace.begin(2, 0.0) == 60.0
-    pace.ask(2, 3)
-    pace.begin(3, 60.0)
-    pace.heard(2, 3, 100.0)
-    assert pace.limit_s == 1000.0
+    deadlines = deadlines_after(1.0)
+    assert deadlines.begin(2, 0.0) == 60.0
+    deadlines.ask(2, 3)
+    deadlines.begin(3, 60.0)
+    deadlines.heard(2, 3, 100.0)
+    assert deadlines.limit_s == 1000.0
 
 
 def test_a_device_that_was_away_for_a_day_does_not_make_a_round_a_day_long() -> None:
-    pace = paced(1.0)
-    pace.begin(2, 0.0)
-    pace.ask(2, 3)
-    pace.heard(2, 3, 86400.0)
-    assert pace.limit_s == 1200.0
+    deadlines = deadlines_after(1.0)
+    deadlines.begin(2, 0.0)
+    deadlines.ask(2, 3)
+    deadlines.heard(2, 3, 86400.0)
+    assert deadlines.limit_s == 1200.0
 
 
 def test_what_was_ready_before_a_restart_says_nothing() -> None:
     """The reply comes at once from a device that had it; nobody asked it in this process."""
-    pace = RoundDeadline(AUTO, last_s=900.0)
-    assert pace.begin(5, 0.0) == 900.0
-    pace.heard(5, 1, 0.1)
-    assert pace.limit_s == 900.0
-    pace.ask(5, 2)
-    pace.heard(5, 2, 20.0)
-    pace.heard(5, 2, 500.0)
-    assert pace.limit_s == 200.0
+    deadlines = RoundDeadline(AUTO, last_s=900.0)
+    assert deadlines.begin(5, 0.0) == 900.0
+    deadlines.heard(5, 1, 0.1)
+    assert deadlines.limit_s == 900.0
+    deadlines.ask(5, 2)
+    deadlines.heard(5, 2, 20.0)
+    deadlines.heard(5, 2, 500.0)
+    assert deadlines.limit_s == 200.0
 
 
 def test_everybody_may_be_chosen_unless_it_is_asked_who_is_there() -> None:

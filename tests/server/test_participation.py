@@ -48,7 +48,7 @@ def check_replay(world: World, path: Path, log: Progress | None = None) -> None:
     state, journal = replayed(world, path, log)
     assert difference(run_history.final_state(world.path), state) is None
     for phone in world.phones:
-        saved = journal.load_local(phone.client)
+        saved = journal.load_client_state(phone.client)
         if saved is not None:
             assert not saved.params or as_bytes(phone.model) == as_bytes(saved.params)
             assert phone.private == saved.private
@@ -237,10 +237,10 @@ def test_a_lost_mask_is_sent_again_and_changes_nothing(loss: str, tmp_path: Path
     assert world.done
     assert run_history.progress(world.path).losses == {(0, 2): kept}
     check_replay(world, tmp_path / "replay")
-    state, lines = simulated(tmp_path / "undisturbed", method)
+    state, log_records = simulated(tmp_path / "undisturbed", method)
     assert difference(run_history.final_state(world.path), state) is None
     ids = [line["down"]["index"] for line in run_history.metrics(world.path)]
-    assert ids[2] > 0 and not any(ids[:2] + ids[3:]) and not any(line["down"]["index"] for line in lines)
+    assert ids[2] > 0 and not any(ids[:2] + ids[3:]) and not any(line["down"]["index"] for line in log_records)
 
 
 def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path) -> None:

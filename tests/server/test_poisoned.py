@@ -37,8 +37,8 @@ class Lying(FedSPU):
     value: float = 3e38
     claims: int = 0
 
-    def train(self, local: ClientState, plan: Plan) -> Reply:
-        reply = super().train(local, plan)
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        reply = super().train(client_state, plan)
         if plan.client != LIAR:
             return reply
         if self.claims:
@@ -60,28 +60,31 @@ LIE = Lying(keep=METHOD.keep, per_round=METHOD.per_round, epochs=1, batch=4, lr=
         AggregationSettings(AggregationRule("trimmed", 1), UpdateNormBound("off")),
         AggregationSettings(AggregationRule("median"), UpdateNormBound("off")),
     ],
-    ids=lambda folding: f"{folding.fold.kind}-{folding.bound.kind}",
+    ids=lambda aggregation_settings: f"{aggregation_settings.aggregation.kind}-{aggregation_settings.bound.kind}",
 )
-def test_a_lie_is_dealt_with_alike_and_replayed(folding: AggregationSettings, tmp_path: Path) -> None:
-    world = World(tmp_path / "served", LIE, replace(RULES, folding=folding))
+def test_a_lie_is_dealt_with_alike_and_replayed(aggregation_settings: AggregationSettings, tmp_path: Path) -> None:
+    world = World(tmp_path / "served", LIE, replace(RULES, aggregation_settings=aggregation_settings))
     world.finish()
     world.store.close()
     progress = run_history.progress(tmp_path / "served")
     journal = Journal(tmp_path / "simulated")
-    settings = replace(Settings(RULES.rounds, RULES.eval_every), folding=folding)
+    settings = replace(Settings(RULES.rounds, RULES.eval_every), aggregation_settings=aggregation_settings)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     participation = RecordedParticipation(progress.capacities, outcomes)
     state = simulate(LIE, FEDERATION, settings, journal, participation=participation)
     assert bits(run_history.final_state(tmp_path / "served")) == bits(state)
-    lines = without_times(run_history.metrics(tmp_path / "served"))
-    assert lines == json.loads(json.dumps(without_times(list(journal.metrics()))))
-    mine = [each for line in lines for each in line["clients"] if each["client"] == LIAR]
-    if folding.bound.kind != "off":
-        told = [each["status"] == "excluded" if folding.bound.kind == "refuse" else "clipped" in each for each in mine]
+    log_records = without_times(run_history.metrics(tmp_path / "served"))
+    assert log_records == json.loads(json.dumps(without_times(list(journal.metrics()))))
+    mine = [each for log_record in log_records for each in log_record["clients"] if each["client"] == LIAR]
+    if aggregation_settings.bound.kind != "off":
+        told = [
+            each["status"] == "excluded" if aggregation_settings.bound.kind == "refuse" else "clipped" in each
+            for each in mine
+        ]
         assert mine
         assert all(told)
     assert all(np.abs(value).max() < 100 for value in state.arrays[MODEL].values())
-    found, kept = world.phones[LIAR].model, journal.load_local(LIAR)
+    found, kept = world.phones[LIAR].model, journal.load_client_state(LIAR)
     assert kept is not None
     assert {name: value.tobytes() for name, value in found.items()} == {
         name: value.tobytes() for name, value in kept.params.items()
@@ -90,7 +93,7 @@ def test_a_lie_is_dealt_with_alike_and_replayed(folding: AggregationSettings, tm
 
 def test_without_a_guard_the_lie_decides(tmp_path: Path) -> None:
     """So the test above can fail."""
-    world = World(tmp_path, LIE, replace(RULES, folding=AggregationSettings(bound=UpdateNormBound("off"))))
+    world = World(tmp_path, LIE, replace(RULES, aggregation_settings=AggregationSettings(bound=UpdateNormBound("off"))))
     world.finish()
     assert max(np.abs(value).max() for value in world.coordinator.state.arrays[MODEL].values()) > 1e30
 
@@ -99,7 +102,7 @@ def test_a_claim_other_than_the_declared_is_refused_by_name(tmp_path: Path) -> N
     journal = Journal(tmp_path)
     method = replace(LIE, claims=2**53 - 1)
     simulate(method, FEDERATION, Settings(RULES.rounds, RULES.eval_every), journal)
-    mine = [each for line in journal.metrics() for each in line["clients"] if each["client"] == LIAR]
+    mine = [each for log_record in journal.metrics() for each in log_record["clients"] if each["client"] == LIAR]
     words = "reply of client 2 claims 9007199254740991 examples; expected 7, as declared at enrolment"
     assert {(each["status"], each["reason"]) for each in mine} == {("refused", words)}
 

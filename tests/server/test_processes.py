@@ -29,9 +29,9 @@ def assert_same_arrays(found, expected) -> None:
 @pytest.mark.parametrize("method", ["fedspu:keep=1:lr=0.1", "fedper", "fedavg-ft", "ditto", "random-dropout", "fjord"])
 def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) -> None:
     experiment = replace(SMALL, methods=(method,))
-    demo.deal(tmp_path / "shares", experiment)
-    lines = []
-    served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lines.append)
+    demo.write_partitions(tmp_path / "shares", experiment)
+    log_records = []
+    served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", log_records.append)
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()[method], assemble(experiment), experiment.settings(1), journal)
 
@@ -39,8 +39,10 @@ def test_served_run_is_bit_identical_to_simulation(tmp_path: Path, method: str) 
     assert found.values == state.values
     for group in state.arrays:
         assert_same_arrays(found.arrays[group], state.arrays[group])
-    assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
-    assert [line["round"] for line in lines] == [1, 2, 3, 4]
+    assert [without_times(log_record) for log_record in served.log_records] == [
+        without_times(log_record) for log_record in journal.metrics()
+    ]
+    assert [log_record["round"] for log_record in log_records] == [1, 2, 3, 4]
     assert main(["simulate", "--replay", str(tmp_path / "served"), "--workers", "1"]) == 0
 
 
@@ -52,16 +54,18 @@ def test_other_losses_and_optimizers_are_served_as_simulated(tmp_path: Path) -> 
     options = (("betas", (0.8, 0.9)), ("optimizer", "adam"), ("schedule", "cosine"), ("warmup", 1))
     chosen = {"data": str(tmp_path / "made.npz"), "model": "pflego_mlp", "loss": "bce:pos_weight=1.0,2.0,0.5"}
     experiment = replace(SMALL, methods=("fedspu-es",), validation_share=0.2, options=options, **chosen)
-    demo.deal(tmp_path / "shares", experiment)
-    served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lambda line: None)
+    demo.write_partitions(tmp_path / "shares", experiment)
+    served = demo.serve(tmp_path / "served", experiment, tmp_path / "shares", lambda log_record: None)
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()["fedspu-es"], assemble(experiment), experiment.settings(1), journal)
     assert_same_arrays(run_history.final_state(tmp_path / "served").arrays["model"], state.arrays["model"])
-    assert [without_times(line) for line in served.lines] == [without_times(line) for line in journal.metrics()]
-    assert served.lines[-1]["evaluation"]["personal"]["decisions"] == 3
+    assert [without_times(log_record) for log_record in served.log_records] == [
+        without_times(log_record) for log_record in journal.metrics()
+    ]
+    assert served.log_records[-1]["evaluation"]["personal"]["decisions"] == 3
     assert main(["simulate", "--replay", str(tmp_path / "served"), "--workers", "1"]) == 0
 
 
-def without_times(line):
-    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in line["clients"]]
-    return {**line, "seconds": None, "clients": clients}
+def without_times(log_record):
+    clients = [{name: value for name, value in each.items() if name != "seconds"} for each in log_record["clients"]]
+    return {**log_record, "seconds": None, "clients": clients}

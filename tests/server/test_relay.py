@@ -20,10 +20,10 @@ from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.protocol.wire import envelope as letters
+from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import ModelChunk
 from edgefl.study.simulation.journal import Journal, read_metrics
@@ -54,22 +54,22 @@ def federation() -> Federation:
 
 
 @pytest.fixture(scope="module")
-def dealt(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def partitions(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dealt")
     for client in range(CLIENTS):
-        write_share(share_file(directory, client), federation, client)
+        write_partition(partition_file(directory, client), federation, client)
     return directory
 
 
 class Nodes:
     """The nodes of a framework, each of which begins anew with every letter."""
 
-    def __init__(self, federation: Federation, dealt: Path, path: Path, **rules: Any) -> None:
+    def __init__(self, federation: Federation, partitions: Path, path: Path, **rules: Any) -> None:
         self.federation, self.path, self.clock = federation, path, Clock()
         self.said: list[str] = []
         self.rules = Rules(EXPERIMENT.rounds, EXPERIMENT.eval_every, wait_for=CLIENTS, **rules)
-        self._data = [Data(*read_share(share_file(dealt, client))) for client in range(CLIENTS)]
-        self.places = [path / f"device-{client}" for client in range(CLIENTS)]
+        self._data = [Data(*read_partition(partition_file(partitions, client))) for client in range(CLIENTS)]
+        self.directories = [path / f"device-{client}" for client in range(CLIENTS)]
 
     def server(self, accepting: Collection[int] = ()) -> Iterator[RelayServer]:
         """A server's process."""
@@ -79,15 +79,17 @@ class Nodes:
             run.start()
             yield run
 
-    def deliver(self, post: OutgoingEnvelope) -> bytes:
+    def deliver(self, outgoing_envelope: OutgoingEnvelope) -> bytes:
         """The answer of a node."""
-        client = post.node - FIRST
+        client = outgoing_envelope.node - FIRST
         profile = DeviceProfile(client, None, 1.0, 1 << 20)
         world = DeviceEnvironment(self.said.append, lambda failures: None, lambda: 0.0)
-        with closing(RelayClient(self.places[client], profile, self._data[client], world)) as device:
-            return device.answer(post.data)
+        with closing(RelayClient(self.directories[client], profile, self._data[client], world)) as device:
+            return device.answer(outgoing_envelope.data)
 
-    def serve(self, fate: Callable[[OutgoingEnvelope], str] = lambda post: "answer", most: int = 1000) -> bool:
+    def serve(
+        self, fate: Callable[[OutgoingEnvelope], str] = lambda outgoing_envelope: "answer", most: int = 1000
+    ) -> bool:
         """Until the run is over; False if the server dies before that, after so many letters."""
         for run in self.server():
             turns = 0
@@ -95,25 +97,25 @@ class Nodes:
                 turns += 1
                 assert turns < MOST_TURNS, run.waits_for()
                 run.present(range(FIRST, FIRST + CLIENTS))
-                for post in run.due():
+                for outgoing_envelope in run.due():
                     most -= 1
                     if most < 0:
                         return False
-                    self.carry(run, post, fate(post))
+                    self.carry(run, outgoing_envelope, fate(outgoing_envelope))
         return True
 
-    def carry(self, run: RelayServer, post: OutgoingEnvelope, fate: str) -> None:
+    def carry(self, run: RelayServer, outgoing_envelope: OutgoingEnvelope, fate: str) -> None:
         if fate == "lost":
-            run.failed(post.node, "lost on the way")
+            run.failed(outgoing_envelope.node, "lost on the way")
             return
-        answer = self.deliver(post)
+        answer = self.deliver(outgoing_envelope)
         if fate == "twice":
-            again = self.deliver(post)
-            assert again == answer or post.purpose == "query"  # which has a nonce of the device
+            again = self.deliver(outgoing_envelope)
+            assert again == answer or outgoing_envelope.purpose == "query"  # which has a nonce of the device
         if fate == "silent":
-            run.failed(post.node, "it went away")
+            run.failed(outgoing_envelope.node, "it went away")
         else:
-            run.answered(post.node, answer)
+            run.answered(outgoing_envelope.node, answer)
 
     def check(self) -> None:
         """The run is the simulation's."""
@@ -130,17 +132,17 @@ class Nodes:
 
 
 @pytest.fixture
-def nodes(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., Nodes]:
-    return lambda **rules: Nodes(federation, dealt, tmp_path, **rules)
+def nodes(federation: Federation, partitions: Path, tmp_path: Path) -> Callable[..., Nodes]:
+    return lambda **rules: Nodes(federation, partitions, tmp_path, **rules)
 
 
-def test_letters_lost_or_delivered_twice_cost_no_bit(nodes: Callable[..., Nodes]) -> None:
-    chance, world = random.Random(2), nodes()
-    assert world.serve(lambda post: chance.choice(["answer", "twice", "lost", "silent"]))
+def test_envelopes_lost_or_delivered_twice_cost_no_bit(nodes: Callable[..., Nodes]) -> None:
+    random_stream, world = random.Random(2), nodes()
+    assert world.serve(lambda outgoing_envelope: random_stream.choice(["answer", "twice", "lost", "silent"]))
     world.check()
 
 
-def test_a_server_that_dies_after_every_few_letters_goes_on(nodes: Callable[..., Nodes]) -> None:
+def test_a_server_that_dies_after_every_few_envelopes_goes_on(nodes: Callable[..., Nodes]) -> None:
     world, lives = nodes(), 1
     while not world.serve(most=7 + lives % 4):
         lives += 1
@@ -153,13 +155,21 @@ def test_the_model_goes_once_and_only_what_is_to_be_done_is_asked(nodes: Callabl
     world = nodes()
     asked: list[tuple[int, str, Envelope]] = []
 
-    def note(post: OutgoingEnvelope) -> str:
-        asked.append((post.node, post.purpose, letters.decode("server", post.data, 1 << 20)))
+    def note(outgoing_envelope: OutgoingEnvelope) -> str:
+        asked.append(
+            (
+                outgoing_envelope.node,
+                outgoing_envelope.purpose,
+                envelopes.decode("server", outgoing_envelope.data, 1 << 20),
+            )
+        )
         return "answer"
 
     world.serve(note)
     world.serve(note)
-    with_model = [node for node, _, letter in asked if any(isinstance(each, ModelChunk) for each in letter.messages)]
+    with_model = [
+        node for node, _, envelope in asked if any(isinstance(each, ModelChunk) for each in envelope.messages)
+    ]
     purposes = [purpose for _, purpose, _ in asked]
     assert sorted(with_model) == [100, 101, 102]
     assert (purposes.count("train"), purposes.count("evaluate")) == (6, 6)
@@ -172,11 +182,11 @@ def test_a_reply_after_its_deadline_is_late_and_the_device_keeps_it(nodes: Calla
     for run in world.server():
         while not run.is_over:
             run.present(range(FIRST, FIRST + CLIENTS))
-            for post in run.due():
-                if post.purpose == "train" and not held:
-                    held.append(post)  # its answer comes when the round is over
+            for outgoing_envelope in run.due():
+                if outgoing_envelope.purpose == "train" and not held:
+                    held.append(outgoing_envelope)  # its answer comes when the round is over
                 else:
-                    run.answered(post.node, world.deliver(post))
+                    run.answered(outgoing_envelope.node, world.deliver(outgoing_envelope))
             if held and run.stage[1] >= 1 and held[0].data:
                 run.answered(held[0].node, world.deliver(held[0]))
                 held[0] = held[0]._replace(data=b"")
@@ -191,28 +201,28 @@ def test_a_node_that_is_gone_is_called_again_when_it_is_back(nodes: Callable[...
         while not run.is_over:
             looks += 1
             run.present([FIRST, FIRST + 1] if looks % 5 < 2 else range(FIRST, FIRST + CLIENTS))
-            for post in run.due():
-                run.answered(post.node, world.deliver(post))
+            for outgoing_envelope in run.due():
+                run.answered(outgoing_envelope.node, world.deliver(outgoing_envelope))
     world.check()
 
 
 def test_a_device_that_has_lost_its_directory_is_refused_by_name(nodes: Callable[..., Nodes]) -> None:
     world = nodes(deadline_s=30.0, evaluation_deadline_s=30.0)
     assert not world.serve(most=8)
-    world.places = [world.path / f"new-{client}" for client in range(CLIENTS)]
+    world.directories = [world.path / f"new-{client}" for client in range(CLIENTS)]
     assert world.serve()
     assert any("client 0 has enrolled before, with another secret" in line for line in world.said)
     assert {each["status"] for each in run_history.metrics(world.path / "run")[-1]["clients"]} == {"absent"}
 
 
-def test_what_is_no_letter_is_said_and_asked_again(nodes: Callable[..., Nodes]) -> None:
+def test_what_is_no_envelope_is_said_and_asked_again(nodes: Callable[..., Nodes]) -> None:
     world = nodes()
     for run in world.server():
         run.present([FIRST])
-        (post,) = run.due()
+        (outgoing_envelope,) = run.due()
         run.answered(FIRST, b"noise")
         world.clock.now -= 1  # it is the time of the answer
         assert run.due() == []
         (again,) = run.due()
-        assert again.purpose == post.purpose == "query"
+        assert again.purpose == outgoing_envelope.purpose == "query"
     assert world.said == ["node 100: letter of 5 bytes; expected at least 18; calling it again"]

@@ -16,7 +16,7 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.algorithm import MODEL, State
-from edgefl.methods.rounds.provenance import maker
+from edgefl.methods.rounds.provenance import provenance
 from edgefl.protocol.wire.messages import Trained
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
@@ -31,12 +31,12 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     state = simulate(SMALL.algorithms()["fedavg"], assemble(SMALL), SMALL.settings(1), journal)
     journal.close()
     found: list[Record] = []
-    for line in read_metrics(journal.path):
-        clients = tuple(record["client"] for record in line["clients"])
-        found.append(RoundOpened(line["round"], clients))
-        reply = Trained(line["round"], {}, b"", 1, 1, "on", {}, 0.0)
-        found += [ReplyJudged(line["round"], client, "accepted", "", reply) for client in clients]
-        found.append(RoundClosed(line["round"], state, line, line["round"] == SMALL.rounds))
+    for log_record in read_metrics(journal.path):
+        clients = tuple(record["client"] for record in log_record["clients"])
+        found.append(RoundOpened(log_record["round"], clients))
+        reply = Trained(log_record["round"], {}, b"", 1, 1, "on", {}, 0.0)
+        found += [ReplyJudged(log_record["round"], client, "accepted", "", reply) for client in clients]
+        found.append(RoundClosed(log_record["round"], state, log_record, log_record["round"] == SMALL.rounds))
     return found
 
 
@@ -61,11 +61,12 @@ def test_a_run_of_devices_with_other_instruction_sets_is_replayed_and_said_to_be
     records: list[Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = served(
-        tmp_path / "run", [ProvenanceRecorded(0, maker()), ProvenanceRecorded(1, "edgefl 0.1.0 native-sse9"), *records]
+        tmp_path / "run",
+        [ProvenanceRecorded(0, provenance()), ProvenanceRecorded(1, "edgefl 0.1.0 native-sse9"), *records],
     )
     assert main(["simulate", "--replay", str(path)]) == 0
     said = capsys.readouterr().err
-    assert said.startswith(f"{path} was made by edgefl 0.1.0 native-sse9; this is {maker()}, whose results differ")
+    assert said.startswith(f"{path} was made by edgefl 0.1.0 native-sse9; this is {provenance()}, whose results differ")
     assert said.endswith("EDGEFL_ISA=sse9 gives the same\n")
 
 
@@ -73,7 +74,7 @@ def one_bit_off(closed: RoundClosed) -> RoundClosed:
     model = {name: value.copy() for name, value in closed.state.arrays[MODEL].items()}
     bias = model["conv1.bias"]
     bias[3] = np.nextafter(bias[3], np.float32(np.inf))
-    return RoundClosed(closed.round, State({MODEL: model}), closed.line, closed.done)
+    return RoundClosed(closed.round, State({MODEL: model}), closed.log_record, closed.done)
 
 
 def test_one_bit_makes_a_run_different(

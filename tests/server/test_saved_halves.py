@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from edgefl.server import run_history
 
-from bench.faults.cluster import Cluster, deal
+from bench.faults.cluster import Cluster, write_partitions
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
@@ -25,7 +25,7 @@ EXPERIMENT = replace(
 
 
 def test_served_replayed_and_simulated_alike(tmp_path: Path, capsys) -> None:
-    deal(tmp_path / "shares", EXPERIMENT)
+    write_partitions(tmp_path / "shares", EXPERIMENT)
     with Cluster(tmp_path, EXPERIMENT, tmp_path / "shares") as cluster:
         cluster.start_server()
         for client in range(EXPERIMENT.clients):

@@ -14,7 +14,7 @@ from edgefl.server.open_round import OpenRound
 from edgefl import methods
 from edgefl.cli import local_processes as demo
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.run_json import open_run
 from edgefl.methods.algorithm import MODEL, Plan, State
 from edgefl.methods.rounds.exchange import plan_of, sizes
@@ -39,7 +39,7 @@ def test_a_served_run_equals_simulate(name: str, tmp_path: Path) -> None:
     world = World(tmp_path / "served", METHODS[name])
     world.finish()
     expected.check(world)
-    assert all(client["status"] == "on" for line in expected.lines for client in line["clients"])
+    assert all(client["status"] == "on" for log_record in expected.lines for client in log_record["clients"])
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -59,7 +59,7 @@ def test_a_schedule_over_the_run_knows_its_length(tmp_path: Path) -> None:
     for rounds in (2, 4):
         _, lines = simulated(tmp_path / str(rounds), METHODS["sparse"], replace(RULES, rounds=rounds))
         expected = [0.5 - 0.25 * round / rounds for round in range(1, rounds + 1)]
-        assert [line["clients"][0]["share"] for line in lines] == expected
+        assert [log_record["clients"][0]["share"] for log_record in lines] == expected
 
 
 def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> None:
@@ -67,22 +67,26 @@ def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> Non
     _, sparse = simulated(tmp_path / "sparse", METHODS["sparse"])
     seen: set[int] = set()
     mask_bytes = 3 + 3  # bitmaps of 24 coordinates each
-    for line in sparse:
-        new = {client["client"] for client in line["clients"]} - seen
+    for log_record in sparse:
+        new = {client["client"] for client in log_record["clients"]} - seen
         seen |= new
-        assert line["down"]["index"] == len(new) * (mask_bytes + mask_bytes + 2)  # beside the values too, and padding
-        assert line["up"]["index"] == 3 * mask_bytes
+        assert log_record["down"]["index"] == len(new) * (
+            mask_bytes + mask_bytes + 2
+        )  # beside the values too, and padding
+        assert log_record["up"]["index"] == 3 * mask_bytes
     _, largest = simulated(tmp_path / "largest", METHODS["largest"])
-    assert all(line["up"]["values"] == 3 * 4 * (2 + 2) and line["up"]["index"] == 3 * 8 for line in largest)
+    assert all(
+        log_record["up"]["values"] == 3 * 4 * (2 + 2) and log_record["up"]["index"] == 3 * 8 for log_record in largest
+    )
     _, silent = simulated(tmp_path / "silent", METHODS["silent"])
-    assert all(sum(line["up"].values()) == 0 for line in silent)
+    assert all(sum(log_record["up"].values()) == 0 for log_record in silent)
 
 
 @pytest.mark.parametrize("name", SEAMS)
 def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(methods.METHODS, name, SEAMS[name])
     experiment = replace(demo.EXPERIMENT, methods=(name,), clients=2, per_round=2, rounds=3, eval_every=3, epochs=1)
-    demo.deal(tmp_path / "shares", experiment)
+    demo.write_partitions(tmp_path / "shares", experiment)
     open_run(tmp_path / "run", experiment.to_json())
     with ExitStack() as stack:
         server = start(stack, "serve", "--resume", str(tmp_path / "run"), "--port", "0", program=PROGRAM)
@@ -92,10 +96,10 @@ def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeyp
     journal = Journal(tmp_path / "simulated")
     state = simulate(experiment.algorithms()[name], assemble(experiment), experiment.settings(1), journal)
     assert difference(run_history.final_state(tmp_path / "run"), state) is None
-    served, line = run_history.metrics(tmp_path / "run")[-1], list(journal.metrics())[-1]
+    served, log_record = run_history.metrics(tmp_path / "run")[-1], list(journal.metrics())[-1]
     journal.close()
-    assert served["evaluation"] == line["evaluation"]
-    assert (served["down"], served["up"]) == (line["down"], line["up"])
+    assert served["evaluation"] == log_record["evaluation"]
+    assert (served["down"], served["up"]) == (log_record["down"], log_record["up"])
     if name == "sparse":
         assert replay(tmp_path / "run", tmp_path / "replay", None, 1) == (3, None)
 
@@ -117,7 +121,7 @@ def test_clients_that_share_values_get_them_at_their_own_masks() -> None:
 
 
 def device(path: Path, address: str, client: int) -> list[str]:
-    state, data = path / f"device{client}", share_file(path / "shares", client)
+    state, data = path / f"device{client}", partition_file(path / "shares", client)
     return ["client", "--server", address, "--id", str(client), "--state", str(state), "--data", str(data)]
 
 
@@ -134,11 +138,16 @@ def test_a_run_that_was_broken_off_is_replayed_with_its_schedule(
     metrics = list(journal.metrics())
     journal.close()
     store = open_store(tmp_path / "run")
-    for line in metrics:
-        store.save([RoundOpened(line["round"], (0, 1))])
-        reply = Trained(line["round"], {}, b"", 1, 1, "on", {}, 0.0)
-        store.save([ReplyJudged(line["round"], client, "accepted", "", reply) for client in (0, 1)])
-        store.save([RoundClosed(line["round"], state, line, False)])
+    for log_record in metrics:
+        store.save([RoundOpened(log_record["round"], (0, 1))])
+        reply = Trained(log_record["round"], {}, b"", 1, 1, "on", {}, 0.0)
+        store.save([ReplyJudged(log_record["round"], client, "accepted", "", reply) for client in (0, 1)])
+        store.save([RoundClosed(log_record["round"], state, log_record, False)])
     store.close()
-    assert [client["share"] for line in metrics for client in line["clients"]] == [0.4375, 0.4375, 0.375, 0.375]
+    assert [client["share"] for log_record in metrics for client in log_record["clients"]] == [
+        0.4375,
+        0.4375,
+        0.375,
+        0.375,
+    ]
     assert replay(tmp_path / "run", tmp_path / "replay", None, 1) == (2, None)

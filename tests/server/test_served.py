@@ -75,9 +75,9 @@ class Expected:
     """What simulate gives for a method."""
 
     def __init__(self, path: Path, method: Algorithm) -> None:
-        self.state, self.lines = simulated(path, method)
+        self.state, self.log_records = simulated(path, method)
         journal = Journal(path)
-        self.models = [journal.load_local(client) for client in range(CLIENTS)]
+        self.models = [journal.load_client_state(client) for client in range(CLIENTS)]
         journal.close()
 
     def check(self, world: World) -> None:
@@ -87,7 +87,7 @@ class Expected:
         found = run_history.final_state(world.path)
         assert bits(found) == bits(self.state)
         assert found.values == self.state.values
-        assert without_times(run_history.metrics(world.path)) == json.loads(json.dumps(without_times(self.lines)))
+        assert without_times(run_history.metrics(world.path)) == json.loads(json.dumps(without_times(self.log_records)))
         for phone, mine in zip(world.phones, self.models, strict=True):
             if mine is not None:
                 assert not mine.params or as_bytes(phone.model) == as_bytes(mine.params)

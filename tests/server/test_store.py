@@ -58,7 +58,7 @@ def test_what_devices_train_with_comes_back(tmp_path: Path) -> None:
         [Enrolment(1, 1.0), ProvenanceRecorded(1, "one"), ProvenanceRecorded(0, "two"), ProvenanceRecorded(1, "one")]
     )
     store.close()
-    assert run_history.progress(tmp_path).makers == ((0, "two"), (1, "one"))
+    assert run_history.progress(tmp_path).provenances == ((0, "two"), (1, "one"))
 
 
 def test_an_open_round_comes_back_with_its_replies(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ class Timing(World):
 
     def settings_of(self, round: int) -> dict[int, dict[str, object]]:
         """What the method told each client of a round."""
-        line = run_history.metrics(self.path)[round - 1]
-        return {record["client"]: record for record in line["clients"]}
+        log_record = run_history.metrics(self.path)[round - 1]
+        return {record["client"]: record for record in log_record["clients"]}
 
 
 def same(path: Path, said: MeasuredThroughput | None) -> Timing:
@@ -72,7 +72,9 @@ def replayed(world: World, path: Path) -> State:
     """The run again from its log, without devices."""
     progress = run_history.progress(world.path)
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
-    logged = RecordedParticipation(progress.capacities, outcomes, progress.candidates, progress.losses, progress.paces)
+    logged = RecordedParticipation(
+        progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs
+    )
     journal = Journal(path)
     state = simulate(METHOD, FEDERATION, Settings(RULES.rounds, RULES.eval_every), journal, participation=logged)
     journal.close()
@@ -88,23 +90,23 @@ def check_replay(world: World, path: Path) -> None:
     assert again.values == found.values
 
 
-def test_paces_by_round() -> None:
+def test_throughputs_by_round() -> None:
     one, two = Throughput(1, 1, 1, 1), Throughput(2, 2, 2, 2)
-    paces = ThroughputHistory({(7, 2): one, (7, 5): two, (9, 1): two})
-    assert [dict(paces.at(round)) for round in (0, 1, 2, 4, 5)] == [
+    throughputs = ThroughputHistory({(7, 2): one, (7, 5): two, (9, 1): two})
+    assert [dict(throughputs.at(round)) for round in (0, 1, 2, 4, 5)] == [
         {},
         {9: two},
         {7: one, 9: two},
         {7: one, 9: two},
         {7: two, 9: two},
     ]
-    view = paces.at(3)
-    paces.add(1, 3, one)
+    view = throughputs.at(3)
+    throughputs.add(1, 3, one)
     assert view[1] == one
     assert 2 not in view
     assert len(view) == 3
-    assert paces.last(7) == (5, two)
-    assert paces.last(8) is None
+    assert throughputs.last(7) == (5, two)
+    assert throughputs.last(8) is None
 
 
 def test_nobody_is_asked_before_it_has_said_how_fast_it_is(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_nobody_is_asked_before_it_has_said_how_fast_it_is(tmp_path: Path) -> No
     check_replay(world, tmp_path / "again")
 
 
-def test_two_paces_and_their_replay(tmp_path: Path) -> None:
+def test_two_throughputs_and_their_replay(tmp_path: Path) -> None:
     world = Timing(tmp_path / "run", {0: FAST, 1: SLOW, 2: FAST, 3: None})
     world.finish()
     check_replay(world, tmp_path / "again")
@@ -139,8 +141,8 @@ def test_two_paces_and_their_replay(tmp_path: Path) -> None:
         assert ("cut" in record) == (client == 1)
         assert record["keep"] == (0.5 if client == 1 else 1.0)
         assert (FORETOLD in record) == (client != 3)
-    paces = run_history.progress(world.path).paces
-    assert paces == {
+    throughputs = run_history.progress(world.path).throughputs
+    assert throughputs == {
         (0, 1): Throughput(*_values(FAST), 7),
         (1, 1): Throughput(*_values(SLOW), 7),
         (2, 1): Throughput(*_values(FAST), 7),
@@ -174,8 +176,13 @@ def test_what_is_said_after_it_was_asked_holds_from_the_next_round(tmp_path: Pat
     world.speeds[0] = FAST
     world.declare(0)  # too late for this round, and too early for another
     world.finish()
-    paces = {key: pace for key, pace in run_history.progress(world.path).paces.items() if key[0] == 0}
-    assert [(since, pace.mac_s) for (_, since), pace in paces.items()] == [(1, FAST.mac_s), (2, SLOW.mac_s)]
+    throughputs = {
+        key: throughput for key, throughput in run_history.progress(world.path).throughputs.items() if key[0] == 0
+    }
+    assert [(since, throughput.mac_s) for (_, since), throughput in throughputs.items()] == [
+        (1, FAST.mac_s),
+        (2, SLOW.mac_s),
+    ]
     told = {round: world.settings_of(round).get(0) for round in range(1, 5)}
     assert [round for round, record in told.items() if record and "cut" in record] == [
         round for round, record in told.items() if record and round > 1
@@ -193,7 +200,7 @@ def test_a_reply_that_waits_stays_a_reply_to_the_plan_that_it_was_made_by(tmp_pa
     world.speeds[0] = SLOW
     world.finish()
     check_replay(world, tmp_path / "again")
-    assert {since for client, since in run_history.progress(world.path).paces if client == 0} == {1, 2}
+    assert {since for client, since in run_history.progress(world.path).throughputs if client == 0} == {1, 2}
 
 
 @pytest.mark.parametrize("is_durable", [True, False], ids=["after the record is durable", "before it is"])
@@ -253,13 +260,13 @@ def test_nobody_waits_for_a_device_that_has_no_way_to_say_it(tmp_path: Path) -> 
     assert sum(len(plain.to_device[client]) for client in range(CLIENTS)) == METHOD.per_round
     plain.finish()
     assert plain.done
-    assert run_history.progress(plain.path).paces == {}
+    assert run_history.progress(plain.path).throughputs == {}
 
 
-def test_a_run_from_before_has_no_paces(tmp_path: Path) -> None:
+def test_a_run_from_before_has_no_throughputs(tmp_path: Path) -> None:
     """Its tables are as they were: it goes on, and nothing is asked of it that is not there."""
     store = open_store(tmp_path)
-    assert store.load().paces == {}
+    assert store.load().throughputs == {}
     store._database.execute("DROP TABLE paces")
-    assert store.load().paces == {}
+    assert store.load().throughputs == {}
     store.close()

@@ -47,21 +47,21 @@ class Inner(asyncio.Protocol):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("secured")
-    make_certificates(place, ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
-    return place
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("secured")
+    make_certificates(root, ["127.0.0.1"], 0, datetime.now(timezone.utc), 1)
+    return root
 
 
 Client = Callable[[int, ssl.SSLContext], Any]
 
 
-def play(place: Path, client: Client, patience_s: float = 10.0) -> tuple[Any, Inner, list[str]]:
+def play(root: Path, client: Client, patience_s: float = 10.0) -> tuple[Any, Inner, list[str]]:
     """What the client's function gives, run in a thread beside the server; its connection, and what failed."""
     failed: list[str] = []
     inners: list[Inner] = []
 
-    context = server_context(place / "server.pem", place / "server-tls.key")
+    context = server_context(root / "server.pem", root / "server-tls.key")
 
     def accept() -> TlsTransport:
         inners.append(Inner())
@@ -71,7 +71,7 @@ def play(place: Path, client: Client, patience_s: float = 10.0) -> tuple[Any, In
         loop = asyncio.get_running_loop()
         server = await loop.create_server(accept, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        found = await loop.run_in_executor(None, client, port, device_context(place / "ca.pem"))
+        found = await loop.run_in_executor(None, client, port, device_context(root / "ca.pem"))
         await asyncio.wait_for(inners[0].gone, 10)
         server.close()
         return found
@@ -83,7 +83,7 @@ def connected(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
     return context.wrap_socket(socket.create_connection(("127.0.0.1", port), 10), server_hostname="127.0.0.1")
 
 
-def test_bytes_come_back_whatever_their_number(place: Path) -> None:
+def test_bytes_come_back_whatever_their_number(root: Path) -> None:
     """Also more than a record, and more than fits into the socket at once."""
     sizes = [1, 4095, 4096, 4097, 16384, 16385, 300_000]
 
@@ -98,12 +98,12 @@ def test_bytes_come_back_whatever_their_number(place: Path) -> None:
                 found.append(data)
             return found
 
-    found, _, failed = play(place, client)
+    found, _, failed = play(root, client)
     assert found == [bytes([size % 251]) * size for size in sizes]
     assert failed == []
 
 
-def test_a_client_that_ends_tls_is_heard(place: Path) -> None:
+def test_a_client_that_ends_tls_is_heard(root: Path) -> None:
     def client(port: int, context: ssl.SSLContext) -> bytes:
         link = connected(port, context)
         link.sendall(ASK)
@@ -111,11 +111,11 @@ def test_a_client_that_ends_tls_is_heard(place: Path) -> None:
         link.unwrap().close()
         return answer
 
-    found, _, failed = play(place, client)
+    found, _, failed = play(root, client)
     assert (found, failed) == (ASK, [])
 
 
-def test_the_server_ends_tls_before_the_connection(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_ends_tls_before_the_connection(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a device could not tell the end from a connection that was cut."""
 
     def answer_and_close(self: Inner, data: bytes) -> None:
@@ -131,30 +131,30 @@ def test_the_server_ends_tls_before_the_connection(place: Path, monkeypatch: pyt
             link.sendall(ASK)
             return [link.recv(10), link.recv(10)]  # SSLEOFError if it were cut
 
-    found, _, _ = play(place, client)
+    found, _, _ = play(root, client)
     assert found == [ASK, b""]
 
 
-def test_what_is_no_tls_is_said_and_dropped(place: Path) -> None:
+def test_what_is_no_tls_is_said_and_dropped(root: Path) -> None:
     def client(port: int, context: ssl.SSLContext) -> bytes:
         with socket.create_connection(("127.0.0.1", port), 10) as link:
             link.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return link.recv(100)
 
-    found, inner, failed = play(place, client)
+    found, inner, failed = play(root, client)
     assert (found, failed, inner.transport) == (b"", ["HTTP_REQUEST"], None)
 
 
-def test_a_handshake_that_stalls_is_dropped(place: Path) -> None:
+def test_a_handshake_that_stalls_is_dropped(root: Path) -> None:
     def client(port: int, context: ssl.SSLContext) -> bytes:
         with socket.create_connection(("127.0.0.1", port), 10) as link:
             return link.recv(100)
 
-    found, inner, failed = play(place, client, patience_s=0.05)
+    found, inner, failed = play(root, client, patience_s=0.05)
     assert (found, failed, inner.transport) == (b"", ["the handshake is not complete after 0.05 s"], None)
 
 
-def test_garbage_after_the_handshake_ends_the_connection(place: Path) -> None:
+def test_garbage_after_the_handshake_ends_the_connection(root: Path) -> None:
     def client(port: int, context: ssl.SSLContext) -> None:
         link = connected(port, context)
         with socket.socket(fileno=link.detach()) as plain:
@@ -166,7 +166,7 @@ def test_garbage_after_the_handshake_ends_the_connection(place: Path) -> None:
             except ConnectionResetError:
                 pass
 
-    _, inner, failed = play(place, client)
+    _, inner, failed = play(root, client)
     assert inner.transport is not None
     assert failed == []
 
@@ -190,17 +190,17 @@ sys.stdin.readline()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
-def test_an_idle_connection_costs_little(place: Path) -> None:
+def test_an_idle_connection_costs_little(root: Path) -> None:
     """Of 200 that have sent 20 kB each and got it back; asyncio's own took 280 kB. In a process of its own, which has
     no memory left over from other tests.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        assert 0 < fresh.submit(idle_kb, place).result() < IDLE_KB
+        assert 0 < fresh.submit(idle_kb, root).result() < IDLE_KB
 
 
-def idle_kb(place: Path) -> float:
+def idle_kb(root: Path) -> float:
     """Resident memory of this process for each idle connection, in kB."""
-    return asyncio.run(_idle_kb(server_context(place / "server.pem", place / "server-tls.key"), place / "ca.pem", 200))
+    return asyncio.run(_idle_kb(server_context(root / "server.pem", root / "server-tls.key"), root / "ca.pem", 200))
 
 
 async def _idle_kb(context: ssl.SSLContext, authority: Path, count: int) -> float:
@@ -224,7 +224,7 @@ def resident_kb() -> int:
     return int(line.split()[1])
 
 
-def test_a_connection_that_is_gone_leaves_nothing_behind(place: Path) -> None:
+def test_a_connection_that_is_gone_leaves_nothing_behind(root: Path) -> None:
     """No circle of references that waits for the collector: ten thousand sessions would be hundreds of megabytes."""
     found: list[weakref.ref[ssl.SSLObject]] = []
 
@@ -237,7 +237,7 @@ def test_a_connection_that_is_gone_leaves_nothing_behind(place: Path) -> None:
 
     gc.disable()
     try:
-        play(place, client)
+        play(root, client)
         assert found[0]() is None
     finally:
         gc.enable()

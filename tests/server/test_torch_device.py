@@ -17,7 +17,7 @@ from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, 
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.run_query import RunInquiry
-from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.run_json import open_run
 from edgefl.learning.learner import MakeLearner
 from edgefl.study.simulation.journal import Journal
@@ -37,7 +37,7 @@ def talk(address: str, path: Path, client: int, make: MakeLearner | None) -> Non
     profile = DeviceProfile(client, None, 1.0, 1 << 20)
     run = DeviceSocket(server, RunInquiry(client, None), *said).run()
     state = StateDirectory(path / "devices" / str(client)).open(run, None)
-    device = Device(state, profile, Data(*read_share(share_file(path / "shares", client))), world, make)
+    device = Device(state, profile, Data(*read_partition(partition_file(path / "shares", client))), world, make)
     DeviceSocket(server, device, *said).run()
 
 
@@ -49,7 +49,7 @@ def test_torch_and_kernels_train_together(method: str, tmp_path: Path) -> None:
     open_run(served, experiment.to_json(), model)
     (tmp_path / "shares").mkdir()
     for client in range(CLIENTS):
-        write_share(share_file(tmp_path / "shares", client), clients, client)
+        write_partition(partition_file(tmp_path / "shares", client), clients, client)
     with ExitStack() as stack:
         server = start(stack, "serve", "--resume", str(served), "--port", "0")
         address = until(lines(server), "listening on").split()[-1]

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.faults.cluster import Cluster, Process, await_, deal
+from bench.faults.cluster import Cluster, Process, await_, write_partitions
 from bench.faults.outcome import Truth
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.deployment.device.reconnection import TLS_FAULTS
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.trust import tls
 from edgefl.protocol.trust.keys import key_file, make_keys, read_key
 from edgefl.protocol.wire.connection import Connection
@@ -50,12 +50,12 @@ SOONER = ("--wait-for", str(LAST))
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Samples, and what `edgefl keys` makes: keys, and certificates for 127.0.0.1."""
-    place = tmp_path_factory.mktemp("trust")
-    deal(place / "shares", EXPERIMENT)
-    assert main(["keys", str(place / "keys"), "--clients", str(EXPERIMENT.clients), "--host", "127.0.0.1"]) == 0
-    return place
+    root = tmp_path_factory.mktemp("trust")
+    write_partitions(root / "shares", EXPERIMENT)
+    assert main(["keys", str(root / "keys"), "--clients", str(EXPERIMENT.clients), "--host", "127.0.0.1"]) == 0
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -64,25 +64,25 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
 
 
 @pytest.fixture(scope="module")
-def with_keys(place: Path) -> Iterator[Cluster]:
+def with_keys(root: Path) -> Iterator[Cluster]:
     """A run with keys and without TLS, in round 1."""
-    table = "--keys", str(place / "keys" / "server.keys")
-    yield from _open_run(place / "with-keys", place, table, lambda client: key_of(place, client))
+    table = "--keys", str(root / "keys" / "server.keys")
+    yield from _open_run(root / "with-keys", root, table, lambda client: key_of(root, client))
 
 
 @pytest.fixture(scope="module")
-def with_tls(place: Path) -> Iterator[Cluster]:
+def with_tls(root: Path) -> Iterator[Cluster]:
     """A run with keys, TLS and client certificates, in round 1."""
-    keys = place / "keys"
+    keys = root / "keys"
     serve = "--keys", str(keys / "server.keys"), *server_pair(keys), "--tls-client-ca", str(keys / "ca.pem")
-    yield from _open_run(place / "with-tls", place, serve, lambda client: tls_of(place, client))
+    yield from _open_run(root / "with-tls", root, serve, lambda client: tls_of(root, client))
 
 
 def _open_run(
-    directory: Path, place: Path, serve: tuple[str, ...], client: Callable[[int], tuple[str, ...]]
+    directory: Path, root: Path, serve: tuple[str, ...], client: Callable[[int], tuple[str, ...]]
 ) -> Iterator[Cluster]:
     program = (hurried_server.__file__,)
-    with Cluster(directory, EXPERIMENT, place / "shares", (*SOONER, *serve), client, program) as cluster:
+    with Cluster(directory, EXPERIMENT, root / "shares", (*SOONER, *serve), client, program) as cluster:
         cluster.start_server()
         for number in range(LAST):
             cluster.start_device(number)
@@ -95,23 +95,23 @@ def await_connected(device: Process) -> None:
     await_(lambda: "connected as client" in device.said(), f"{device.name} is connected", limit_s=60)
 
 
-def key_of(place: Path, client: int, directory: str = "keys") -> tuple[str, ...]:
-    return "--key", str(key_file(place / directory, client))
+def key_of(root: Path, client: int, directory: str = "keys") -> tuple[str, ...]:
+    return "--key", str(key_file(root / directory, client))
 
 
-def tls_of(place: Path, client: int, certificate: Path | None = None) -> tuple[str, ...]:
-    stem = certificate or place / "keys" / f"device-{client:04d}"
+def tls_of(root: Path, client: int, certificate: Path | None = None) -> tuple[str, ...]:
+    stem = certificate or root / "keys" / f"device-{client:04d}"
     own = "--tls-cert", str(stem.with_suffix(".pem")), "--tls-key", str(certificates.tls_key_file(stem))
-    return *key_of(place, client), "--tls-ca", str(place / "keys" / "ca.pem"), *own
+    return *key_of(root, client), "--tls-ca", str(root / "keys" / "ca.pem"), *own
 
 
 def server_pair(directory: Path) -> tuple[str, ...]:
     return "--tls-cert", str(directory / "server.pem"), "--tls-key", str(directory / "server-tls.key")
 
 
-def intruder(cluster: Cluster, place: Path, name: str, *options: str) -> Process:
+def intruder(cluster: Cluster, root: Path, name: str, *options: str) -> Process:
     """A device process of somebody else, with samples and a directory of its own."""
-    device = cluster.device(name, share_file(place / "shares", LAST), "--state", str(place / name), *options)
+    device = cluster.device(name, partition_file(root / "shares", LAST), "--state", str(root / name), *options)
     device.start()
     return device
 
@@ -158,15 +158,15 @@ def assert_heard(cluster: Cluster, *words: str) -> None:
 # With keys.
 
 
-def test_a_device_with_a_wrong_key_is_refused(with_keys: Cluster, place: Path) -> None:
-    make_keys(place / "other", EXPERIMENT.clients)
-    device = intruder(with_keys, place, "wrong key", *as_last(*key_of(place, LAST, "other")))
+def test_a_device_with_a_wrong_key_is_refused(with_keys: Cluster, root: Path) -> None:
+    make_keys(root / "other", EXPERIMENT.clients)
+    device = intruder(with_keys, root, "wrong key", *as_last(*key_of(root, LAST, "other")))
     assert_refused(device, "edgefl client: the server: proof")
     assert_heard(with_keys, f"as client {LAST}: it refused the server: the server: proof", "is wrong")
 
 
-def test_a_device_without_a_key_is_refused(with_keys: Cluster, place: Path) -> None:
-    assert_refused(intruder(with_keys, place, "no key", *as_last()), "proof of 32 bytes; expected none")
+def test_a_device_without_a_key_is_refused(with_keys: Cluster, root: Path) -> None:
+    assert_refused(intruder(with_keys, root, "no key", *as_last()), "proof of 32 bytes; expected none")
     assert_heard(with_keys, f"as client {LAST}: it refused the server: the server: proof of 32 bytes")
 
 
@@ -199,11 +199,11 @@ def test_a_device_of_another_run_is_refused(with_keys: Cluster) -> None:
     assert_heard(with_keys, "refused", "run 0123456789abcdef")
 
 
-def test_a_replayed_handshake_is_refused(with_keys: Cluster, place: Path) -> None:
+def test_a_replayed_handshake_is_refused(with_keys: Cluster, root: Path) -> None:
     """The bytes of a handshake that succeeded, sent again: the server's nonce is another."""
     with Tap(with_keys.port) as tap:
         through = "--server", f"127.0.0.1:{tap.port}"
-        device = intruder(with_keys, place, "overheard", *as_last(*key_of(place, LAST), *through))
+        device = intruder(with_keys, root, "overheard", *as_last(*key_of(root, LAST), *through))
         await_connected(device)
         device.kill()
     hello, enrol = frames_of(tap.heard)[:2]
@@ -220,8 +220,8 @@ def wrong_proofs(cluster: Cluster) -> int:
     return cluster.server.said().count(f"as client {LAST}: client {LAST}: proof")
 
 
-def test_tls_to_a_port_without_it_is_refused(with_keys: Cluster, place: Path) -> None:
-    device = intruder(with_keys, place, "tls to plain", *as_last(*key_of(place, LAST), "--tls"))
+def test_tls_to_a_port_without_it_is_refused(with_keys: Cluster, root: Path) -> None:
+    device = intruder(with_keys, root, "tls to plain", *as_last(*key_of(root, LAST), "--tls"))
     why = "the server does not speak TLS; expected a server with a certificate, or no --tls"
     assert_refused(device, why, TLS_FAULTS)
     assert_heard(with_keys, "refused", "magic")
@@ -234,10 +234,10 @@ def test_a_handshake_in_trickles_is_cut_off(with_keys: Cluster) -> None:
     assert_heard(with_keys, "dropped", "the handshake is not complete after 2 s")
 
 
-def test_a_frame_in_trickles_is_cut_off(with_keys: Cluster, place: Path) -> None:
+def test_a_frame_in_trickles_is_cut_off(with_keys: Cluster, root: Path) -> None:
     """From one who has a key, too."""
     with Stranger(with_keys.port) as stranger:
-        stranger.enrol(LAST, read_key(key_file(place / "keys", LAST)))
+        stranger.enrol(LAST, read_key(key_file(root / "keys", LAST)))
         stranger.trickle(stranger.connection.send(ModelRequest(0)))
         assert stranger.hear() is None
     assert_heard(with_keys, f"dropped client {LAST}: a frame it began is not complete after 2 s")
@@ -252,30 +252,30 @@ def test_a_run_with_keys_ends_as_if_nobody_had_tried(with_keys: Cluster, truth: 
 # With TLS.
 
 
-def test_plain_bytes_to_a_port_with_tls_are_refused(with_tls: Cluster, place: Path) -> None:
-    assert_turned_away(intruder(with_tls, place, "plain to tls", *as_last(*key_of(place, LAST))), "expects --tls;")
+def test_plain_bytes_to_a_port_with_tls_are_refused(with_tls: Cluster, root: Path) -> None:
+    assert_turned_away(intruder(with_tls, root, "plain to tls", *as_last(*key_of(root, LAST))), "expects --tls;")
     assert_heard(with_tls, "refused", "no TLS (WRONG_VERSION_NUMBER)")
 
 
-def test_a_device_without_a_certificate_is_refused(with_tls: Cluster, place: Path) -> None:
-    authority = "--tls-ca", str(place / "keys" / "ca.pem")
-    device = intruder(with_tls, place, "no certificate", *as_last(*key_of(place, LAST), *authority))
+def test_a_device_without_a_certificate_is_refused(with_tls: Cluster, root: Path) -> None:
+    authority = "--tls-ca", str(root / "keys" / "ca.pem")
+    device = intruder(with_tls, root, "no certificate", *as_last(*key_of(root, LAST), *authority))
     assert_turned_away(device, "expects --tls-cert signed by its authority if it asks for one;")
     assert_heard(with_tls, "refused", "no TLS (PEER_DID_NOT_RETURN_A_CERTIFICATE)")
 
 
-def test_a_certificate_of_a_foreign_authority_is_refused(with_tls: Cluster, place: Path) -> None:
+def test_a_certificate_of_a_foreign_authority_is_refused(with_tls: Cluster, root: Path) -> None:
     foreign = certificates.make_authority(datetime.now(timezone.utc))
-    stem = place / "foreign"
+    stem = root / "foreign"
     certificates.issue(foreign, stem, "device", datetime.now(timezone.utc), timedelta(days=1))
-    device = intruder(with_tls, place, "foreign device", *as_last(*tls_of(place, LAST, stem)))
+    device = intruder(with_tls, root, "foreign device", *as_last(*tls_of(root, LAST, stem)))
     assert_turned_away(device, "expects --tls-cert signed by its authority if it asks for one;")
     assert_heard(with_tls, "refused", "no TLS (CERTIFICATE_VERIFY_FAILED)")
 
 
-def test_a_hello_that_comes_with_the_last_bytes_of_the_tls_handshake_is_heard(with_tls: Cluster, place: Path) -> None:
-    stem = place / "keys" / f"device-{LAST:04d}"
-    context = tls.device_context(place / "keys" / "ca.pem", stem.with_suffix(".pem"), certificates.tls_key_file(stem))
+def test_a_hello_that_comes_with_the_last_bytes_of_the_tls_handshake_is_heard(with_tls: Cluster, root: Path) -> None:
+    stem = root / "keys" / f"device-{LAST:04d}"
+    context = tls.device_context(root / "keys" / "ca.pem", stem.with_suffix(".pem"), certificates.tls_key_file(stem))
     incoming, outgoing, connection = ssl.MemoryBIO(), ssl.MemoryBIO(), Connection("device")
     session = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     with socket.create_connection(("127.0.0.1", with_tls.port), ANSWER_S) as link:
@@ -298,10 +298,10 @@ def test_a_hello_that_comes_with_the_last_bytes_of_the_tls_handshake_is_heard(wi
     assert isinstance(connection.receive(answer)[0], Challenge)
 
 
-def test_the_bytes_of_another_tls_session_are_refused(with_tls: Cluster, place: Path) -> None:
+def test_the_bytes_of_another_tls_session_are_refused(with_tls: Cluster, root: Path) -> None:
     with Tap(with_tls.port) as tap:
         through = "--server", f"127.0.0.1:{tap.port}"
-        device = intruder(with_tls, place, "overheard tls", *as_last(*tls_of(place, LAST), *through))
+        device = intruder(with_tls, root, "overheard tls", *as_last(*tls_of(root, LAST), *through))
         await_connected(device)
         device.kill()
     before = with_tls.server.said().count("refused")
@@ -320,15 +320,15 @@ def test_a_tls_handshake_that_stalls_is_cut_off(with_tls: Cluster) -> None:
     assert_heard(with_tls, "refused", "no TLS (the handshake is not complete after 2 s)")
 
 
-def test_a_server_whose_certificate_has_expired_is_refused(place: Path) -> None:
-    keys, expired = place / "keys", place / "expired"
+def test_a_server_whose_certificate_has_expired_is_refused(root: Path) -> None:
+    keys, expired = root / "keys", root / "expired"
     past = datetime.now(timezone.utc) - timedelta(days=2)
     certificates.make_certificates(expired, ["127.0.0.1"], 0, past, days=1)
     serve = "--keys", str(keys / "server.keys"), *server_pair(expired)
-    with Cluster(place / "expired-run", EXPERIMENT, place / "shares", serve) as cluster:
+    with Cluster(root / "expired-run", EXPERIMENT, root / "shares", serve) as cluster:
         cluster.start_server()
         authority = "--tls-ca", str(expired / "ca.pem")
-        device = intruder(cluster, place, "up to date", *as_last(*key_of(place, LAST), *authority))
+        device = intruder(cluster, root, "up to date", *as_last(*key_of(root, LAST), *authority))
         assert_refused(device, "the server's certificate is not accepted (certificate has expired)", TLS_FAULTS)
         assert_heard(cluster, "refused", "EXPIRED")
 

@@ -31,12 +31,12 @@ TRAINING = ["--per-round", "3", "--epochs", "1", "--rounds", "4", "--eval-every"
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the table: three activities, whose sensor values lie elsewhere for each user."""
     monkeypatch.chdir(tmp_path)
-    chance = np.random.default_rng(1)
+    random_stream = np.random.default_rng(1)
     lines = ["user,activity,a,b,c,d"]
     for user in USERS:
-        centres = chance.normal(size=(3, 4)) * 2
+        centres = random_stream.normal(size=(3, 4)) * 2
         for row in range(ROWS):
-            values = centres[row % 3] + chance.normal(size=4)
+            values = centres[row % 3] + random_stream.normal(size=4)
             lines.append(",".join([user, ("sit", "walk", "run")[row % 3], *(f"{value:.3f}" for value in values)]))
     Path("people.csv").write_text("\n".join(lines) + "\n")
     return tmp_path

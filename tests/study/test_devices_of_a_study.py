@@ -23,7 +23,7 @@ from edgefl.study.result_text import modelled, to_json
 from edgefl.study.round_records import records
 from edgefl.study.summary import Summary, summarise
 from edgefl.study.tables import print_tables
-from tests.study.test_study_comparison import TIERS, line, record, scores
+from tests.study.test_study_comparison import TIERS, log_record, record, scores
 
 pytest.importorskip("tomllib", reason="Python 3.10 reads TOML by a package")
 SHORT = ["--clients", "4", "--rounds", "3", "--per-round", "2", "--epochs", "1", "--eval-every", "1"]
@@ -40,7 +40,7 @@ drop_out = 0.2
 def timed(round: int, correct: int, ended: float, joules: float, **changes: Any) -> dict[str, Any]:
     """A round of client 0; its virtual time and energy are those of the round."""
     each = record(0, device="pi4", virtual_seconds=ended, virtual_joules=joules, **changes)
-    found = line(round, [each], [correct] * 4)
+    found = log_record(round, [each], [correct] * 4)
     return {**found, "virtual": {"began": 0.0, "ended": ended, "joules": joules}}
 
 
@@ -105,16 +105,16 @@ def test_tables_say_time_and_energy_and_that_they_are_a_model() -> None:
     assert ["fedspu", "2", "0.00", "MB", "20", "s", "10", "J", "30", "s", "15", "J"] in rows
     assert ["local", "pi4", "3", "0", "0", "3.33", "min", "1", "J"] in rows
     assert "are a model" in text and "30 s*" in text
-    assert "*" not in shown(summarise("local", [line(1, [record(0)], [5] * 4)], TIERS, {}))
+    assert "*" not in shown(summarise("local", [log_record(1, [record(0)], [5] * 4)], TIERS, {}))
 
 
 def test_without_devices_an_accuracy_that_is_asked_for_has_rounds_and_bytes() -> None:
-    plain = summarise("local", [line(1, [record(0)], [5] * 4)], TIERS, {})
+    plain = summarise("local", [log_record(1, [record(0)], [5] * 4)], TIERS, {})
     assert "Until" not in shown(plain)
     assert "Until 40.0 % of accuracy" in shown(plain, accuracy=0.4)
     assert to_json({1: [plain]})["target"]["spent"]["local"].keys() == {"rounds", "bytes"}
     lossy = {key: value for key, value in scores([1] * 4).items() if key not in ("accuracy", "correct")} | {"loss": 1.0}
-    found = summarise("local", [{**line(1, [record(0)], [5] * 4), "evaluation": {"personal": lossy}}], TIERS, {})
+    found = summarise("local", [{**log_record(1, [record(0)], [5] * 4), "evaluation": {"personal": lossy}}], TIERS, {})
     assert target({1: [found]}) is None and "Until" not in shown(found, accuracy=0.4)
 
 
@@ -139,7 +139,7 @@ def test_work_of_late_replies_was_done() -> None:
 def test_a_plain_record_has_time_and_energy() -> None:
     first, second = records("a", 1, [timed(1, 5, 10.0, 4.0), timed(2, 5, 20.0, 6.0)])
     assert (first["virtual_seconds"], second["virtual_seconds"], second["virtual_joules"]) == (10, 20, 6)
-    assert "virtual_seconds" not in next(iter(records("a", 1, [line(1, [record(0)], [5] * 4)])))
+    assert "virtual_seconds" not in next(iter(records("a", 1, [log_record(1, [record(0)], [5] * 4)])))
 
 
 @pytest.mark.parametrize(

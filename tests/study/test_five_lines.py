@@ -31,15 +31,17 @@ SHORT: dict[str, Any] = {"rounds": 2, "epochs": 1, "eval_every": 1}
 
 def people() -> tuple[Array, Array, Array]:
     """Three people of 40 samples each, whose classes lie apart."""
-    chance = np.random.default_rng(3)
+    random_stream = np.random.default_rng(3)
     y, who = np.tile(np.arange(3), 40), np.repeat([7, 2, 5], 40)
-    return chance.normal(size=(120, 4)) + 3 * np.eye(4)[y] + 0.1 * who[:, None], y, who
+    return random_stream.normal(size=(120, 4)) + 3 * np.eye(4)[y] + 0.1 * who[:, None], y, who
 
 
 def small() -> Model:
     nodes = (Node("a", Linear(4, 8), (INPUT,)), Node("r", ReLU(), ("a",)), Node("b", Linear(8, 3), ("r",)))
-    graph, chance = Graph((4,), nodes), np.random.default_rng(1)
-    return Model(graph, {n: chance.normal(size=p.shape).astype(np.float32) / 2 for n, p in graph.parameters().items()})
+    graph, random_stream = Graph((4,), nodes), np.random.default_rng(1)
+    return Model(
+        graph, {n: random_stream.normal(size=p.shape).astype(np.float32) / 2 for n, p in graph.parameters().items()}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -192,10 +194,10 @@ class Halved(FedAvg):
 
     part: float = 0.5
 
-    def train(self, local: Any, plan: Any) -> Any:
+    def train(self, client_state: Any, plan: Any) -> Any:
         if self.part != 1:
-            return replace(self, lr=self.lr * self.part, part=1.0).train(local, plan)
-        return super().train(local, plan)
+            return replace(self, lr=self.lr * self.part, part=1.0).train(client_state, plan)
+        return super().train(client_state, plan)
 
 
 def test_a_method_of_the_program_itself_is_taken_as_an_object_or_by_its_name(tmp_path: Path) -> None:
@@ -289,8 +291,8 @@ def test_importing_the_package_brings_nothing_and_its_types_are_known() -> None:
     stub = ast.parse((Path(edgefl.__file__).with_suffix(".pyi")).read_text())
     declared = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
     declared |= {each.asname for node in stub.body if isinstance(node, ast.ImportFrom) for each in node.names}
-    assert set(edgefl.PLACES) <= declared
-    assert set(edgefl.PLACES) <= set(dir(edgefl)) and all(getattr(edgefl, name) for name in edgefl.PLACES)
+    assert set(edgefl.EXPORTS) <= declared
+    assert set(edgefl.EXPORTS) <= set(dir(edgefl)) and all(getattr(edgefl, name) for name in edgefl.EXPORTS)
     (signature,) = (node for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == "simulate")
     listed = {each.arg for each in signature.args.kwonlyargs}
     assert {each.name for each in fields(Experiment)} - set(ELSEWHERE) <= listed

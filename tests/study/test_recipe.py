@@ -43,8 +43,8 @@ def test_a_run_of_the_command_is_repeated_by_its_file(tmp_path: Path) -> None:
 
 
 def test_a_run_of_arrays_and_a_model_is_repeated_by_its_directory_wherever_that_lies(tmp_path: Path) -> None:
-    chance = np.random.default_rng(1)
-    data = chance.random((60, 1, 8, 8)), chance.integers(0, 3, 60), chance.integers(0, 4, 60)
+    random_stream = np.random.default_rng(1)
+    data = random_stream.random((60, 1, 8, 8)), random_stream.integers(0, 3, 60), random_stream.integers(0, 4, 60)
     graph = architectures.build("digits_cnn", (1, 8, 8), 3)
     model = Model(graph, graph.init(rng.stream(5, rng.INIT)))
     run = edgefl.simulate("fedspu", model=model, data=data, rounds=2, epochs=1, directory=tmp_path / "run")

@@ -44,7 +44,7 @@ def record(number: int, **changes: Any) -> dict[str, Any]:
     return {"client": number, "status": "on", "down": 400, "up": 400, "seconds": 0.5, "executed_flops": 1e6, **changes}
 
 
-def line(round: int, clients: list[dict[str, Any]], correct: list[int | None], **kinds: Any) -> dict[str, Any]:
+def log_record(round: int, clients: list[dict[str, Any]], correct: list[int | None], **kinds: Any) -> dict[str, Any]:
     down, up = ({"values": sum(each[way] for each in clients), "index": 0, "header": 0} for way in ("down", "up"))
     found = {"round": round, "clients": clients, "down": down, "up": up, "seconds": 1.0, "train_loss": 0.5}
     return {**found, "evaluation": {"personal": scores(correct), **kinds}}
@@ -52,7 +52,7 @@ def line(round: int, clients: list[dict[str, Any]], correct: list[int | None], *
 
 def run(method: str, *rounds: list[int | None], **changes: Any) -> Summary:
     """A run with one client in each round, and what was right after each."""
-    lines = [line(t, [record(0, **changes)], correct) for t, correct in enumerate(rounds, start=1)]
+    lines = [log_record(t, [record(0, **changes)], correct) for t, correct in enumerate(rounds, start=1)]
     return summarise(method, lines, TIERS, {"round_lt_C": None})
 
 
@@ -83,16 +83,16 @@ def test_scores_are_means_over_seeds_and_errors_are_over_clients() -> None:
 
 
 def test_the_worst_tenth_is_rounded_up_and_of_losses_the_largest() -> None:
-    eleven = summarise("local", [line(1, [record(0)], [*range(10), 10])], tiers(11), {})
+    eleven = summarise("local", [log_record(1, [record(0)], [*range(10), 10])], tiers(11), {})
     assert eleven.worst_tenth == pytest.approx((0.0 + 0.1) / 2)
     losses = {"loss": 2.0, "examples": [10, 10], "loss_sum": [10.0, 30.0], "decisions": 0}
-    of_losses = {**line(1, [record(0)], [1]), "evaluation": {"personal": losses}}
+    of_losses = {**log_record(1, [record(0)], [1]), "evaluation": {"personal": losses}}
     assert summarise("local", [of_losses], tiers(2), {}).worst_tenth == 3.0
 
 
 def test_a_client_that_is_missing_or_has_diverged_is_told() -> None:
     bad = record(1, status="refused", reason="reply of client 1 has loss=nan; expected a finite value")
-    lines = [line(1, [record(0), bad], [1, 2, 3, None])]
+    lines = [log_record(1, [record(0), bad], [1, 2, 3, None])]
     lines[0]["evaluation"]["personal"]["loss_sum"][2] = None
     found = summarise("fedspu", lines, TIERS, {})
     assert (found.diverged, found.missing) == ([1, 2], 1)
@@ -102,12 +102,12 @@ def test_a_client_that_is_missing_or_has_diverged_is_told() -> None:
         "fedspu: 1 of 4 clients were not tested; no mean is over them.",
     ]
     assert "diverged" in shown(by_seed, 100) and "missing" in shown(by_seed, 100)
-    again = [*lines, line(2, [record(1)], [1, 2, 3, 4])]
+    again = [*lines, log_record(2, [record(1)], [1, 2, 3, 4])]
     assert summarise("fedspu", again, TIERS, {}).diverged == []
 
 
 def test_a_mean_of_losses_that_are_no_numbers_is_none() -> None:
-    lines = [line(1, [record(0)], [1, 2])]
+    lines = [log_record(1, [record(0)], [1, 2])]
     lines[0]["evaluation"]["personal"] = {"loss": None, "examples": [10, 10], "loss_sum": [None, 1.0], "decisions": 0}
     found = summarise("fedspu", lines, tiers(2), {})
     assert (found.worst_tenth, found.standard_error) == (None, None)
@@ -119,7 +119,7 @@ def test_dense_is_counted_for_messages_that_carried_something() -> None:
     whole = [record(0), record(1)]
     one_way = [record(0), record(1, up=0)]
     nothing = [record(0, down=0, up=0)]
-    found = [summarise("m", [line(1, clients, [1, 1])], tiers(2), {}) for clients in (whole, one_way, nothing)]
+    found = [summarise("m", [log_record(1, clients, [1, 1])], tiers(2), {}) for clients in (whole, one_way, nothing)]
     assert [each.dense_bytes for each in found] == [1600, 1200, 0]
     assert [compare({1: [each]}).rows["m"].of_dense for each in found] == [1.0, 1.0, None]
     assert found[1].tiers[0]["dense_bytes"] == 600
@@ -149,7 +149,7 @@ def test_at_a_budget_the_last_evaluation_before_it_counts() -> None:
 def test_a_run_that_does_not_say_its_work_has_no_such_budget() -> None:
     old = run("fedavg", [1, 1, 1, 1])
     quiet = {name: value for name, value in record(0).items() if name != "executed_flops"}
-    silent = summarise("local", [line(1, [quiet], [1, 1, 1, 1])], TIERS, {})
+    silent = summarise("local", [log_record(1, [quiet], [1, 1, 1, 1])], TIERS, {})
     assert "work" not in compare({1: [old, silent]}).budgets
     assert silent.work is None and old.work == 1e6
 
@@ -168,7 +168,7 @@ def test_gains_over_seeds_are_of_the_differences() -> None:
 
 def test_what_is_asked_for_stands_in_curve_table_and_json() -> None:
     kinds = {"refreshed": scores([5, 5, 5, 5]), "training": scores([9, 9, 9, 9])}
-    found = summarise("fedspu", [line(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
+    found = summarise("fedspu", [log_record(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
     assert found.curve == [
         {"round": 1, "accuracy": 0.1, "payload_bytes": 800, "device_seconds": 0.5, "work": 1e6}
         | {"train_loss": 0.5, "refreshed": 0.5, "training": 0.9}
@@ -184,7 +184,10 @@ def test_what_is_asked_for_stands_in_curve_table_and_json() -> None:
 
 def test_tables_of_seeds_fit_eighty_columns() -> None:
     kinds = {"refreshed": scores([5, 5, 5, 5])}
-    of = [summarise(name, [line(1, [record(0)], [1, 2, 3, 4], **kinds)], TIERS, {}) for name in ("fedspu", "fedavg-ft")]
+    of = [
+        summarise(name, [log_record(1, [record(0)], [1, 2, 3, 4], **kinds)], TIERS, {})
+        for name in ("fedspu", "fedavg-ft")
+    ]
     text = shown({1: of, 2: of})
     assert "…" not in text and "25.0±0.0 %" in text
 
@@ -196,7 +199,7 @@ def test_the_picture_has_what_there_is_beside_the_test(tmp_path: Path, monkeypat
     from edgefl.study.picture import plot
 
     kinds = {"refreshed": scores([5, 5, 5, 5]), "training": scores([9, 9, 9, 9])}
-    found = summarise("fedspu", [line(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
+    found = summarise("fedspu", [log_record(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
     drawn: list[Any] = []
     monkeypatch.setattr(pyplot, "close", drawn.append)
     silent = run("local", [6, 6, 6, 6], down=0, up=0)
@@ -231,7 +234,7 @@ def test_a_picture_for_a_dark_page_is_dark(tmp_path: Path) -> None:
 
     from edgefl.study.picture import plot
 
-    found = summarise("fedspu", [line(1, [record(0)], [1, 1, 1, 1])], TIERS, {"round_lt_C": None})
+    found = summarise("fedspu", [log_record(1, [record(0)], [1, 1, 1, 1])], TIERS, {"round_lt_C": None})
     for name, is_dark in (("one.png", False), ("one-dark.png", True)):
         plot(tmp_path / name, [found])
         pixels = image.imread(tmp_path / name)[..., :3]

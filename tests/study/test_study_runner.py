@@ -48,14 +48,14 @@ class Noted:
 
     def __init__(self, most: int = 1000) -> None:
         self.begun: list[tuple[str, int]] = []
-        self.lines, self.ends, self._most = 0, 0, most
+        self.log_records, self.ends, self._most = 0, 0, most
 
     def begin(self, trial: Trial, at: int) -> None:
         self.begun.append((str(trial), at))
 
-    def line(self, line: dict[str, Any]) -> None:
-        self.lines += 1
-        if self.lines == self._most:
+    def log_record(self, log_record: dict[str, Any]) -> None:
+        self.log_records += 1
+        if self.log_records == self._most:
             raise KeyboardInterrupt
 
     def end(self) -> None:
@@ -86,7 +86,7 @@ def test_a_run_that_is_broken_off_in_its_second_seed_goes_on_there(both: Path, t
     run(SMALL, tmp_path / "run", second)
     assert first.begun == [("fedspu seed 1", 0), ("local seed 1", 0), ("fedspu seed 2", 0)]
     assert second.begun == [("fedspu seed 1", 2), ("local seed 1", 2), ("fedspu seed 2", 2), ("local seed 2", 0)]
-    assert (first.lines, second.lines, first.ends, second.ends) == (6, 2, 1, 1)
+    assert (first.log_records, second.log_records, first.ends, second.ends) == (6, 2, 1, 1)
     for each in trials(SMALL, both):
         assert content(each.path) == content(tmp_path / "run" / each.path.relative_to(both))
 
@@ -95,7 +95,7 @@ def test_more_rounds_are_those_of_a_run_that_had_them_from_the_beginning(both: P
     run(replace(SMALL, rounds=1), tmp_path / "run")
     again = Noted()
     run(SMALL, tmp_path / "run", again)
-    assert [at for _, at in again.begun] == [1, 1, 1, 1] and again.lines == 4
+    assert [at for _, at in again.begun] == [1, 1, 1, 1] and again.log_records == 4
     for each in trials(SMALL, both):
         assert content(each.path) == content(tmp_path / "run" / each.path.relative_to(both))
     assert Experiment.of_run(tmp_path / "run") == SMALL
@@ -117,7 +117,7 @@ def test_a_method_that_has_ended_by_itself_stays_ended(tmp_path: Path) -> None:
     before, noted = content(tmp_path / "run" / "fedspu-es"), Noted()
     assert len(before["metrics.jsonl"]) < 60
     run(replace(ended, rounds=70), tmp_path / "run", noted)
-    assert noted.lines == 0 and content(tmp_path / "run" / "fedspu-es") == before
+    assert noted.log_records == 0 and content(tmp_path / "run" / "fedspu-es") == before
 
 
 @pytest.mark.parametrize(

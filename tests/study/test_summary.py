@@ -23,7 +23,7 @@ from edgefl.study.tables import print_tables
 TIERS = Tiers(scalars=10, keep=[0.5, 1.0], memory_bytes={0.5: 1000, 1.0: 2000})
 
 
-def line(round: int, clients: list[dict[str, Any]], correct: list[int] | None = None) -> dict[str, Any]:
+def log_record(round: int, clients: list[dict[str, Any]], correct: list[int] | None = None) -> dict[str, Any]:
     part = {"values": 60, "index": 2, "header": 8}
     found: dict[str, Any] = {"round": round, "clients": clients, "down": part, "up": part, "seconds": 2.0}
     if correct is not None:
@@ -39,14 +39,14 @@ def client(number: int, **changes: Any) -> dict[str, Any]:
     return {"client": number, "status": "on", "down": 35, "up": 35, "seconds": 0.5, **changes}
 
 
-def summary(lines: list[dict[str, Any]], method: str = "fedspu") -> Summary:
-    return summarise(method, lines, TIERS, {"round_lt_C": 1})
+def summary(log_records: list[dict[str, Any]], method: str = "fedspu") -> Summary:
+    return summarise(method, log_records, TIERS, {"round_lt_C": 1})
 
 
 @pytest.fixture
 def plain() -> Summary:
     both = [client(0), client(1, status="refused", seconds=1.5)]
-    return summary([line(1, both), line(2, both, correct=[5, 20])])
+    return summary([log_record(1, both), log_record(2, both, correct=[5, 20])])
 
 
 def test_bytes_of_all_rounds_are_added_by_kind(plain: Summary) -> None:
@@ -67,8 +67,11 @@ def test_accuracy_is_the_unweighted_mean_over_clients(plain: Summary) -> None:
 def test_methods_with_masks_say_their_density_and_what_they_compute_by_the_paper_s_count() -> None:
     """Clients that answered, by their samples; where no method has masks there is no such column."""
     tiers = replace(TIERS, densities={"fedspa": 0.5}, flops=lambda name, n: None if name == "fedspu" else 1e9 * n)
-    lines = [line(1, [client(0, examples=10), client(1, examples=0)]), line(2, [client(1, examples=30)], [5, 20])]
-    sparse, other = (summarise(method, lines, tiers, {}) for method in ("fedspa", "fedspu"))
+    log_records = [
+        log_record(1, [client(0, examples=10), client(1, examples=0)]),
+        log_record(2, [client(1, examples=30)], [5, 20]),
+    ]
+    sparse, other = (summarise(method, log_records, tiers, {}) for method in ("fedspa", "fedspu"))
     assert (sparse.density, sparse.flops) == (0.5, 40e9) and (other.density, other.flops) == (None, None)
     assert sparse.to_json()["flops"] == 40e9
     for summaries, has_columns in (([sparse, other], True), ([other], False)):
@@ -97,9 +100,9 @@ def test_rounds_are_added_up_by_the_density_that_they_were_trained_at() -> None:
     run = {"executed_flops": 4e6, "search_flops": 1e6, "examples": 10}
     first = [client(0, density=0.5, **run), client(1, density=0.804, executed_flops=6e6, up=45)]
     second = [client(0, density=0.5, **run), client(1, status="refused", seconds=1.5), client(1, density=0.5)]
-    lines = [line(1, first), line(2, second, [5, 20])]
+    log_records = [log_record(1, first), log_record(2, second, [5, 20])]
     tiers = replace(TIERS, densities={"fedspa": 0.5, "subfedavg": 0.3}, flops=lambda name, n: 1e6 * n)
-    found = summarise("subfedavg", lines, tiers, {}).densities
+    found = summarise("subfedavg", log_records, tiers, {}).densities
     assert [(row["density"], row["client_rounds"], row["bytes"]) for row in found] == [
         (1, 2, 75),
         (0.8, 2, 70),
@@ -107,7 +110,7 @@ def test_rounds_are_added_up_by_the_density_that_they_were_trained_at() -> None:
     ]
     assert [row["executed_flops"] for row in found] == [5e6, None, 4e6]
     assert [row["search_flops"] for row in found] == [0.5e6, None, 1e6]
-    bare = [line(1, [client(0, **run), client(1)], [5, 20])]
+    bare = [log_record(1, [client(0, **run), client(1)], [5, 20])]
     tiers = replace(tiers, mask_bytes={"fedspa": 3000})
     sparse, dense = summarise("fedspa", bare, tiers, {}), summarise("fedspu", bare, tiers, {})
     (row,) = sparse.densities
@@ -131,7 +134,7 @@ def test_the_curve_has_the_evaluated_rounds_and_the_bytes_so_far(plain: Summary)
 
 
 def test_early_stopping_is_compared_with_the_same_method_without_it(plain: Summary) -> None:
-    stopped = summary([line(1, [client(0)], correct=[6, 20])], "fedspu-es")
+    stopped = summary([log_record(1, [client(0)], correct=[6, 20])], "fedspu-es")
     assert early_stopping({1: [plain, stopped]}) == [
         "Early stopping: 1 of 2 rounds, 1 of 4 client rounds, 50.0 % of the bytes saved, +5.0 points of accuracy; "
         "too few clients for a full round after round 1."
@@ -139,7 +142,7 @@ def test_early_stopping_is_compared_with_the_same_method_without_it(plain: Summa
 
 
 def test_gains_say_which_model_was_compared(plain: Summary) -> None:
-    shared = line(1, [client(0)], correct=[1, 2])
+    shared = log_record(1, [client(0)], correct=[1, 2])
     shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
     other = summary([shared], "fedavg")
     assert gains(compare({1: [plain, other]})) == [
@@ -148,9 +151,9 @@ def test_gains_say_which_model_was_compared(plain: Summary) -> None:
 
 
 def test_a_model_that_clients_adapt_counts_before_the_global_one_and_is_named_so(plain: Summary) -> None:
-    shared = line(1, [client(0)], correct=[1, 2])
+    shared = log_record(1, [client(0)], correct=[1, 2])
     shared["evaluation"]["global_local"] = shared["evaluation"].pop("personal")
-    shared["evaluation"] |= line(1, [client(0)], correct=[5, 20])["evaluation"]
+    shared["evaluation"] |= log_record(1, [client(0)], correct=[5, 20])["evaluation"]
     shared["evaluation"]["adapted"] = shared["evaluation"].pop("personal")
     other = summary([shared], "fedavg-ft")
     assert other.accuracy == 0.75
@@ -183,29 +186,29 @@ def shown(found: Summary) -> str:
     return out.getvalue()
 
 
-def test_replies_that_were_not_folded_as_they_came_have_columns() -> None:
+def test_replies_that_were_not_aggregated_as_they_came_have_columns() -> None:
     odd = [client(0, status="excluded", reason="too long"), client(1, clipped="too long")]
-    found = summary([line(1, odd), line(2, [client(0), client(1)], correct=[5, 20])])
+    found = summary([log_record(1, odd), log_record(2, [client(0), client(1)], correct=[5, 20])])
     assert (found.refused, found.excluded, found.clipped) == (0, 1, 1)
     assert "excluded" in shown(found)
     assert "refused" not in shown(found)
 
 
 def test_a_run_in_which_nobody_was_doubted_has_no_such_columns() -> None:
-    found = shown(summary([line(1, [client(0), client(1)], correct=[5, 20])]))
+    found = shown(summary([log_record(1, [client(0), client(1)], correct=[5, 20])]))
     assert not any(name in found for name in ("refused", "excluded", "clipped"))
 
 
 def test_a_client_that_did_not_answer_counts_in_the_bytes_alone() -> None:
-    lines = [line(1, [client(0), client(1, status="absent", up=0, seconds=0.0)], correct=[5, 20])]
-    found = summary(lines)
+    log_records = [log_record(1, [client(0), client(1, status="absent", up=0, seconds=0.0)], correct=[5, 20])]
+    found = summary(log_records)
     assert found.client_rounds == 1
     assert found.payload_bytes == 140
     assert found.tiers[1]["client_rounds"] == 0
 
 
 def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
-    last = line(1, [client(0)], correct=[5, 20])
+    last = log_record(1, [client(0)], correct=[5, 20])
     last["evaluation"]["personal"].update(correct=[None, 20], examples=[None, 20])
     half, full = summary([last]).tiers
     assert half["accuracy"] is None
@@ -214,7 +217,7 @@ def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
 
 def test_a_run_without_an_evaluation_cannot_be_summarised() -> None:
     with pytest.raises(RunError, match="fedspu: 1 rounds and no evaluation; expected at least one"):
-        summary([line(1, [client(0)])])
+        summary([log_record(1, [client(0)])])
 
 
 def test_the_memory_of_a_tier_behind_a_cut_is_that_of_what_it_trains() -> None:

@@ -38,8 +38,8 @@ def gradients(model: nn.Module, x: Tensor) -> list[Tensor]:
     """Of the input and all parameters, for a fixed signal."""
     x = x.clone().requires_grad_()
     out = model(x)
-    signal = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
-    return list(torch.autograd.grad(out, [x, *model.parameters()], signal))
+    output_grad = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    return list(torch.autograd.grad(out, [x, *model.parameters()], output_grad))
 
 
 def assert_near(found: Tensor, exact: Tensor, factor: float = 2e-5) -> None:

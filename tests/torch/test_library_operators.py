@@ -73,9 +73,9 @@ def test_results_and_gradients_are_torchs(name) -> None:
     inputs = [each for each in arguments if isinstance(each, Tensor) and each.requires_grad]
     y, expected = ours(*arguments), theirs(*inputs)
     torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
-    signal = drawn(*y.shape, seed=9)
-    found = torch.autograd.grad(y, inputs, signal)
-    for gradient, exact in zip(found, torch.autograd.grad(expected, inputs, signal), strict=True):
+    output_grad = drawn(*y.shape, seed=9)
+    found = torch.autograd.grad(y, inputs, output_grad)
+    for gradient, exact in zip(found, torch.autograd.grad(expected, inputs, output_grad), strict=True):
         torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-4)
 
 

@@ -139,7 +139,7 @@ def pointwise(extents: int, channels: int, out: int) -> Operation:
 
 def fitting_operations(shape: Shape, out: int, mixing: bool) -> list[Operation]:
     """Operations that take a result of this shape."""
-    candidates = (of_planes(shape, out) if len(shape) == 3 else of_lines(shape, out)) + at_places(shape, out)
+    candidates = (of_planes(shape, out) if len(shape) == 3 else of_sequences(shape, out)) + at_positions(shape, out)
     if mixing:
         candidates += [
             LayerNorm(shape),
@@ -172,7 +172,7 @@ def of_planes(shape: Shape, out: int) -> list[Operation]:
     return candidates
 
 
-def of_lines(shape: Shape, out: int) -> list[Operation]:
+def of_sequences(shape: Shape, out: int) -> list[Operation]:
     channels, length = shape
     candidates: list[Operation] = [
         Conv1d(channels, channels, 3, padding=1),
@@ -185,16 +185,22 @@ def of_lines(shape: Shape, out: int) -> list[Operation]:
     return candidates
 
 
-def at_places(shape: Shape, out: int) -> list[Operation]:
+def at_positions(shape: Shape, out: int) -> list[Operation]:
     """What sequences, and images with channels last, are made of."""
-    channels, *places = shape
-    last = (*places, channels)
+    channels, *positions = shape
+    last = (*positions, channels)
     candidates: list[Operation] = [Linear(channels, out), Linear(channels, out, bias=False), AddParameter((channels,))]
-    if min(places) == 1:  # a parameter of one place is one of channels
+    if min(positions) == 1:  # a parameter of one place is one of channels
         return candidates
-    whole = [AddParameter(last, True, 1), MulParameter(shape, ones=1), MulParameter((channels, *(1 for _ in places)))]
+    whole = [
+        AddParameter(last, True, 1),
+        MulParameter(shape, ones=1),
+        MulParameter((channels, *(1 for _ in positions))),
+    ]
     moved = (
-        [Slice(1, places[0] - 1), Reshape((1, *places)), Upsample((1, 2))] if len(places) == 1 else [Permute((0, 2, 1))]
+        [Slice(1, positions[0] - 1), Reshape((1, *positions)), Upsample((1, 2))]
+        if len(positions) == 1
+        else [Permute((0, 2, 1))]
     )
     return [*candidates, *whole, *moved]
 

@@ -94,7 +94,7 @@ def test_an_input_that_needs_its_gradient_gets_all_of_it(name) -> None:
 
 
 @native
-def test_the_signal_above_the_first_layer_is_for_active_channels() -> None:
+def test_the_output_grad_above_the_first_layer_is_for_active_channels() -> None:
     model = convert(made("cifar"))
     select(model, {"conv1": [1, 4], "conv2": range(16), "fc1": [0], "fc2": [0]}, example_input=batch()[0])
     seen: list[Tensor] = []

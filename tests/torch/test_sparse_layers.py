@@ -49,9 +49,9 @@ def compare(dense: nn.Module, ours: nn.Module, kept: Tensor, x: Tensor) -> None:
         exact.weight.mul_(kept)
     narrow = x.detach().clone().requires_grad_()
     expected, found = exact(wide), ours(narrow)
-    signal = torch.randn(found.shape, generator=torch.Generator().manual_seed(5))
-    (expected * signal).sum().backward()
-    (found * signal).sum().backward()
+    output_grad = torch.randn(found.shape, generator=torch.Generator().manual_seed(5))
+    (expected * output_grad).sum().backward()
+    (found * output_grad).sum().backward()
     pairs = [(found, expected), (narrow.grad, wide.grad), (ours.values.grad, exact.weight.grad[kept])]
     pairs += [(ours.bias.grad, exact.bias.grad)] if ours.bias is not None else []
     for ours_, theirs in pairs:

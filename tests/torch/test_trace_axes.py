@@ -14,7 +14,7 @@ from edgefl.models.graph import Model
 from edgefl.torch import from_torch, to_torch
 from tests.torch.traced import Forward
 
-LINE, PLANES = (2, 6, 5), (2, 4, 5, 3)
+SEQUENCE, PLANES = (2, 6, 5), (2, 4, 5, 3)
 P, R, S, V = "Permute", "Reshape", "Slice", "FlattenPlaces"
 
 
@@ -23,26 +23,26 @@ def converted(step, *shape: int, **modules: nn.Module) -> Model:
 
 
 CASES = {
-    "features last, a matrix at each moment": (lambda m, x: m.fc(x), LINE, [P, "Linear"]),
-    "and back": (lambda m, x: m.fc(x).transpose(1, 2), LINE, [P, "Linear"]),
-    "channels first, moved there": (lambda m, x: m.fc(x.permute(0, 2, 1).mT), LINE, [P, "Linear"]),
-    "two views of one input": (lambda m, x: m.fc(x) + m.norm(x), LINE, [P, "Linear", "LayerNorm", "Add"]),
-    "a sum with what is as torch has it": (lambda m, x: m.fc(x) + x, LINE, [P, "Linear", "Add"]),
-    "moments flattened": (lambda m, x: m.fc(x).flatten(1), LINE, [P, "Linear", V]),
-    "by reshape": (lambda m, x: m.fc(x).reshape(x.size(0), -1), LINE, [P, "Linear", V]),
-    "the last moment": (lambda m, x: m.fc(x)[:, -1], LINE, [P, "Linear", S, "Flatten"]),
-    "by select": (lambda m, x: m.fc(x).select(1, 5), LINE, [P, "Linear", S, "Flatten"]),
-    "of the input": (lambda m, x: m.fc(x[:, 0, :]), LINE, [P, S, "Flatten", "Linear"]),
-    "all but the first": (lambda m, x: m.fc(x)[:, 1:].mean(1), LINE, [P, "Linear", S, "GlobalAvgPool", "Flatten"]),
-    "narrowed": (lambda m, x: m.fc(x).narrow(1, 2, 3).amax(1), LINE, [P, "Linear", S, "MaxPool1d", "Flatten"]),
-    "the largest moment": (lambda m, x: m.fc(x).max(dim=1)[0], LINE, [P, "Linear", "MaxPool1d", "Flatten"]),
-    "its values": (lambda m, x: torch.max(m.fc(x), 1).values, LINE, [P, "Linear", "MaxPool1d", "Flatten"]),
-    "the mean of the input": (lambda m, x: m.fc(x.mean(1)), LINE, [P, "GlobalAvgPool", "Flatten", "Linear"]),
-    "a mean that stays": (lambda m, x: m.fc(x.mean(1, keepdim=True)).squeeze(1), LINE,
+    "features last, a matrix at each moment": (lambda m, x: m.fc(x), SEQUENCE, [P, "Linear"]),
+    "and back": (lambda m, x: m.fc(x).transpose(1, 2), SEQUENCE, [P, "Linear"]),
+    "channels first, moved there": (lambda m, x: m.fc(x.permute(0, 2, 1).mT), SEQUENCE, [P, "Linear"]),
+    "two views of one input": (lambda m, x: m.fc(x) + m.norm(x), SEQUENCE, [P, "Linear", "LayerNorm", "Add"]),
+    "a sum with what is as torch has it": (lambda m, x: m.fc(x) + x, SEQUENCE, [P, "Linear", "Add"]),
+    "moments flattened": (lambda m, x: m.fc(x).flatten(1), SEQUENCE, [P, "Linear", V]),
+    "by reshape": (lambda m, x: m.fc(x).reshape(x.size(0), -1), SEQUENCE, [P, "Linear", V]),
+    "the last moment": (lambda m, x: m.fc(x)[:, -1], SEQUENCE, [P, "Linear", S, "Flatten"]),
+    "by select": (lambda m, x: m.fc(x).select(1, 5), SEQUENCE, [P, "Linear", S, "Flatten"]),
+    "of the input": (lambda m, x: m.fc(x[:, 0, :]), SEQUENCE, [P, S, "Flatten", "Linear"]),
+    "all but the first": (lambda m, x: m.fc(x)[:, 1:].mean(1), SEQUENCE, [P, "Linear", S, "GlobalAvgPool", "Flatten"]),
+    "narrowed": (lambda m, x: m.fc(x).narrow(1, 2, 3).amax(1), SEQUENCE, [P, "Linear", S, "MaxPool1d", "Flatten"]),
+    "the largest moment": (lambda m, x: m.fc(x).max(dim=1)[0], SEQUENCE, [P, "Linear", "MaxPool1d", "Flatten"]),
+    "its values": (lambda m, x: torch.max(m.fc(x), 1).values, SEQUENCE, [P, "Linear", "MaxPool1d", "Flatten"]),
+    "the mean of the input": (lambda m, x: m.fc(x.mean(1)), SEQUENCE, [P, "GlobalAvgPool", "Flatten", "Linear"]),
+    "a mean that stays": (lambda m, x: m.fc(x.mean(1, keepdim=True)).squeeze(1), SEQUENCE,
                           [P, "GlobalAvgPool", "Linear", "Flatten"]),
-    "time before the batch, and back": (lambda m, x: m.fc(x.transpose(0, 1)).transpose(0, 1)[:, 0], LINE,
+    "time before the batch, and back": (lambda m, x: m.fc(x.transpose(0, 1)).transpose(0, 1)[:, 0], SEQUENCE,
                                         [P, "Linear", S, "Flatten"]),
-    "a gate of features": (lambda m, x: m.fc(x) * torch.sigmoid(m.norm(x).mean(1)).unsqueeze(1), LINE,
+    "a gate of features": (lambda m, x: m.fc(x) * torch.sigmoid(m.norm(x).mean(1)).unsqueeze(1), SEQUENCE,
                            [P, "Linear", "LayerNorm", "GlobalAvgPool", "Flatten", "Sigmoid", R, "Mul"]),
     "planes with channels last": (lambda m, x: m.cell(x).relu(), PLANES, [P, "Linear", "ReLU"]),
     "moved by name": (lambda m, x: m.cell(torch.movedim(m.conv(x), 1, -1)).moveaxis(-1, 1), (2, 3, 4, 5),
@@ -55,7 +55,7 @@ CASES = {
                            (2, 3, 4, 5), ["Conv2d", R]),
     "unflattened": (lambda m, x: m.conv(m.flat(x).unflatten(1, (3, -1, 2))), (2, 5), ["Linear", R, "Conv2d"]),
     "one channel of features": (lambda m, x: m.line(m.flat(x)[:, None]), (2, 5), ["Linear", R, P, "Conv1d"]),
-    "dots": (lambda m, x: m.fc(x)[..., :], LINE, [P, "Linear"]),
+    "dots": (lambda m, x: m.fc(x)[..., :], SEQUENCE, [P, "Linear"]),
 }  # fmt: skip
 
 

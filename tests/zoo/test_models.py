@@ -54,11 +54,11 @@ def example(shape: tuple[int, ...], is_text: bool) -> torch.Tensor:
 
 
 def data(graph: Graph, dtype: type, draw: int = 0, loss: Loss = CROSS_ENTROPY) -> Samples:
-    chance = np.random.default_rng([7, draw])
-    x = chance.standard_normal((EXAMPLES, *graph.input_shape)).astype(np.float32)
+    random_stream = np.random.default_rng([7, draw])
+    x = random_stream.standard_normal((EXAMPLES, *graph.input_shape)).astype(np.float32)
     if graph.vocabulary is not None:
-        x = chance.integers(0, graph.vocabulary, x.shape).astype(np.float32)
-    y = targets(loss, chance, EXAMPLES, CLASSES if loss.has_labels else graph.output_shape[0])
+        x = random_stream.integers(0, graph.vocabulary, x.shape).astype(np.float32)
+    y = targets(loss, random_stream, EXAMPLES, CLASSES if loss.has_labels else graph.output_shape[0])
     return Samples(x.astype(dtype), y if loss.has_labels else y.astype(dtype), loss=loss)
 
 
@@ -78,10 +78,10 @@ def dropping_as_we_do(graph: Graph) -> Iterator[Callable[[int], None]]:
     def dropped(input: torch.Tensor, p: float = 0.5, *args: object, **settings: object) -> torch.Tensor:
         if p == 0:
             return input
-        number, place = left.pop(0)
+        number, position = left.pop(0)
         op = graph.nodes[number].op
         assert isinstance(op, AnyDropout)
-        return input * torch.tensor(kept(op, number, tuple(input.shape), place), dtype=input.dtype)
+        return input * torch.tensor(kept(op, number, tuple(input.shape), position), dtype=input.dtype)
 
     def begin(step: int) -> None:
         assert not left, "a step called dropout less often than the graph has it"

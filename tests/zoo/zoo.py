@@ -746,7 +746,7 @@ def multi_label() -> nn.Module:
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 7))
 
 
-FEATURES, IMAGE, GREY, SMALL_GREY, LINE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
+FEATURES, IMAGE, GREY, SMALL_GREY, SEQUENCE, SOUND = (12,), (3, 8, 8), (1, 12, 12), (1, 8, 8), (6, 24), (1, 96)
 FRAMES, IDS, WORDS = (10, 6), (10,), 20
 
 TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
@@ -779,9 +779,9 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "ResNeXt-like": (shuffled_groups, IMAGE),
     "gated convolution": (mixed_gate, IMAGE),
     "raw sound": (audio, SOUND),
-    "sensors": (sensors, LINE),
-    "separable along time": (keyword_separable, LINE),
-    "temporal convolution": (temporal, LINE),
+    "sensors": (sensors, SEQUENCE),
+    "separable along time": (keyword_separable, SEQUENCE),
+    "temporal convolution": (temporal, SEQUENCE),
     "ConvNeXt-like": (convnext, IMAGE),
     "MLP-Mixer-like": (Mixer, IMAGE),
     "MLP of frames": (frames_mlp, FRAMES),
@@ -790,7 +790,7 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "MLP with dropout": (mlp_dropout, FEATURES),
     "VGG-like with dropout": (vgg_dropout, IMAGE),
     "torch's tutorial with dropout": (TutorialNet, GREY),
-    "sensors with dropout": (sensors_dropout, LINE),
+    "sensors with dropout": (sensors_dropout, SEQUENCE),
     "pooling with ceil_mode": (ceiled, IMAGE),
     "pooling at several scales": (pooled_pyramid, IMAGE),
     "GhostNet-like": (ghostnet, IMAGE),
@@ -802,7 +802,7 @@ TAKEN: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     "text with counted positions": (lambda: CountedPositions(*IDS), IDS),
     "GRU": (gru, FRAMES),
     "LSTM": (lstm, FRAMES),
-    "GRU of sensors": (SensorGRU, LINE),
+    "GRU of sensors": (SensorGRU, SEQUENCE),
     "Transformer encoder": (Encoder, (10, 8)),
     "ViT-like": (VisionTransformer, IMAGE),
     "causal attention": (CausalText, (10, 8)),

@@ -2,7 +2,7 @@
 
     state, data, keep_runs                   where it keeps what, and of how many runs that are over
     check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals
-    [limits]       capacity, max_model, max_memory, max_seconds, pace
+    [limits]       capacity, max_model, max_memory, max_seconds, throughput
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
     [[servers]]    address; id, key, tls, tls_ca, tls_cert, tls_key, insecure; data; runs, methods
 
@@ -70,9 +70,9 @@ class AgentSettings:
     """All of it."""
 
     state: Path
-    posts: tuple[ServerSettings, ...]
+    server_entries: tuple[ServerSettings, ...]
     conditions: Conditions = field(default_factory=Conditions)
-    pace: PollingIntervals = field(default_factory=PollingIntervals)
+    intervals: PollingIntervals = field(default_factory=PollingIntervals)
     keep_runs: int = KEEP_RUNS
 
 
@@ -82,24 +82,24 @@ def read_settings(file: Path, size: Callable[[str], int]) -> AgentSettings:
     Raises  RequestError naming the file, the entry, its value and what was expected.
     """
     top = Section(file, "", _read(file), size)
-    limits, pace = (
+    limits, intervals = (
         top.section("limits"),
-        PollingIntervals(*(top.take(name, _seconds, default) for name, default in PACES)),
+        PollingIntervals(*(top.take(name, _seconds, default) for name, default in INTERVALS)),
     )
     state, data = top.take("state", top.path, None), top.take("data", top.path, None)
     keep_runs = top.take("keep_runs", _count, KEEP_RUNS)
     profile = _profile(limits)
     conditions = _conditions(top.section("conditions"))
-    posts = tuple(_post(entry, profile, data) for entry in top.sections("servers"))
+    server_entries = tuple(_server_entry(entry, profile, data) for entry in top.sections("servers"))
     top.finish()
-    if state is None or not posts:
+    if state is None or not server_entries:
         raise RequestError(
             f"{file} has no {'state' if state is None else 'servers'}; expected a folder and [[servers]]"
         )
-    return AgentSettings(state, posts, conditions, pace, keep_runs)
+    return AgentSettings(state, server_entries, conditions, intervals, keep_runs)
 
 
-PACES = list(PollingIntervals._field_defaults.items())
+INTERVALS = list(PollingIntervals._field_defaults.items())
 
 
 class Section:
@@ -165,9 +165,11 @@ def _profile(limits: Section) -> DeviceProfile:
     model = limits.take("max_model", limits.size, MAX_MODEL_BYTES)
     memory: int | None = limits.take("max_memory", limits.size, None)
     seconds: float | None = limits.take("max_seconds", _seconds, None)
-    says_pace: bool = limits.take("pace", _flag, True)
+    reports_throughput: bool = limits.take(
+        "throughput", _flag, limits.take("pace", _flag, True)
+    )  # pace: its name of before
     limits.finish()
-    return DeviceProfile(None, None, capacity, model, memory, seconds, says_pace=says_pace)
+    return DeviceProfile(None, None, capacity, model, memory, seconds, reports_throughput=reports_throughput)
 
 
 def _conditions(entries: Section) -> Conditions:
@@ -184,7 +186,7 @@ def _conditions(entries: Section) -> Conditions:
     return found
 
 
-def _post(entries: Section, profile: DeviceProfile, data: Path | None) -> ServerSettings:
+def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -> ServerSettings:
     address = entries.take("address", lambda value: ServerAddress.parse(_text(value)), None)
     client = entries.take("id", _count, None)
     key_file = entries.take("key", entries.path, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.experiment.client_dataset import read_share
+from edgefl.experiment.client_dataset import read_partition
 
 State = tuple[int, int, int]
 
@@ -22,7 +22,7 @@ class SampleFile:
         """What is in it now. Raises DataError or OSError if that is nothing to train on."""
         if self._data is None or self.has_changed():
             state = self._look()
-            self._data, self._state = Data(*read_share(self.path)), state
+            self._data, self._state = Data(*read_partition(self.path)), state
         return self._data
 
     def has_changed(self) -> bool:

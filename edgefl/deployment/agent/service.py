@@ -34,7 +34,7 @@ LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has 
 class Turn:
     """A server's place in the queue: when it may have its next turn, and how often it has failed in a row."""
 
-    post: ServerSettings
+    server_entry: ServerSettings
     samples: SampleFile
     due: float = 0.0
     failures: int = 0
@@ -59,7 +59,7 @@ class AgentService:
     ) -> None:
         self._settings, self._directory, self._watch, self._world = settings, directory, watch, world
         self._tell, self._left = tell, after
-        self._turns = [Turn(post, SampleFile(post.data)) for post in settings.posts]
+        self._turns = [Turn(server_entry, SampleFile(server_entry.data)) for server_entry in settings.server_entries]
         self._paused = ""
 
     def run(self) -> None:
@@ -70,7 +70,7 @@ class AgentService:
             if self._is_time(turn):
                 self._take(turn)
             else:
-                time.sleep(min(LOOK_EVERY_S, self._settings.pace.check_s))
+                time.sleep(min(LOOK_EVERY_S, self._settings.intervals.check_s))
 
     def _is_time(self, turn: Turn) -> bool:
         why = self._watch.why_wait()
@@ -95,7 +95,7 @@ class AgentService:
             turn.failures, turn.said = 0, ""
         except LeftError as error:
             turn.failures, turn.due = 0, self._world.clock()
-            self._world.say(f"{turn.post.server}: leaving: {error}")
+            self._world.say(f"{turn.server_entry.server}: leaving: {error}")
         except (EdgeflError, OSError) as error:
             self._failed(turn, str(error))
         finally:
@@ -105,35 +105,35 @@ class AgentService:
         """It gets its next turn later, and ever later while it fails."""
         if why != turn.said:
             self._world.say(f"{why}; trying again")
-        delay = min(self._settings.pace.poll_s, FIRST_DELAY_S * 2.0 ** min(turn.failures, 30))
+        delay = min(self._settings.intervals.poll_s, FIRST_DELAY_S * 2.0 ** min(turn.failures, 30))
         turn.said, turn.due = why, self._world.clock() + random.uniform(0.5, 1.0) * delay
         turn.failures += 1
 
     def _attend(self, turn: Turn) -> None:
         """One run, as far as it goes now."""
-        post = turn.post
-        self._tell(f"asking {post.server} for a run")
-        profile = post.profile
+        server_entry = turn.server_entry
+        self._tell(f"asking {server_entry.server} for a run")
+        profile = server_entry.profile
         if profile.client is None:
-            profile = profile._replace(client=client_of(post.data))
-        run = self._talk(post, RunInquiry(profile.client, profile.key))
-        if post.runs and run not in post.runs:
-            raise RunError(f"{post.server}: run {run} is none of those that this device takes part in")
-        state = self._directory.open(run, post.profile.key)
+            profile = profile._replace(client=client_of(server_entry.data))
+        run = self._talk(server_entry, RunInquiry(profile.client, profile.key))
+        if server_entry.runs and run not in server_entry.runs:
+            raise RunError(f"{server_entry.server}: run {run} is none of those that this device takes part in")
+        state = self._directory.open(run, server_entry.profile.key)
         try:
             device = Device(state, profile, turn.samples.newest(), self._world)
             attendance = self._attendance(turn, device)
-            reason = self._talk(post, attendance, attendance.look)
+            reason = self._talk(server_entry, attendance, attendance.look)
             self._over(turn, run, state.path, reason)
         finally:
             state.close()
 
     def _attendance(self, turn: Turn, device: Device) -> GuardedDevice:
         def tell(doing: str) -> None:
-            self._tell(f"{turn.post.server}: {doing}")
+            self._tell(f"{turn.server_entry.server}: {doing}")
 
         def others(idle_s: float) -> str | None:
-            return self._whose_turn(turn) if idle_s >= self._settings.pace.turn_s else None
+            return self._whose_turn(turn) if idle_s >= self._settings.intervals.turn_s else None
 
         return GuardedDevice(device, self._watch, turn.samples, others, tell, self._world.say, self._world.clock)
 
@@ -141,21 +141,23 @@ class AgentService:
         """That another server waits for its turn; None if none does."""
         now = self._world.clock()
         other = next((each for each in self._turns if each is not turn and each.due <= now), None)
-        return None if other is None else f"it asks for nothing, and it is the turn of {other.post.server}"
+        return None if other is None else f"it asks for nothing, and it is the turn of {other.server_entry.server}"
 
-    def _talk(self, post: ServerSettings, party: Party, look: Callable[[], None] | None = None) -> str:
-        context = device_context(*post.tls_files) if post.uses_tls else None
-        every_s = min(LOOK_EVERY_S, self._settings.pace.check_s)
-        return DeviceSocket(post.server, party, context, secrets.token_bytes, self._world, 0, look, every_s).run()
+    def _talk(self, server_entry: ServerSettings, party: Party, look: Callable[[], None] | None = None) -> str:
+        context = device_context(*server_entry.tls_files) if server_entry.uses_tls else None
+        every_s = min(LOOK_EVERY_S, self._settings.intervals.check_s)
+        return DeviceSocket(
+            server_entry.server, party, context, secrets.token_bytes, self._world, 0, look, every_s
+        ).run()
 
     def _over(self, turn: Turn, run: str, folder: Path, reason: str) -> None:
         """The run is over. Its server may say so again, and is asked for another one from time to time."""
-        turn.due = self._world.clock() + self._settings.pace.poll_s
+        turn.due = self._world.clock() + self._settings.intervals.poll_s
         before = read_over(folder)
         if before is not None and before.reason == reason:
             return
         self._directory.over(folder, run, reason)
-        self._world.say(f"{turn.post.server}: run {run} is over: {reason}")
+        self._world.say(f"{turn.server_entry.server}: run {run} is over: {reason}")
         turn.due = self._world.clock()
         if self._left is not None:
             self._left -= 1

@@ -101,7 +101,7 @@ class DeviceModel:
         initial = self._initial()
         samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape[0]))
         spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
-        self._local = ClientState(
+        self._client_state = ClientState(
             welcome.client, welcome.seed, spec, learner, samples, parts.train, parts.validation, parts.test
         )
         self._initial_graph = initial.graph
@@ -115,19 +115,24 @@ class DeviceModel:
         Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if that cannot be done; the device
                 is then as after the round before.
         """
-        local = self._own()
+        client_state = self._own()
         self._is_own = False  # if it breaks off, the learner is between two models
         with followed(f"round {message.round} of {self._welcome.method}"):
-            plan = exchange.plan_of(message, local.client, local.spec, self._algorithm.held(local))
+            plan = exchange.plan_of(message, client_state.client, client_state.spec, self._algorithm.held(client_state))
             self._check_effort()
-            reply, seconds = client_round.trained(self._algorithm, self._initial_graph, local, plan, clock, meter)
+            reply, seconds = client_round.trained(
+                self._algorithm, self._initial_graph, client_state, plan, clock, meter
+            )
         self._is_own = self._algorithm.keeps_model
-        answer = exchange.trained_message(reply, plan, local.spec, self._welcome.values, seconds)
+        answer = exchange.trained_message(reply, plan, client_state.spec, self._welcome.values, seconds)
         return TrainingResult(
-            answer, StoredClientState(local.learner.read() if self._is_own else {}, local.private, local.arrays)
+            answer,
+            StoredClientState(
+                client_state.learner.read() if self._is_own else {}, client_state.private, client_state.arrays
+            ),
         )
 
-    def pace(self, clocks: ClockPair) -> Throughput | None:
+    def throughput(self, clocks: ClockPair) -> Throughput | None:
         """How fast it trains, by training the method's trials for a moment, of which it keeps nothing.
 
         Raises  PlanError, DataError or TrainingError if they cannot be trained at all.
@@ -136,7 +141,7 @@ class DeviceModel:
         self._hold(StoredClientState(initial.params, {}, {}))
         self._is_own = False
         with followed(f"measuring the pace of {self._welcome.method}"):
-            found = measure(self._algorithm, initial.graph, self._local, clocks)
+            found = measure(self._algorithm, initial.graph, self._client_state, clocks)
         return found and found._replace(memory=self._bounds.training(initial))
 
     def forget(self) -> None:
@@ -152,7 +157,7 @@ class DeviceModel:
             return self._evaluate(message)
 
     def _evaluate(self, message: Evaluate) -> Evaluated:
-        spec = self._local.spec
+        spec = self._client_state.spec
         current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
         parts |= self._beside(message)
@@ -162,11 +167,11 @@ class DeviceModel:
         if current is None:
             return Evaluated(message.round, personal, None)
         self._hold(StoredClientState(current, {}, {}))
-        return Evaluated(message.round, personal, _scores(evaluate(self._local)))
+        return Evaluated(message.round, personal, _scores(evaluate(self._client_state)))
 
     def _beside(self, message: Evaluate) -> dict[str, Params]:
         """The running statistics that came beside them, by the name of their part."""
-        names = tuple(name for name, param in self._local.spec.params.items() if param.kind == "stat")
+        names = tuple(name for name, param in self._client_state.spec.params.items() if param.kind == "stat")
         found = {part: self._part(message, part, names) for part in self._algorithm.beside(message.payload)}
         return {part: params for part, params in found.items() if params is not None}
 
@@ -175,7 +180,7 @@ class DeviceModel:
         if part not in message.payload:
             return None
         data = message.payload[part]
-        blocks = codec.decode(data, self._local.spec, limit=len(data)).blocks
+        blocks = codec.decode(data, self._client_state.spec, limit=len(data)).blocks
         whole = {name: block.values for name, block in blocks.items() if block.index is None}
         if whole.keys() != set(names):
             raise CodecError(f"global {part} with {len(whole)} whole parameters; expected {len(names)}")
@@ -190,7 +195,7 @@ class DeviceModel:
             return _scores(self._algorithm.evaluate(self._own(), None))
         self._hold(StoredClientState(self._algorithm.untrained(State(parts), self._initial().params), {}, {}))
         self._is_own = False
-        return _scores(self._algorithm.evaluate(self._local, None))
+        return _scores(self._algorithm.evaluate(self._client_state, None))
 
     def _own(self) -> ClientState:
         """The device as after its last round."""
@@ -198,11 +203,11 @@ class DeviceModel:
             kept = self._state.personal() or StoredClientState({}, {}, {})
             self._hold(kept if kept.params else kept._replace(params=self._initial().params))
             self._is_own = self._algorithm.keeps_model
-        return self._local
+        return self._client_state
 
     def _check_effort(self) -> None:
         """Raises PlanError for a round that cannot be done in its time on any machine."""
-        steps, seen = self._algorithm.effort(len(self._local.train))
+        steps, seen = self._algorithm.effort(len(self._client_state.train))
         macs = sum(self._initial_graph.macs().values())
         self._bounds.check_steps(steps, PASSES * macs * seen)
 
@@ -210,8 +215,8 @@ class DeviceModel:
         return unpack(self._state.model(), self._bounds.graph())
 
     def _hold(self, kept: StoredClientState) -> None:
-        self._local.learner.write({name: kept.params[name] for name in self._local.spec.params})
-        self._local.private, self._local.arrays = kept.private, kept.arrays
+        self._client_state.learner.write({name: kept.params[name] for name in self._client_state.spec.params})
+        self._client_state.private, self._client_state.arrays = kept.private, kept.arrays
 
 
 @contextmanager

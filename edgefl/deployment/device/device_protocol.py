@@ -27,7 +27,7 @@ from edgefl.deployment.device.throughput_report import ThroughputReporter
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import MakeLearner
-from edgefl.methods.rounds.provenance import maker
+from edgefl.methods.rounds.provenance import provenance
 from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.connection import payload_bytes
 from edgefl.protocol.wire.messages import (
@@ -73,7 +73,7 @@ class DeviceProfile(NamedTuple):
     max_memory: int | None = None
     max_seconds: float | None = None
     methods: tuple[str, ...] = ()
-    says_pace: bool = True
+    reports_throughput: bool = True
 
     @property
     def bounds(self) -> Bounds:
@@ -97,7 +97,7 @@ class DeviceEnvironment(NamedTuple):
     pause: Callable[[int], None]
     clock: Callable[[], float]
     within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
-    chance: Callable[[int], bytes] = secrets.token_bytes
+    random_bytes: Callable[[int], bytes] = secrets.token_bytes
     meter: Callable[[], EnergyMeter] = unmeasured
     busy: Callable[[], float] = time.process_time
 
@@ -131,7 +131,7 @@ class Device:
         self._deferred: list[Train | Evaluate] = []
         self._noted = 0  # lines about the server, in this connection
         self._nonce = b""
-        self._declaring = ThroughputReporter(profile.says_pace, world.say, world.within)
+        self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
         self._run = state.run
@@ -170,10 +170,10 @@ class Device:
         """The first message of a connection. `nonce`: 32 random bytes, new each time."""
         self._nonce, self._deferred, self._noted = nonce, [], 0
         if not self._has_begun:
-            self._durably(lambda: self._state.begin(self._world.chance))
+            self._durably(lambda: self._state.begin(self._world.random_bytes))
             self._has_begun = True
         run = "" if self._state.enrolment is None else self._state.enrolment.run
-        return Hello(PROTOCOL, run, self.client, nonce, maker())
+        return Hello(PROTOCOL, run, self.client, nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
         """What to send in answer, in order. Take all of it before the next call.
@@ -258,10 +258,10 @@ class Device:
     def _declare(self) -> Iterator[Message]:
         """How fast it is, where the run plans by that; whoever carries letters has no place for it."""
         assert self._state.enrolment is not None
-        if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_pace:
+        if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_throughput:
             return
         clocks = ClockPair(self._world.clock, self._world.busy)
-        yield self._declaring.paced(clocks, lambda clocks: self._ready().pace(clocks))
+        yield self._declaring.declare(clocks, lambda clocks: self._ready().throughput(clocks))
 
     def _check(self, welcome: Welcome) -> None:
         self._profile.bounds.check_model(welcome.model_bytes)

@@ -95,14 +95,14 @@ class DeviceSocket:
         server: ServerAddress,
         device: Party,
         context: ssl.SSLContext | None,
-        chance: Callable[[int], bytes],
+        random_bytes: Callable[[int], bytes],
         world: DeviceEnvironment,
         give_up_s: float = math.inf,
         look: Callable[[], None] | None = None,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._server, self._device, self._context = server, device, context
-        self._chance, self._world = chance, world
+        self._random_bytes, self._world = random_bytes, world
         self._look, self._look_every_s = look, look_every_s
         self._attempts = Attempts(str(server), world, give_up_s)
 
@@ -125,7 +125,7 @@ class DeviceSocket:
         connection, self._is_welcome = Connection("device"), False
         with self._connect() as link:
             link.settimeout(HANDSHAKE_S)
-            link.sendall(connection.send(self._device.hello(self._chance(NONCE_BYTES))))
+            link.sendall(connection.send(self._device.hello(self._random_bytes(NONCE_BYTES))))
             try:
                 while self._device.finished is None or self._device.is_waiting:
                     data = self._received(link, connection)

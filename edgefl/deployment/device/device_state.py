@@ -37,9 +37,9 @@ from edgefl.protocol.wire.messages import Trained, Welcome
 from edgefl.protocol.wire.model_message import digest
 from edgefl.system.durable_files import load_arrays, lock, private_directory, sync, write_atomically
 
-IDENTITY, ENROLMENT, MODEL, LOCAL = "identity.json", "device.json", "model.bin", "local.safetensors"
+IDENTITY, ENROLMENT, MODEL, CLIENT_STATE = "identity.json", "device.json", "model.bin", "local.safetensors"
 PART, PENDING = "model.part", "pending.safetensors"
-FILES = (LOCAL, PENDING, MODEL, PART, ENROLMENT, IDENTITY)  # each needs those after it
+FILES = (CLIENT_STATE, PENDING, MODEL, PART, ENROLMENT, IDENTITY)  # each needs those after it
 REPLY = "reply"
 AFTER = "after"
 CURE = "restore the whole directory, or begin with an empty one, which the server has to accept (serve --accept-loss)"
@@ -73,30 +73,30 @@ class DeviceState:
         self._lock = lock(path / "lock") if held is None else None
         self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
         self._model, self._part = path / MODEL, path / PART
-        self._local, self._pending = path / LOCAL, path / PENDING
+        self._client_state, self._pending = path / CLIENT_STATE, path / PENDING
         self.path, self.run, self._of = path, run, of
         try:
             self._check_presence()
             self.identity, self.enrolment = read_identity(self._identity), read_enrolment(self._enrolment)
-            self.round, self.pending = _round_of(self._local), _round_of(self._pending)
+            self.round, self.pending = _round_of(self._client_state), _round_of(self._pending)
             if self.pending and self.pending <= self.round:
                 raise RunError(
                     f"{self._pending} is of round {self.pending}; expected one after {self.round}, that of"
-                    f" {self._local.name}: it is an older copy"
+                    f" {self._client_state.name}: it is an older copy"
                 )
-            self._check_place()
+            self._check_directory()
         except RunError as error:
             self.close()
             raise RunError(f"{error}; {CURE}") from None
 
     def _check_presence(self) -> None:
         """Raises RunError for a file that is gone: each of these is written after all before it."""
-        later = [self._identity, self._enrolment, self._part, self._model, self._pending, self._local]
+        later = [self._identity, self._enrolment, self._part, self._model, self._pending, self._client_state]
         for number, file in enumerate(later[:2]):
             if not file.exists() and (found := [other for other in later[number + 1 :] if other.exists()]):
                 raise RunError(f"{file} is gone, though {found[0].name} is there; expected both")
 
-    def _check_place(self) -> None:
+    def _check_directory(self) -> None:
         """Raises RunError for the files of another run."""
         of = "" if self.identity is None else self.identity.of
         if self._of and of not in ("", self._of):
@@ -109,11 +109,11 @@ class DeviceState:
         if self._lock is not None:
             self._lock.close()
 
-    def begin(self, chance: Callable[[int], bytes]) -> None:
-        """A process begins to use the directory, before it says anything to a server. `chance`: that many random
+    def begin(self, random_bytes: Callable[[int], bytes]) -> None:
+        """A process begins to use the directory, before it says anything to a server. `random_bytes`: that many random
         bytes.
         """
-        found = Identity.drawn(chance) if self.identity is None else self.identity.next(chance)
+        found = Identity.drawn(random_bytes) if self.identity is None else self.identity.next(random_bytes)
         found = found.placed(self._of)
         if found != self.identity:
             write_identity(self._identity, found)
@@ -192,9 +192,11 @@ class DeviceState:
         """
         if not self.round:
             return None
-        found = read_round(self._local)
+        found = read_round(self._client_state)
         if found.round != self.round:
-            raise RunError(f"{self._local} is of round {found.round}; expected {self.round}, as this process left it")
+            raise RunError(
+                f"{self._client_state} is of round {found.round}; expected {self.round}, as this process left it"
+            )
         return found.kept
 
     def reply(self) -> Trained:
@@ -214,7 +216,7 @@ class DeviceState:
     def accept(self) -> None:
         """The pending round is acknowledged: the device is as after it."""
         if self._pending.exists():
-            self._pending.replace(self._local)
+            self._pending.replace(self._client_state)
         sync(self.path)
         self.round, self.pending = self.pending, 0
 

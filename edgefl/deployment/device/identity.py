@@ -37,13 +37,13 @@ class Identity:
     of: str = ""
 
     @staticmethod
-    def drawn(chance: Callable[[int], bytes]) -> Identity:
-        """Of a directory that is used for the first time. `chance`: that many random bytes."""
-        return Identity(chance(SECRET_BYTES).hex(), chance(LIFE_BYTES).hex())
+    def drawn(random_bytes: Callable[[int], bytes]) -> Identity:
+        """Of a directory that is used for the first time. `random_bytes`: that many random bytes."""
+        return Identity(random_bytes(SECRET_BYTES).hex(), random_bytes(LIFE_BYTES).hex())
 
-    def next(self, chance: Callable[[int], bytes]) -> Identity:
+    def next(self, random_bytes: Callable[[int], bytes]) -> Identity:
         """Of the next process that opens the directory."""
-        return Identity(self.secret, chance(LIFE_BYTES).hex(), self.life, of=self.of) if self.is_heard else self
+        return Identity(self.secret, random_bytes(LIFE_BYTES).hex(), self.life, of=self.of) if self.is_heard else self
 
     def placed(self, of: str) -> Identity:
         """In the folder of this name; as it is if it has a name, or is given none."""

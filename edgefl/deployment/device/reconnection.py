@@ -18,12 +18,12 @@ FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
 TLS_FAULTS = 3  # the same one as often without a success is no accident of the way
 
 
-def delay_s(failures: int, chance: float) -> float:
+def delay_s(failures: int, draw: float) -> float:
     """Seconds before trying again after the n-th failure in a row, from 0: exponential, with full jitter.
 
     chance  uniform in [0, 1): many devices that lost the same server do not come back all at once
     """
-    return chance * min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 30))
+    return draw * min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 30))
 
 
 class Attempts:

@@ -22,7 +22,7 @@ from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import EdgeflError, RemoteProtocolError
 from edgefl.learning.learner import MakeLearner
-from edgefl.protocol.wire import envelope as letters
+from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.handshake import NONCE_BYTES
 from edgefl.protocol.wire.messages import (
@@ -76,28 +76,28 @@ class RelayClient:
 
         Raises  RemoteProtocolError if the bytes are no letter of a server, of which nobody could be told.
         """
-        letter = letters.decode("server", data, self.limit)
+        envelope = envelopes.decode("server", data, self.limit)
         try:
-            found = tuple(self._answers(letter))
+            found = tuple(self._answers(envelope))
         except EdgeflError as error:
             self._open = None
             self._world.say(str(error))
             found = (Refused(str(error)[:LONGEST_TEXT]),)
-        return letters.encode("device", Envelope(letter.run, found))
+        return envelopes.encode("device", Envelope(envelope.run, found))
 
-    def _answers(self, letter: Envelope) -> Iterator[Message]:
-        state, device = self._device(letter.run)
+    def _answers(self, envelope: Envelope) -> Iterator[Message]:
+        state, device = self._device(envelope.run)
         self.finished = None
         replied = 0  # the round whose reply is in this answer: Welcome, the model and Train each ask for it
-        for message in letter.messages:
-            for reply in self._said(letter.run, state, device, message):
+        for message in envelope.messages:
+            for reply in self._said(envelope.run, state, device, message):
                 if not isinstance(reply, Trained) or reply.round != replied:
                     yield reply
                 replied = reply.round if isinstance(reply, Trained) else replied
 
     def _said(self, run: str, state: DeviceState, device: Device, message: Message) -> Iterator[Message]:
         if isinstance(message, Challenge):
-            yield device.hello(self._world.chance(NONCE_BYTES))
+            yield device.hello(self._world.random_bytes(NONCE_BYTES))
         elif isinstance(message, AFTER_WELCOME) and state.enrolment is None:
             raise RemoteProtocolError(f"{type(message).__name__} in run {run}, which has not welcomed this device")
         elif isinstance(message, Welcome) and device.client not in (None, message.client):

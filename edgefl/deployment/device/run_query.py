@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgefl.errors import RunError
-from edgefl.methods.rounds.provenance import maker
+from edgefl.methods.rounds.provenance import provenance
 from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Hello, Message, Refused
 
@@ -33,7 +33,7 @@ class RunInquiry:
     def hello(self, nonce: bytes) -> Hello:
         """The only message. `nonce`: 32 random bytes, new each time."""
         self._nonce = nonce
-        return Hello(PROTOCOL, "", self.client, nonce, maker())
+        return Hello(PROTOCOL, "", self.client, nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
         """Answers nothing. Raises AuthError if the server does not know the key, RunError if it refuses."""

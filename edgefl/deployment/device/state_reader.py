@@ -8,7 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from edgefl.deployment.device.device_state import ENROLMENT, LOCAL, MODEL, Round, read_enrolment, read_model, read_round
+from edgefl.deployment.device.device_state import (
+    CLIENT_STATE,
+    ENROLMENT,
+    MODEL,
+    Round,
+    read_enrolment,
+    read_model,
+    read_round,
+)
 from edgefl.deployment.device.run_folders import folders, read_over, size_bytes
 from edgefl.errors import RunError
 from edgefl.models.graph import Model
@@ -56,7 +64,7 @@ def _record(folder: Path) -> RunRecord | None:
         return None
     run = membership.run if over is None and membership is not None else "" if over is None else over.run
     method, client = ("", None) if membership is None else (membership.welcome.method, membership.welcome.client)
-    trained = read_round(folder / LOCAL).round if (folder / LOCAL).exists() else 0
+    trained = read_round(folder / CLIENT_STATE).round if (folder / CLIENT_STATE).exists() else 0
     return RunRecord(folder, run, method, client, trained, size_bytes(folder), None if over is None else over.reason)
 
 
@@ -94,8 +102,8 @@ def read_device(path: Path) -> DeviceRecord:
     path = folder_of(path)
     membership = read_enrolment(path / ENROLMENT)
     assert membership is not None
-    if not (path / LOCAL).exists():
+    if not (path / CLIENT_STATE).exists():
         client = membership.welcome.client
         raise RunError(f"client {client} in {path} has not trained yet; expected a round that its server acknowledged")
     initial = unpack(read_model(path / MODEL, membership.welcome))
-    return DeviceRecord(membership.run, membership.welcome, initial, read_round(path / LOCAL))
+    return DeviceRecord(membership.run, membership.welcome, initial, read_round(path / CLIENT_STATE))

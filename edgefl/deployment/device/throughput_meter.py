@@ -47,41 +47,41 @@ class ThroughputTrials(NamedTuple):
     rounds: tuple[tuple[Algorithm, ClientState], ...]
 
     @staticmethod
-    def of(algorithm: Algorithm, graph: Graph, local: ClientState) -> ThroughputTrials:
+    def of(algorithm: Algorithm, graph: Graph, client_state: ClientState) -> ThroughputTrials:
         """Those of one step alone."""
-        loss, outputs = local.data.loss, graph.output_shape[0]
-        task = Task(local.spec, 1, local.seed, loss=loss, outputs=outputs, graph=graph)
-        state = algorithm.start(task, {name: value.copy() for name, value in local.learner.read().items()})
-        return ThroughputTrials(task, state, (_round(algorithm, local, 1),))
+        loss, outputs = client_state.data.loss, graph.output_shape[0]
+        task = Task(client_state.spec, 1, client_state.seed, loss=loss, outputs=outputs, graph=graph)
+        state = algorithm.start(task, {name: value.copy() for name, value in client_state.learner.read().items()})
+        return ThroughputTrials(task, state, (_round(algorithm, client_state, 1),))
 
-    def longer(self, algorithm: Algorithm, local: ClientState, steps: int) -> ThroughputTrials:
+    def longer(self, algorithm: Algorithm, client_state: ClientState, steps: int) -> ThroughputTrials:
         """With those of about so many steps, too."""
-        return self._replace(rounds=(*self.rounds, _round(algorithm, local, steps)))
+        return self._replace(rounds=(*self.rounds, _round(algorithm, client_state, steps)))
 
     def turn(self, number: int, busy: Callable[[], float]) -> Iterator[Found]:
         """Trains each of them once, but those that there is no memory for. Each turn has neurons of its own."""
-        for length, (algorithm, local) in enumerate(self.rounds):
-            plans = algorithm.trials(self.task, self.state, len(local.train), 1 + 100 * number)
+        for length, (algorithm, client_state) in enumerate(self.rounds):
+            plans = algorithm.trials(self.task, self.state, len(client_state.train), 1 + 100 * number)
             for kind, (plan, work) in enumerate(plans):
-                local.private.clear()
+                client_state.private.clear()
                 begun = busy()
                 try:
-                    algorithm.train(local, plan)
+                    algorithm.train(client_state, plan)
                 except MemoryLimitError:
                     continue
                 yield (length, kind), work, busy() - begun
 
 
-def measure(algorithm: Algorithm, graph: Graph, local: ClientState, clocks: ClockPair) -> Throughput | None:
-    """The pace of a device; None where it cannot train any of the trials. What `local`'s learner holds is of the trials
-    afterwards; `local` itself is as before.
+def measure(algorithm: Algorithm, graph: Graph, client_state: ClientState, clocks: ClockPair) -> Throughput | None:
+    """The pace of a device; None where it cannot train any of the trials. What `client_state`'s learner holds is of the
+    trials afterwards; `client_state` itself is as before.
     """
-    short = ThroughputTrials.of(algorithm, graph, local)
+    short = ThroughputTrials.of(algorithm, graph, client_state)
     sum(1 for _ in short.turn(0, clocks.busy))  # what happens once in a process: files are read, memory is had
     took = sum(seconds for _, _, seconds in short.turn(1, clocks.busy))
     if not took > 0:
         return None
-    trials = short.longer(algorithm, local, max(FEW, min(MANY, int(TURN_S / took))))
+    trials = short.longer(algorithm, client_state, max(FEW, min(MANY, int(TURN_S / took))))
     found: dict[Kind, tuple[Workload, list[float]]] = {}
     wall, busy, turns, wall_s = clocks.wall(), clocks.busy(), 0, 0.0
     while turns == 0 or wall_s < LEAST_S or (turns < TURNS and wall_s < MOST_S):
@@ -89,13 +89,13 @@ def measure(algorithm: Algorithm, graph: Graph, local: ClientState, clocks: Cloc
         for kind, work, seconds in trials.turn(turns + 1, clocks.busy):
             found.setdefault(kind, (work, []))[1].append(seconds)
         wall_s = clocks.wall() - wall
-    pace, slower = fit([(work, median(times)) for work, times in found.values()]), wall_s / (clocks.busy() - busy)
-    return pace.slowed(slower)
+    throughput, slower = fit([(work, median(times)) for work, times in found.values()]), wall_s / (clocks.busy() - busy)
+    return throughput.slowed(slower)
 
 
-def _round(algorithm: Algorithm, local: ClientState, steps: int) -> tuple[Algorithm, ClientState]:
-    brief, size = algorithm.brief(steps, len(local.train))
-    return brief, replace(local, train=local.train[:size], private={}, arrays={})
+def _round(algorithm: Algorithm, client_state: ClientState, steps: int) -> tuple[Algorithm, ClientState]:
+    brief, size = algorithm.brief(steps, len(client_state.train))
+    return brief, replace(client_state, train=client_state.train[:size], private={}, arrays={})
 
 
 class ForecastMonitor:

@@ -22,16 +22,19 @@ class ThroughputReporter:
     """
 
     def __init__(
-        self, says_pace: bool, say: Callable[[str], None], within: Callable[[str], AbstractContextManager[None]]
+        self,
+        reports_throughput: bool,
+        say: Callable[[str], None],
+        within: Callable[[str], AbstractContextManager[None]],
     ) -> None:
-        self._says_pace, self._say, self._within = says_pace, say, within
+        self._reports_throughput, self._say, self._within = reports_throughput, say, within
         self._said: ThroughputReport | None = None
         self._misses = ForecastMonitor()
 
-    def paced(self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]) -> ThroughputReport:
+    def declare(self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]) -> ThroughputReport:
         """What to say: as it was measured last, or now if it was not."""
         if self._said is None:
-            self._said = ThroughputReport(self._measured(clocks, measure) if self._says_pace else None)
+            self._said = ThroughputReport(self._measured(clocks, measure) if self._reports_throughput else None)
         return self._said
 
     def trained(self, reply: Trained, settings: Mapping[str, object]) -> None:
@@ -41,7 +44,7 @@ class ThroughputReporter:
 
     def is_outdated(self) -> bool:
         """Whether rounds take other times than what was said; what is said next is measured anew then."""
-        if not self._misses.are_many or self._said is None or self._said.pace is None:
+        if not self._misses.are_many or self._said is None or self._said.throughput is None:
             return False
         self._say("rounds take other times than was foretold: measuring the pace again")
         self._said = None

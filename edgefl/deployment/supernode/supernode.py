@@ -80,14 +80,14 @@ class FlowerNode:
         fleet: SuperLinkClient,
         beats: SuperLinkClient,
         mailbox: Mailbox,
-        letters: EnvelopeHandler,
+        envelopes: EnvelopeHandler,
         world: DeviceEnvironment,
         now: Callable[[], float],
         rest: Callable[[float], None],
         registers: bool,
         give_up_s: float = math.inf,
     ) -> None:
-        self._fleet, self._beats, self._mailbox, self._letters = fleet, beats, mailbox, letters
+        self._fleet, self._beats, self._mailbox, self._envelopes = fleet, beats, mailbox, envelopes
         self._world, self._now, self._rest, self._registers = world, now, rest, registers
         self._attempts = Attempts(str(fleet.url), world, give_up_s)
         self._node = 0
@@ -244,11 +244,11 @@ class FlowerNode:
                 lambda name: self._object(run, name),
                 RECORD,
                 ARRAY,
-                self._letters.limit,
+                self._envelopes.limit,
             )
             if found.stype != STYPE:
                 raise CodecError(f"a letter of {found.stype!r:.80}; expected {STYPE}, of this version of edgefl")
-            letter = durably(lambda: self._letters.answer(found.data), self._mailbox.path, self._world)
+            letter = durably(lambda: self._envelopes.answer(found.data), self._mailbox.path, self._world)
         except DamagedFrameError:
             raise
         except (CodecError, RemoteProtocolError) as error:
@@ -256,7 +256,7 @@ class FlowerNode:
             self._world.say(f"run {run}: a message that is not for this device ({why})")
         reply = PendingReply(
             self._metadata(message), letter, message.tree["object_id"], self._world.clock() - begun, why,
-            None if why else self._letters.finished,
+            None if why else self._envelopes.finished,
         )  # fmt: skip
         durably(lambda: self._mailbox.keep_reply(reply), self._mailbox.path, self._world)
         return reply

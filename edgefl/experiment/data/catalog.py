@@ -60,25 +60,25 @@ def load(
         return read_npz(Path(__file__).with_name(f"{name}.npz"))
     if name in PUBLISHED:
         return load_published(PUBLISHED[name], roots(data_dir), fetch=fetch, progress=progress)
-    for place in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
-        if place.suffix.lower() in READERS and place.is_file():
-            return READERS[place.suffix.lower()](place, reading)
-        if place.is_dir():
-            return _read_folder(place, reading)
+    for location in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
+        if location.suffix.lower() in READERS and location.is_file():
+            return READERS[location.suffix.lower()](location, reading)
+        if location.is_dir():
+            return _read_folder(location, reading)
     looked = ", ".join(str(root) for root in roots(data_dir))
     known = ", ".join(NAMES)
     raise DataError(f"data set {name!r}; expected one of {known}, or {FILES}, here or in {looked}")
 
 
-def _read_folder(place: Path, reading: Reading | None) -> DataSet:
+def _read_folder(location: Path, reading: Reading | None) -> DataSet:
     """Arrays, images, or words as sound, by what is in it."""
-    if (place / "x.npy").is_file():
-        return read_npy(place / "x.npy", reading)
-    if has_images(place):
-        return read_images(place, reading)
+    if (location / "x.npy").is_file():
+        return read_npy(location / "x.npy", reading)
+    if has_images(location):
+        return read_images(location, reading)
     if reading is not None:
-        reading.check(f"{place}, a folder of sounds,")
-    return SpeechSet(name=place.name).read(place)
+        reading.check(f"{location}, a folder of sounds,")
+    return SpeechSet(name=location.name).read(location)
 
 
 def shape_of(name: str) -> Shape | None:
@@ -92,21 +92,21 @@ def load_published(
     item: PublishedDataSet, searched: list[Path], *, fetch: bool = True, progress: bool = True
 ) -> DataSet:
     """Read `item` from the first of `searched` that has it, or download it into the first of them."""
-    places = candidates(searched, item.folders, item.archive)
-    for place in places:
-        if holds(place, item.reader.files):
-            return item.reader.read(place)
+    locations = candidates(searched, item.folders, item.archive)
+    for location in locations:
+        if holds(location, item.reader.files):
+            return item.reader.read(location)
     try:
         if not fetch:
             raise DataError("downloads are switched off")
-        place = _fetch(item, searched[0], progress)
+        location = _fetch(item, searched[0], progress)
     except DataError as error:
-        looked = ", ".join(str(place) for place in places)
+        looked = ", ".join(str(location) for location in locations)
         raise DataError(
             f"{item.reader.name}: not found in {looked}, and the download failed ({error}); "
             f"expected the published files there, or a folder that has them as data_dir or ${ENVIRONMENT}"
         ) from error
-    return item.reader.read(place)
+    return item.reader.read(location)
 
 
 def _fetch(item: PublishedDataSet, root: Path, progress: bool) -> Path:

@@ -127,8 +127,8 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected int32 ({len(x)},)")
     if groups is not None and (groups.shape != (len(x),) or groups.dtype != np.int32):
         raise DataError(f"{name}: groups{suffix} is {groups.dtype} {groups.shape}; expected int32 ({len(x)},)")
-    if (place := not_finite(x)) is not None:
-        raise DataError(f"{name}: x{suffix}[{listed(place)}] is {x[place]}; expected finite values")
+    if (position := not_finite(x)) is not None:
+        raise DataError(f"{name}: x{suffix}[{listed(position)}] is {x[position]}; expected finite values")
     wrong = (y < 0) | (y >= classes)
     if y.dtype == np.int32 and wrong.any():
         at = int(np.argmax(wrong))
@@ -140,15 +140,15 @@ def _check_times(name: str, times: Array | None, examples: int) -> None:
         return
     if times.shape != (examples,) or times.dtype != np.float64:
         raise DataError(f"{name}: times is {times.dtype} {times.shape}; expected float64 ({examples},)")
-    if (place := not_finite(times)) is not None:
-        raise DataError(f"{name}: times[{listed(place)}] is {times[place]}; expected finite values")
+    if (position := not_finite(times)) is not None:
+        raise DataError(f"{name}: times[{listed(position)}] is {times[position]}; expected finite values")
 
 
 def _check_values(name: str, suffix: str, y: Array, shape: tuple[int, int]) -> None:
     if y.shape != shape or not y.flags.c_contiguous:
         raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected contiguous float32 {shape}")
-    if (place := not_finite(y)) is not None:
-        raise DataError(f"{name}: y{suffix}[{listed(place)}] is {y[place]}; expected finite values")
+    if (position := not_finite(y)) is not None:
+        raise DataError(f"{name}: y{suffix}[{listed(position)}] is {y[position]}; expected finite values")
 
 
 def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:
@@ -166,6 +166,6 @@ def not_finite(x: Array) -> tuple[int, ...] | None:
     return tuple(int(i) for i in np.unravel_index(int(np.argmin(np.isfinite(x))), x.shape))
 
 
-def listed(place: tuple[int, ...]) -> str:
+def listed(position: tuple[int, ...]) -> str:
     """A place in an array as in its index."""
-    return ", ".join(map(str, place))
+    return ", ".join(map(str, position))

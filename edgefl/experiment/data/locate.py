@@ -29,18 +29,18 @@ def candidates(searched: Sequence[Path], folders: Sequence[str], archive: str | 
     """
     found: list[Path] = []
     for root in searched:
-        places = [root / folder for folder in folders]
-        places += [
+        locations = [root / folder for folder in folders]
+        locations += [
             root for folder in folders if root.absolute().parts[-len(Path(folder).parts) :] == Path(folder).parts
         ]
-        found += places
+        found += locations
         if archive is not None:
-            found += [place / archive for place in (root, *places)]
+            found += [location / archive for location in (root, *locations)]
     return list(dict.fromkeys(found))
 
 
-def holds(place: Path, files: Sequence[str]) -> bool:
+def holds(location: Path, files: Sequence[str]) -> bool:
     """Is this an archive, or a folder with each of the files, gzipped or not?"""
-    if not place.is_dir():
-        return place.is_file()
-    return all((place / file).is_file() or (place / f"{file}.gz").is_file() for file in files)
+    if not location.is_dir():
+        return location.is_file()
+    return all((location / file).is_file() or (location / f"{file}.gz").is_file() for file in files)

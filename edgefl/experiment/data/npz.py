@@ -170,8 +170,8 @@ class _NpzReader:
             return ids, found
         if unknown := sorted(set(found) - set(names)):
             raise DataError(f"{self.path}: {key} has {unknown[0]!r}; expected one of {', '.join(names)}")
-        places = np.array([names.index(name) for name in found], np.int32)
-        return places[ids], names
+        positions = np.array([names.index(name) for name in found], np.int32)
+        return positions[ids], names
 
     def class_names(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
         """What labels stand for, in the file or by the labels themselves."""

@@ -69,8 +69,8 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float, sigma:
     sizes = equal if sigma is None else lognormal_sizes(len(labels), clients, stream, sigma)
     shares: list[list[int]] = [[] for _ in range(clients)]
     unfilled = list(range(clients))
-    chance = stream.uniform(2 * sum(sizes)).tolist()
-    for pick, draw in zip(chance[::2], chance[1::2], strict=True):
+    draws = stream.uniform(2 * sum(sizes)).tolist()
+    for pick, draw in zip(draws[::2], draws[1::2], strict=True):
         at = int(pick * len(unfilled))
         client = unfilled[at]
         chosen = bisect_right(cumulative[client], draw)
@@ -80,7 +80,7 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float, sigma:
         if len(shares[client]) == sizes[client]:
             unfilled[at] = unfilled[-1]
             unfilled.pop()
-    return [_sorted(share) for share in shares]
+    return [_sorted(client_samples) for client_samples in shares]
 
 
 def dirichlet_classes(labels: Labels, clients: int, stream: Stream, alpha: float, minimum: int = 10) -> list[Indices]:
@@ -106,7 +106,7 @@ def dirichlet_classes(labels: Labels, clients: int, stream: Stream, alpha: float
                          "expected a larger alpha, fewer clients or a smaller minimum")  # fmt: skip
     classes = _shuffled_classes(labels, stream)
     pieces = [np.split(members, cut[1:-1]) for members, cut in zip(classes, cuts, strict=True)]
-    return [_sorted(np.concatenate(share)) for share in zip(*pieces, strict=True)]
+    return [_sorted(np.concatenate(client_samples)) for client_samples in zip(*pieces, strict=True)]
 
 
 def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) -> list[Indices]:
@@ -122,8 +122,8 @@ def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) ->
             f"per_client={per_client} for {clients} clients and {len(labels)} examples; expected 1 <= blocks <= n"
         )
     cut = np.array_split(np.argsort(labels, kind="stable"), blocks)
-    dealt = stream.permutation(blocks).reshape(clients, per_client)
-    return [_sorted(np.concatenate([cut[block] for block in mine])) for mine in dealt]
+    permuted = stream.permutation(blocks).reshape(clients, per_client)
+    return [_sorted(np.concatenate([cut[block] for block in mine])) for mine in permuted]
 
 
 def class_lists(classes: int, clients: int, stream: Stream, per_client: int) -> list[list[int]]:
@@ -163,7 +163,7 @@ def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[
             raise ValueError(f"class {label} has {len(members)} examples and no client; expected one that holds it")
         for turn, client in enumerate(holders):
             shares[client].extend(members[turn :: len(holders)].tolist())
-    return [_sorted(share) for share in shares]
+    return [_sorted(client_samples) for client_samples in shares]
 
 
 def few_classes(labels: Labels, clients: int, stream: Stream, per_client: int) -> list[Indices]:
@@ -238,9 +238,9 @@ def _class_cuts(counts: npt.NDArray[np.integer[Any]], shares: npt.NDArray[np.flo
     held = np.zeros(clients, np.int64)
     for c in range(classes):
         hungry = held < counts.sum() / clients
-        share = np.where(hungry, shares[c], 0)
-        share = share if share.sum() > 0 else hungry.astype(float)
-        cuts[c, 1:] = (np.cumsum(share) / share.sum() * counts[c]).astype(np.int64)
+        client_samples = np.where(hungry, shares[c], 0)
+        client_samples = client_samples if client_samples.sum() > 0 else hungry.astype(float)
+        cuts[c, 1:] = (np.cumsum(client_samples) / client_samples.sum() * counts[c]).astype(np.int64)
         cuts[c, -1] = counts[c]
         held += np.diff(cuts[c])
     return cuts

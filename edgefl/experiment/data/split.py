@@ -27,24 +27,28 @@ class Split:
     test: Indices
 
 
-def split(share: Indices, seed: int, client: int, train_share: float, validation_share: float, who: str = "") -> Split:
+def split(
+    client_samples: Indices, seed: int, client: int, train_share: float, validation_share: float, who: str = ""
+) -> Split:
     """A client's parts of its own samples; a function of the seed and the client alone.
 
     who     the client is, for the error
     Raises  DataError if the client gets no training or no test samples.
     """
     stream = rng.stream(seed, rng.SPLIT, client=client)
-    return _some(Split(*parts(share, stream, train_share, validation_share)), who or f"client {client}")
+    return _some(Split(*parts(client_samples, stream, train_share, validation_share)), who or f"client {client}")
 
 
-def split_by_time(share: Indices, times: Times, train_share: float, validation_share: float, who: str) -> Split:
+def split_by_time(
+    client_samples: Indices, times: Times, train_share: float, validation_share: float, who: str
+) -> Split:
     """A client's parts of its own samples, the oldest for training, then those for validation, the newest for testing.
 
     times   float64 [N] of all samples; of those of one time the first come first
     Raises  DataError if the client gets no training or no test samples.
     """
-    ordered = share[np.argsort(times[share], kind="stable")]
-    kept, carved = _counts(len(share), train_share, validation_share)
+    ordered = client_samples[np.argsort(times[client_samples], kind="stable")]
+    kept, carved = _counts(len(client_samples), train_share, validation_share)
     pieces = np.split(ordered, [kept - carved, kept])
     return _some(Split(*(np.sort(piece) for piece in pieces)), who)
 

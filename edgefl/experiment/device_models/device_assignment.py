@@ -50,7 +50,7 @@ class Fleet:
 
     devices: tuple[SimulatedDevice, ...]
 
-    def dealt(self, clients: int) -> tuple[SimulatedDevice, ...]:
+    def assigned(self, clients: int) -> tuple[SimulatedDevice, ...]:
         """Every client's device, by id. Raises ValueError for a client that has none or two, or an id that is none."""
         named: dict[int, SimulatedDevice] = {}
         for device in self.devices:
@@ -64,8 +64,10 @@ class Fleet:
         if left and not sharing:
             raise ValueError(f"client {left[0]} of {clients} is in no table's clients; expected a table for the others")
         ends = list(accumulate(device.share for device in sharing))
-        for place, client in enumerate(left):
-            named[client] = next(d for d, end in zip(sharing, ends, strict=True) if place * ends[-1] < end * len(left))
+        for position, client in enumerate(left):
+            named[client] = next(
+                d for d, end in zip(sharing, ends, strict=True) if position * ends[-1] < end * len(left)
+            )
         return tuple(named[client] for client in range(clients))
 
 

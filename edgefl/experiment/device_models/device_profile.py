@@ -67,7 +67,7 @@ class Profile:
         training = macs / self.macs_per_second + steps * self.overhead_s_per_step
         return _messages(down, up) * self.latency_s + link + training
 
-    def pace(self, examples: int) -> Throughput:
+    def throughput(self, examples: int) -> Throughput:
         """Of its training on so many samples, as a device that measures itself would say it."""
         mac_s = 1 / self.macs_per_second
         return Throughput(mac_s, mac_s, self.overhead_s_per_step, 0.0, self.memory_bytes or None, examples)

@@ -29,10 +29,12 @@ class VirtualClock(FullParticipation):
     """
 
     def __init__(self, fleet: Fleet, clients: int, seed: int, deadline_s: float, examples: Sequence[int] = ()) -> None:
-        self._devices = fleet.dealt(clients)
+        self._devices = fleet.assigned(clients)
         self._seed, self._deadline_s = seed, deadline_s
         self._began = self._ended = 0.0
-        self._paces = {client: self._devices[client].profile.pace(count) for client, count in enumerate(examples)}
+        self._throughputs = {
+            client: self._devices[client].profile.throughput(count) for client, count in enumerate(examples)
+        }
         self._busy: dict[int, float] = {}  # until when, those who work beyond the end of a round
 
     def offers(self, round: int) -> Iterator[frozenset[int] | None]:
@@ -45,13 +47,13 @@ class VirtualClock(FullParticipation):
             there = frozenset(client for client in everybody if self._is_there(client))
             yield None if len(there) == len(everybody) else there
 
-    def paces_at(self, round: int) -> Mapping[int, Throughput]:
-        return self._paces
+    def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
+        return self._throughputs
 
     def expected(self, round: int, client: int) -> str | None:
         """None of a client that a method plans without choosing among those who are there, and of one that is gone."""
-        chance = self._devices[client].profile.drop_out
-        is_gone = chance > 0 and rng.stream(self._seed, rng.ABSENT, client, round).uniform(1)[0] < chance
+        probability = self._devices[client].profile.drop_out
+        is_gone = probability > 0 and rng.stream(self._seed, rng.ABSENT, client, round).uniform(1)[0] < probability
         return "accepted" if self._is_there(client) and not is_gone else None
 
     def judged(self, record: ClientRound) -> ClientRound:
@@ -66,24 +68,24 @@ class VirtualClock(FullParticipation):
         found = {"device": device.name, "virtual_seconds": seconds, "virtual_joules": device.profile.joules(*spent)}
         return replace(record, status="late" if is_late else record.status, virtual=found)
 
-    def closed(self, line: dict[str, Any]) -> dict[str, Any]:
+    def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         """With the beginning and the end of the round, and its joules. A deadline is waited for whenever somebody who
         was planned has not answered by then; without one, nobody waits for who is gone.
         """
-        seconds = [each.get("virtual_seconds") for each in line["clients"]]
-        joules = sum(each.get("virtual_joules", 0.0) for each in line["clients"])
+        seconds = [each.get("virtual_seconds") for each in log_record["clients"]]
+        joules = sum(each.get("virtual_joules", 0.0) for each in log_record["clients"])
         answered = [each for each in seconds if each is not None]
         lasts = max(answered, default=0.0)
         if self._deadline_s and (lasts > self._deadline_s or len(answered) < len(seconds)):
             lasts = self._deadline_s
-        found = {**line, "virtual": {"began": self._began, "ended": self._began + lasts, "joules": joules}}
+        found = {**log_record, "virtual": {"began": self._began, "ended": self._began + lasts, "joules": joules}}
         self.goes_on(found)
         return found
 
-    def goes_on(self, line: Mapping[str, Any]) -> None:
+    def goes_on(self, log_record: Mapping[str, Any]) -> None:
         """After a round with this line, of this process or an earlier one."""
-        began, self._ended = line["virtual"]["began"], line["virtual"]["ended"]
-        for each in line["clients"]:
+        began, self._ended = log_record["virtual"]["began"], log_record["virtual"]["ended"]
+        for each in log_record["clients"]:
             if "virtual_seconds" in each:
                 self._busy[each["client"]] = began + each["virtual_seconds"]
         self._busy = {client: until for client, until in self._busy.items() if until > self._ended}

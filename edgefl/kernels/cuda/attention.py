@@ -13,8 +13,8 @@ FLOAT = 4  # bytes
 def attention_forward(
     qkv: KernelArray, heads: int, causal: bool, y: KernelArray, shares: KernelArray | None
 ) -> Launches:
-    lines = _lines(y, heads, causal, Ids(None, heads))
-    return [_tiled("attention_forward" + _form(y), y, heads, qkv, y, shares, *lines)]
+    sequence_fields = _sequence_fields(y, heads, causal, Ids(None, heads))
+    return [_tiled("attention_forward" + _form(y), y, heads, qkv, y, shares, *sequence_fields)]
 
 
 def attention_backward(
@@ -28,7 +28,7 @@ def attention_backward(
 ) -> Launches:
     needed = Ids.of(heads_needed, heads)
     totals = Scratch(0, FLOAT * dy.shape[0] * needed.count * dy.shape[2])
-    fields = dy, qkv, shares, dqkv, totals, *_lines(dy, heads, causal, needed)
+    fields = dy, qkv, shares, dqkv, totals, *_sequence_fields(dy, heads, causal, needed)
     return [_tiled(kernel, dy, needed.count, *fields) for kernel in ("attention_queries" + _form(dy), "attention_keys")]
 
 
@@ -37,7 +37,7 @@ def _form(y: KernelArray) -> str:
     return "_long" if SHORT < y.shape[2] <= LONG else "_short"
 
 
-def _lines(y: KernelArray, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
+def _sequence_fields(y: KernelArray, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
     """`Lines` of attention_tile.cuh, eight fields of a struct."""
     size, places = y.shape[1] // heads, y.shape[2]
     return needed, heads, size, places, _tiles(places), causal, 1 / math.sqrt(max(size, 1))

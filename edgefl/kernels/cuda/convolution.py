@@ -26,7 +26,7 @@ class Tile(NamedTuple):
     rows: int
     columns: int
     threads: int
-    pace: float
+    throughput: float
 
 
 TILES = (
@@ -50,14 +50,14 @@ class MatmulTiling(NamedTuple):
     def blocks(self) -> int:
         return self.rows * self.columns * self.copies * self.splits
 
-    def pace(self, depth: int) -> float:
+    def throughput(self, depth: int) -> float:
         """An estimate of useful sums in a time, up to a factor that all tilings of a layer have."""
         tile, each = self.tile, self.blocks / PROCESSORS
         balance = min(each, each / (each + 0.5))  # the last processor has half a block more than the average
         hiding = min(1.0, max(each, 1.0) * tile.threads / THREADS_EACH) ** 0.5
         parts = PART_COST * self.splits if self.splits > 1 else 0
         return (
-            tile.pace
+            tile.throughput
             * balance
             * hiding
             * depth
@@ -75,7 +75,7 @@ def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling
         for splits in SPLITS
         if splits <= most
     )
-    return max(all_tilings, key=lambda found: found.pace(max(depth, 1)) if found.blocks else 0)
+    return max(all_tilings, key=lambda found: found.throughput(max(depth, 1)) if found.blocks else 0)
 
 
 class ConvolutionExtent(NamedTuple):

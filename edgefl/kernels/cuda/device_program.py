@@ -41,7 +41,9 @@ class ResidentProgram:
 
     def serves(self, *arrays: Array) -> bool:
         """Whether these are there, and scratch is still where it was."""
-        return self._generation == self._device.generation and all(self._place(each) is not None for each in arrays)
+        return self._generation == self._device.generation and all(
+            self._address_of(each) is not None for each in arrays
+        )
 
     def launch(self) -> None:
         """One after another the first time; what runs again is worth a graph."""
@@ -80,11 +82,11 @@ class ResidentProgram:
     def _address(self, at: KernelArray) -> int:
         if not at.array.size:
             return _NOWHERE
-        address = self._place(at.array)
+        address = self._address_of(at.array)
         assert address is not None  # of an array that this was made with
         return address + at.offset
 
-    def _place(self, array: Array) -> int | None:
+    def _address_of(self, array: Array) -> int | None:
         address = self._memory.find(array)
         return self.staged.address(array.ctypes.data) if address is None else address
 

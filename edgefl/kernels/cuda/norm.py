@@ -129,7 +129,7 @@ def groups_of(x: KernelArray, count: int, chosen: KernelArray | None, lanes: int
     return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=inner, lanes=lanes, is_group=True)
 
 
-def places_of(x: KernelArray) -> Runs:
+def positions_of(x: KernelArray) -> Runs:
     return groups_of(x, 1, None, lanes=x.inner)
 
 
@@ -256,7 +256,7 @@ def layernorm_forward(
     inv_std: KernelArray,
     eps: float,
 ) -> Launches:
-    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(places_of(x))
+    return Forward(x, weight, bias, y, inv_std, eps, xhat).launches(positions_of(x))
 
 
 def layernorm_backward(
@@ -270,4 +270,4 @@ def layernorm_backward(
     outs: KernelArray | None,
 ) -> Launches:
     back = Backward(dy, xhat, weight, None, None, inv_std, dx, dweight, dbias, Ids.of(outs, dy.shape[1]))
-    return [*back.gradients(1), *back.launches(places_of(dy))]
+    return [*back.gradients(1), *back.launches(positions_of(dy))]

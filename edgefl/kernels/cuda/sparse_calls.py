@@ -14,7 +14,7 @@ from .sparse_tiling import (
     Unpacked,
     of_gradients,
     of_products,
-    places_of,
+    positions_of,
 )
 
 RESULTS, FEW, MOST_PRODUCTS = 4096, 256, 8  # of a block of threads; blocks that are worth sharing; of how many
@@ -58,7 +58,7 @@ class SparseCall:
         if tiling is None:
             rows, pitch = layer.extents[0] + 1, layer.extents[1] + 1
             return rows, pitch, 1, phases, layer.cut * phases * rows * pitch - 1
-        most = places_of(layer, tiling) - 1 - tiling.furthest
+        most = positions_of(layer, tiling) - 1 - tiling.furthest
         return tiling.down + layer.extents[0], tiling.pitch, tiling.group_pitch, phases, most
 
     def product(self, x: Images, y: Images, bias: KernelArray | None = None) -> Launches:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .launch import Field, KernelArray, Scratch
 
-THREADS, PLACES, LISTS, FEWEST_LANES = 256, 2048, 512, 4
+THREADS, POSITIONS, LISTS, FEWEST_LANES = 256, 2048, 512, 4
 TILING_FIELDS = 9
 PROCESSORS, RESIDENT = 128, 2  # to be kept busy; more or fewer change times, never results
 LATENCY, PRODUCT_LATENCY = (
@@ -135,7 +135,7 @@ class Unpacked(NamedTuple):
     @classmethod
     def of(cls, *sizes: int) -> Unpacked:
         sizes = tuple(max(1, size) for size in sizes)
-        return cls(*(Scratch(8 * sum(sizes[:place]), 8 * size) for place, size in enumerate(sizes)))
+        return cls(*(Scratch(8 * sum(sizes[:position]), 8 * size) for position, size in enumerate(sizes)))
 
     def shares(self, size: int) -> Scratch:
         return Scratch(self.blocks.offset + self.blocks.size, 4 * size)
@@ -155,7 +155,9 @@ def of_gradients(layer: SparseLayer, parts: int) -> TilingChoice:
 def _best(layer: SparseLayer, kinds: tuple[Kind, ...], rows: int, weights: float) -> TilingChoice:
     if 0 in (layer.batch, rows, *layer.positions):
         return TilingChoice(None, 0.0)
-    found = (each for kind in kinds for each in _tilings(layer, kind) if places_of(layer, each) <= PLACES // kind.quads)
+    found = (
+        each for kind in kinds for each in _tilings(layer, kind) if positions_of(layer, each) <= POSITIONS // kind.quads
+    )
     tiles = -(-layer.tiles // layer.shares)
     unpacking = UNPACKING * layer.count * layer.cuts
     timed = [TilingChoice(each, _cycles(layer, each, rows, weights) * tiles + unpacking) for each in found]
@@ -181,7 +183,7 @@ def _power(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-def places_of(layer: SparseLayer, tiling: SparseTiling) -> int:
+def positions_of(layer: SparseLayer, tiling: SparseTiling) -> int:
     """Of shared memory, that a block of channels takes."""
     plane = math.prod(layer.phases) * (tiling.down + layer.extents[0]) * tiling.pitch
     return layer.cut * plane * tiling.group_pitch
@@ -190,7 +192,7 @@ def places_of(layer: SparseLayer, tiling: SparseTiling) -> int:
 def _cycles(layer: SparseLayer, tiling: SparseTiling, rows: int, weights: float) -> float:
     """For a tile of channels. weights: of a row in it. Shared memory gives a warp's float4 in four cycles."""
     kind, row_blocks = tiling.kind, -(-rows // tiling.rows)
-    places = places_of(layer, tiling)
+    places = positions_of(layer, tiling)
     load = places * kind.quads / 32 * LOAD
     busy = rows / (row_blocks * tiling.rows)
     apart = {4: 2.0, 8: 1.3, 16: 1.15}.get(tiling.lanes, 1.0)  # a warp's rows: uneven lists, conflicts of banks

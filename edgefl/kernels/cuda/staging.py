@@ -52,9 +52,9 @@ class StagedArrays:
 
     def address(self, host: int) -> int | None:
         """Where a byte of the host's is on the device, if it is of these arrays."""
-        for place, span in enumerate(self._spans):
+        for position, span in enumerate(self._spans):
             if span.first <= host < span.last:
-                return self._address(place) + host - span.first
+                return self._address(position) + host - span.first
         return None
 
     def is_changed(self) -> bool:
@@ -80,18 +80,18 @@ class StagedArrays:
             if span.is_written:
                 found[:] = self._mirror[offset : offset + found.size]
 
-    def _address(self, place: int) -> int:
+    def _address(self, position: int) -> int:
         return (
-            self._taken[place].block.address
+            self._taken[position].block.address
             if self._device.is_exact
-            else self._taken[0].block.address + self._offsets[place]
+            else self._taken[0].block.address + self._offsets[position]
         )
 
     def _pieces(self, first: int) -> list[tuple[int, int, int]]:
         """Of the mirror from a place on: where, how much, and its address."""
         if not self._device.is_exact:
             return [(first, self._end - first, self._taken[0].block.address + first)] if self._end > first else []
-        chosen = [place for place, offset in enumerate(self._offsets) if offset >= first]
+        chosen = [position for position, offset in enumerate(self._offsets) if offset >= first]
         return [(self._offsets[i], self._bytes[i].size, self._taken[i].block.address) for i in chosen]
 
 

@@ -65,7 +65,7 @@ def batchnorm_relu_backward(
     outs: Index,
     relu6: bool,
 ) -> None:
-    xhat, dz = _signal(dy, x, weight, bias, mean[None], inv_std[None], relu6)
+    xhat, dz = _output_grad(dy, x, weight, bias, mean[None], inv_std[None], relu6)
     run(norm.batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs))
 
 
@@ -93,7 +93,7 @@ def groupnorm_relu_backward(
     groups_needed: Index,
     outs: Index,
 ) -> None:
-    xhat, dz = _signal(dy, x, weight, bias, mean, inv_std, False)
+    xhat, dz = _output_grad(dy, x, weight, bias, mean, inv_std, False)
     groupnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
 
 
@@ -106,7 +106,7 @@ def _ceiling(x: Array, relu6: bool) -> Any:
     return x.dtype.type(6 if relu6 else np.inf)
 
 
-def _signal(
+def _output_grad(
     dy: Array, x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array, relu6: bool
 ) -> tuple[Array, Array]:
     """xhat and dz, from statistics [B or 1, groups]."""

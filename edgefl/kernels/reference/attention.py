@@ -34,9 +34,9 @@ def attention_backward(
 ) -> None:
     """dqkv of the heads that are needed; the rest of it is left alone. The shares of places that do not count are 0."""
     (q, k, v), (dq, dk, dv) = _parts(qkv, heads), _parts(dqkv, heads)
-    signal = dy.reshape(q.shape)
+    output_grad = dy.reshape(q.shape)
     for head in range(heads) if heads_needed is None else heads_needed:
-        share, sent = shares[:, head], signal[:, head]
+        share, sent = shares[:, head], output_grad[:, head]
         dv[:, head] = np.einsum("bci,bji->bcj", sent, share)
         slope = np.einsum("bcj,bci->bji", v[:, head], sent)
         slope = share * (slope - (share * slope).sum(axis=1, keepdims=True)) / math.sqrt(max(q.shape[2], 1))

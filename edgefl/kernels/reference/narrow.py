@@ -41,7 +41,7 @@ def narrow_int8(x: Array, noise: Array, largest: Array, codes: Array) -> None:
     largest  the largest magnitude of every 256 values, 0 if it is below SMALLEST; codes are 128 there, and where it is
              not finite
     """
-    values, chance, found = x.reshape(-1), noise.reshape(-1), codes.reshape(-1)
+    values, rounding_noise, found = x.reshape(-1), noise.reshape(-1), codes.reshape(-1)
     for block in range(len(largest)):
         part = slice(BLOCK * block, BLOCK * (block + 1))
         most = np.abs(values[part]).max()
@@ -49,9 +49,9 @@ def narrow_int8(x: Array, noise: Array, largest: Array, codes: Array) -> None:
         found[part] = 128
         if largest[block] > 0 and np.isfinite(most):
             scale = 127.0 / np.float64(most)
-            found[part] = (values[part].astype(np.float64) * scale + (chance[part] * 2.0**-8 + (128 + 2.0**-9))).astype(
-                np.uint8
-            )
+            found[part] = (
+                values[part].astype(np.float64) * scale + (rounding_noise[part] * 2.0**-8 + (128 + 2.0**-9))
+            ).astype(np.uint8)
 
 
 def widen_int8(largest: Array, codes: Array, x: Array) -> None:

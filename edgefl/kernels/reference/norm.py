@@ -173,7 +173,7 @@ def batchnorm_relu_backward(
 ) -> None:
     """dx for `channels` (dx may alias x); dweight and dbias compact for `outs`, which are among `channels`."""
     xhat = ((x.reshape(*x.shape[:2], -1) - mean[:, None]) * inv_std[:, None]).reshape(x.shape)
-    dz = _signal(dy, x, xhat, weight, bias, relu6)
+    dz = _output_grad(dy, x, xhat, weight, bias, relu6)
     batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs)
 
 
@@ -204,7 +204,7 @@ def groupnorm_relu_backward(
     """dx for every channel of `groups_needed` (dx may alias x); dweight, dbias compact for `outs`, in those groups."""
     members = x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups)
     xhat = ((members - mean[:, :, None]) * inv_std[:, :, None]).reshape(x.shape)
-    dz = _signal(dy, x, xhat, weight, bias)
+    dz = _output_grad(dy, x, xhat, weight, bias)
     groupnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, groups, groups_needed, outs)
 
 
@@ -229,7 +229,7 @@ def _is_on(z: Array, relu6: bool) -> Array:
     return (z > 0) & (z < 6) if relu6 else z > 0
 
 
-def _signal(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array, relu6: bool = False) -> Array:
+def _output_grad(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array, relu6: bool = False) -> Array:
     """dy where the ReLU was on, else 0, in the shape of x: in a window at the winning cell."""
     z = _per_channel(weight, x) * xhat + _per_channel(bias, x)
     if dy.shape == x.shape:
@@ -286,7 +286,7 @@ def groupnorm_lanes_backward(
     centre, scale = (_apart(each) for each in (mean, inv_std))
     members = apart.reshape(len(apart), groups, int(np.prod(apart.shape[1:])) // groups)
     xhat = ((members - centre[:, :, None]) * scale[:, :, None]).reshape(apart.shape)
-    dz = _signal(sent, apart, xhat, weight, bias) if relu else sent
+    dz = _output_grad(sent, apart, xhat, weight, bias) if relu else sent
     found, gains, shifts = np.empty_like(apart), np.empty_like(weight), np.empty_like(bias)
     groupnorm_backward(dz, xhat, weight, scale, found, gains, shifts, groups, None, None)
     dx[:] = _together(found, x)

@@ -49,10 +49,10 @@ def gru_backward(
     """
     frozen, carry = _others(units, weight.shape[1]), np.zeros_like(dy[0]) if len(dy) else 0
     for step in reversed(range(len(dy))):
-        (r, z, n), signal = _parts(gates[step], 3), dy[step] + carry
-        da = signal * (1 - z) * (1 - n * n)
-        dz = signal * (states[step] - n) * z * (1 - z)
-        carry = signal * z
+        (r, z, n), output_grad = _parts(gates[step], 3), dy[step] + carry
+        da = output_grad * (1 - z) * (1 - n * n)
+        dz = output_grad * (states[step] - n) * z * (1 - z)
+        carry = output_grad * z
         dr = da * hidden[step] * r * (1 - r)
         dhidden[step] = _joined(frozen, dr, dz, da * r)
         gates[step] = _joined(frozen, dr, dz, da)
@@ -79,12 +79,12 @@ def lstm_backward(dy: Array, gates: Array, cells: Array, weight: Array, units: I
     frozen = _others(units, weight.shape[1])
     carry = cell_carry = np.zeros_like(dy[0]) if len(dy) else 0
     for step in reversed(range(len(dy))):
-        (i, f, g, o), signal = _parts(gates[step], 4), dy[step] + carry
+        (i, f, g, o), output_grad = _parts(gates[step], 4), dy[step] + carry
         curve = np.tanh(cells[step + 1])
-        dcell = signal * o * (1 - curve * curve) + cell_carry
+        dcell = output_grad * o * (1 - curve * curve) + cell_carry
         cell_carry = dcell * f
         slopes = dcell * g * i * (1 - i), dcell * cells[step] * f * (1 - f), dcell * i * (1 - g * g)
-        gates[step] = _joined(frozen, *slopes, signal * curve * o * (1 - o))
+        gates[step] = _joined(frozen, *slopes, output_grad * curve * o * (1 - o))
         carry = gates[step] @ weight
 
 

@@ -42,7 +42,7 @@ class EnergySource(NamedTuple):
     name: str
     every_s: float
     is_cheap: bool
-    tally: Callable[[], EnergyAccumulator]
+    accumulator: Callable[[], EnergyAccumulator]
 
 
 class EnergySourceProbe(NamedTuple):

@@ -45,7 +45,7 @@ class EnergyMeter:
         self.seconds = 0.0
         self.idle_watts = idle_watts
         self._source, self._clock, self._repeat = source, clock, repeat or repeating
-        self._tally: EnergyAccumulator | None = None
+        self._accumulator: EnergyAccumulator | None = None
         self._reading: AbstractContextManager[None] | None = None
         self._began_s = 0.0
 
@@ -57,7 +57,7 @@ class EnergyMeter:
 
     def __enter__(self) -> EnergyMeter:
         if self._source is not None:
-            self._tally = self._source.tally()
+            self._accumulator = self._source.accumulator()
         self._began_s = self._take()
         if self._source is not None:
             self._reading = self._repeat(self._take, self._source.every_s)
@@ -70,12 +70,12 @@ class EnergyMeter:
         if self._reading is not None:
             self._reading.__exit__(None, None, None)
         self.seconds = self._take() - self._began_s
-        self.joules = None if self._tally is None else self._tally.joules
+        self.joules = None if self._accumulator is None else self._accumulator.joules
 
     def _take(self) -> float:
         now_s = self._clock()
-        if self._tally is not None:
-            self._tally.take(now_s)
+        if self._accumulator is not None:
+            self._accumulator.take(now_s)
         return now_s
 
 

@@ -51,13 +51,13 @@ def _rectifier(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _rectifier_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    dx, below = signals.target(dy), node.inputs[0]
+def _rectifier_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+    dx, below = output_grads.target(dy), node.inputs[0]
     channels = recorder.channels_needed(below) if len(dy.shape) > 2 else None
     bits, (kernel, settings) = recorder.extras[node.name, "bits"], rectifier(node.op)
     kernel = "relu" if kernel == "relu6" else kernel  # the bits say it all
     recorder.call(f"{kernel}_backward", planes_view(dy), bits, *settings, planes_view(dx), channels)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
@@ -77,11 +77,11 @@ def _smooth(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _smooth_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    dx, below = signals.target(dy), node.inputs[0]
+def _smooth_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+    dx, below = output_grads.target(dy), node.inputs[0]
     saved, channels = recorder.extras[node.name, "saved"], recorder.channels_needed(below)
     recorder.call("activation_backward", dy, saved, *kind(node.op), dx, channels)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
@@ -93,11 +93,11 @@ def _prelu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _prelu_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    weight, dx, below = trained_block(recorder, node, "weight"), signals.target(dy), node.inputs[0]
+def _prelu_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+    weight, dx, below = trained_block(recorder, node, "weight"), output_grads.target(dy), node.inputs[0]
     arguments = (dy, recorder.extras[node.name, "saved"], recorder.param(node, "weight"), dx, weight.values)
     recorder.call("prelu_backward", *arguments, recorder.channels_needed(below), weight.rows)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight}
 
 

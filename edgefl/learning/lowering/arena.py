@@ -13,23 +13,23 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def place(buffers: Sequence[Buffer], float_bytes: int) -> tuple[tuple[int, ...], int]:
+def allocate(buffers: Sequence[Buffer], float_bytes: int) -> tuple[tuple[int, ...], int]:
     """Offset of each buffer, and the bytes of the arena: two buffers that are ever live together never overlap.
 
     Largest first, each at the lowest free offset; ties in order of creation, so the result is deterministic. O(n^2).
     """
     sizes = [aligned(buffer.bytes(float_bytes)) for buffer in buffers]
     offsets = [0] * len(buffers)
-    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
+    allocated: list[tuple[int, int, int, int]] = []  # start, end, first, last
     for which in sorted(range(len(buffers)), key=lambda i: -sizes[i]):
         _, _, first, last = buffers[which]
         if not sizes[which]:
             continue
-        taken = sorted((start, end) for start, end, since, until in placed if since <= last and first <= until)
+        taken = sorted((start, end) for start, end, since, until in allocated if since <= last and first <= until)
         offset = _lowest_gap(taken, sizes[which])
         offsets[which] = offset
-        placed.append((offset, offset + sizes[which], first, last))
-    return tuple(offsets), max((end for _, end, _, _ in placed), default=0)
+        allocated.append((offset, offset + sizes[which], first, last))
+    return tuple(offsets), max((end for _, end, _, _ in allocated), default=0)
 
 
 def _lowest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:

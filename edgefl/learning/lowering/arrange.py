@@ -30,9 +30,9 @@ def _view(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return x.view(x.shape[0], *recorder.scope.graph.shapes[node.name])
 
 
-def _view_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _view_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below = node.inputs[0]
-    signals.give(below, dy.view(*recorder.values[below].shape))
+    output_grads.give(below, dy.view(*recorder.values[below].shape))
     return {}
 
 
@@ -44,8 +44,8 @@ def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _add_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    signals.share(node.inputs, dy)
+def _add_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+    output_grads.share(node.inputs, dy)
     return {}
 
 
@@ -64,7 +64,7 @@ def _product(recorder: Recorder, a: Tensor, b: Tensor, y: Tensor) -> None:
         recorder.call("scale_channels", a, b.view(*b.shape[:2]), y)
 
 
-def _mul_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     """The second factor's gradient comes first, as it reads dy, over which the first one's may be written."""
     (first, second), (a, b) = node.inputs, (recorder.read(name, node) for name in node.inputs)
     if recorder.needed(second):
@@ -73,11 +73,11 @@ def _mul_backward(recorder: Recorder, signals: ActivationGradients, node: Node, 
             recorder.call("mul", dy, a, db)
         else:
             recorder.call("channel_dot", dy, a, db.view(*b.shape[:2]))
-        signals.give(second, db)
+        output_grads.give(second, db)
     if recorder.needed(first):
-        da = signals.target(dy)
+        da = output_grads.target(dy)
         _product(recorder, dy, b, da)
-        signals.give(first, da)
+        output_grads.give(first, da)
     return {}
 
 
@@ -96,12 +96,12 @@ def _concat(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _concat_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _concat_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     for name, first in _parts(recorder, node):
         if recorder.needed(name):
             dx = recorder.new(recorder.values[name].shape)
             recorder.call("get_channels", dy, first, dx)
-            signals.give(name, dx)
+            output_grads.give(name, dx)
     return {}
 
 
@@ -111,11 +111,11 @@ def _pad(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _pad_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _pad_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
     recorder.call("crop_planes", dy, *_corner(node), dx)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
@@ -133,26 +133,28 @@ def _upsample(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _upsample_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _upsample_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, Upsample)
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
     recorder.call("upsample_backward", dy, node.op.scale_factor, dx)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
-def _flatten_places(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
+def _flatten_positions(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     x, y = recorder.source(node), recorder.result(node)
     recorder.call("transpose", _rows(x), _turned(y, x))
     return y
 
 
-def _flatten_places_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _flatten_positions_backward(
+    recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor
+) -> Gradients:
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
     recorder.call("transpose", _turned(dy, dx), _rows(dx))
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
@@ -173,12 +175,12 @@ def _permute(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _permute_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _permute_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, Permute)
     below, axes = node.inputs[0], node.op.axes
     dx = recorder.new(recorder.values[below].shape)
     _exchange(recorder, dy, tuple(axes.index(axis) for axis in range(len(axes))), dx)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
@@ -213,19 +215,19 @@ def _slice(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _slice_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _slice_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, SliceOfRow)
     below = node.inputs[0]
     dx = recorder.new(recorder.values[below].shape)
     recorder.call("pad_planes", dy, 0, node.op.start, dx)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     Flatten: _view,
     Reshape: _view,
-    FlattenPlaces: _flatten_places,
+    FlattenPlaces: _flatten_positions,
     Permute: _permute,
     SliceOfRow: _slice,
     Add: _add,
@@ -237,7 +239,7 @@ FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
 BACKWARD: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Tensor], Gradients]] = {
     Flatten: _view_backward,
     Reshape: _view_backward,
-    FlattenPlaces: _flatten_places_backward,
+    FlattenPlaces: _flatten_positions_backward,
     Permute: _permute_backward,
     SliceOfRow: _slice_backward,
     Add: _add_backward,

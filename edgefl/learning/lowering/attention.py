@@ -22,32 +22,32 @@ CELL = ((1, 1), (0, 0), (1, 1), 1)  # stride, padding, dilation and groups of a 
 def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x, y = node.op, recorder.source(node), recorder.result(node)
     assert isinstance(op, SelfAttention)
-    batch, places = y.shape[0], y.shape[-1]
-    qkv, shares = recorder.new((batch, 3 * op.features, 1, places)), None
+    batch, positions = y.shape[0], y.shape[-1]
+    qkv, shares = recorder.new((batch, 3 * op.features, 1, positions)), None
     bias = recorder.param(node, "in_proj_bias") if op.bias else None
     recorder.call("conv2d_forward", x, _weight(recorder, node), bias, qkv, *CELL)
     save_input(recorder, readers, node, x)
     if recorder.needed(node.name):
-        shares = recorder.new((batch, op.num_heads, places, places))
+        shares = recorder.new((batch, op.num_heads, positions, positions))
         recorder.extras |= {(node.name, "qkv"): qkv, (node.name, "shares"): shares}
-    recorder.call("attention_forward", _line(qkv), op.num_heads, op.causal, _line(y), shares)
+    recorder.call("attention_forward", _sequence(qkv), op.num_heads, op.causal, _sequence(y), shares)
     return y
 
 
-def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, SelfAttention)
     qkv, shares = (recorder.extras[node.name, what] for what in ("qkv", "shares"))
     dqkv, heads = recorder.like(qkv), recorder.scope.active.groups[node.name]
     settings = (op.num_heads, op.causal)
-    recorder.call("attention_backward", _line(dy), _line(qkv), shares, *settings, _line(dqkv), heads)
+    recorder.call("attention_backward", _sequence(dy), _sequence(qkv), shares, *settings, _sequence(dqkv), heads)
     gradients = _parameter_gradients(recorder, node, dqkv)
     if recorder.needed(below):
         dx = recorder.like(recorder.read(below, node))
         outs = None if heads is None else recorder.scope.active.blocks[f"{node.name}.in_proj_weight"][0]
         ins = recorder.channels_needed(below)
         recorder.call("conv2d_grad_input", dqkv, _weight(recorder, node), dx, *CELL, outs, ins)
-        signals.give(below, dx)
+        output_grads.give(below, dx)
     return gradients
 
 
@@ -72,7 +72,7 @@ def _weight(recorder: Recorder, node: Node) -> Param:
     return Param(name, (*shape, 1, 1))
 
 
-def _line(x: Tensor) -> Tensor:
+def _sequence(x: Tensor) -> Tensor:
     """[B, C, 1, T] without its row."""
     return x.view(*x.shape[:2], x.shape[-1])
 

@@ -53,13 +53,13 @@ from edgefl.models.graph.operations import (
 
 def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
     """Record all nodes in reverse; yields each node's parameter gradients when its own signal has been passed on."""
-    signals = ActivationGradients(recorder)
-    signals.give(nodes[-1].name, dlogits)
+    output_grads = ActivationGradients(recorder)
+    output_grads.give(nodes[-1].name, dlogits)
     for node in reversed(nodes):
-        dy = signals.take(node.name)
+        dy = output_grads.take(node.name)
         if dy is not None:
             recorder.node = node.name
-            gradients = _TABLE[type(node.op)](recorder, signals, node, dy)
+            gradients = _TABLE[type(node.op)](recorder, output_grads, node, dy)
             _rank(recorder, gradients)
             _mask(recorder, gradients)
             yield gradients
@@ -80,7 +80,7 @@ def _mask(recorder: Recorder, gradients: Gradients) -> None:
             mask(recorder, name, block.values)
 
 
-def _conv(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _conv(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, Conv2d)
     gradients: Gradients = {}
@@ -99,11 +99,11 @@ def _conv(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tens
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
         if not _sparse_input(recorder, node, dy, dx):
             recorder.call("conv2d_grad_input", dy, recorder.param(node, "weight"), dx, *settings, outs, ins)
-        signals.give(below, dx)
+        output_grads.give(below, dx)
     return gradients
 
 
-def _linear(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, Linear)
     gradients: Gradients = {}
@@ -116,7 +116,7 @@ def _linear(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Te
         ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # from there on all are as fast
         if not _sparse_input(recorder, node, dy, dx):
             recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
-        signals.give(below, dx)
+        output_grads.give(below, dx)
     return gradients
 
 
@@ -164,19 +164,19 @@ def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...
     return "groupnorm", (norm.op.num_groups, recorder.scope.active.groups[norm.name])
 
 
-def _norm(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _norm(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     weight, bias = trained_block(recorder, node, "weight"), trained_block(recorder, node, "bias")
-    dx = signals.target(dy)
+    dx = output_grads.target(dy)
     if isinstance(node.op, GroupNorm) and dy.lanes > 1:
         group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
-        signals.give(node.inputs[0], dx)
+        output_grads.give(node.inputs[0], dx)
         return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
     xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, node)
     read = (dy.channels, xhat.channels, recorder.param(node, "weight"), inv_std)
     recorder.call(f"{kernel}_backward", *read, *outputs, *needed, weight.rows)
-    signals.give(node.inputs[0], dx)
+    output_grads.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
 
 
@@ -186,7 +186,7 @@ def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]
     return x, mean, inv_std
 
 
-def _norm_relu(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _norm_relu(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, FusedNormReLU)
     norm = node.op.norm
     weight, bias = trained_block(recorder, norm, "weight"), trained_block(recorder, norm, "bias")
@@ -197,18 +197,18 @@ def _norm_relu(recorder: Recorder, signals: ActivationGradients, node: Node, dy:
         dy = _unpooled(recorder, node, dy, recorder.like(x), HALVING)
     if isinstance(norm.op, GroupNorm) and x.lanes > 1:
         group_norm.backward(recorder, norm, dy, saved, dx, (weight, bias), relu=True)
-        signals.give(node.inputs[0], dx)
+        output_grads.give(node.inputs[0], dx)
         return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
     read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, norm)
     kind = (node.op.is_relu6,) if isinstance(norm.op, BatchNorm) else ()
     recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows, *kind)
-    signals.give(node.inputs[0], dx)
+    output_grads.give(node.inputs[0], dx)
     return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
 
 
-def _maxpool(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _maxpool(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, MaxPool2d)
     dx = recorder.new(recorder.values[below].shape, lanes=dy.lanes)
@@ -218,7 +218,7 @@ def _maxpool(recorder: Recorder, signals: ActivationGradients, node: Node, dy: T
         window = (op.kernel_size, op.stride, op.padding)
         codes, channels = recorder.extras[node.name, "codes"], recorder.channels_needed(below)
         recorder.call("maxpool_backward", dy, codes, dx, *window, channels)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 
@@ -229,7 +229,7 @@ def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPoo
     return dx
 
 
-def _avgpool(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _avgpool(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = average_window(recorder, node), node.inputs[0]
     dx, channels = recorder.new(recorder.values[below].shape), recorder.channels_needed(below)
     if op is None:
@@ -237,7 +237,7 @@ def _avgpool(recorder: Recorder, signals: ActivationGradients, node: Node, dy: T
     else:
         window = (op.kernel_size, op.stride, op.padding, op.count_include_pad)
         recorder.call("avgpool_backward", dy, dx, *window, channels)
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 

@@ -39,12 +39,12 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     dx, below = dy, node.inputs[0]
     if recorder.scope.drops_at(node):
-        dx = signals.target(dy)
+        dx = output_grads.target(dy)
         _drop(recorder, node, dy, dx, recorder.channels_needed(below))
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {}
 
 

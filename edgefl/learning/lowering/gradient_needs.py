@@ -102,10 +102,10 @@ def _reshape(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return owners(below[0], before // after, after) if before % after == 0 else _product(graph, node, below)
 
 
-def _flatten_places(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+def _flatten_positions(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     channels = graph.shapes[node.inputs[0]][0]
-    places = graph.shapes[node.name][0] // channels
-    return beside([below[0]] * places, [channels] * places)
+    positions = graph.shapes[node.name][0] // channels
+    return beside([below[0]] * positions, [channels] * positions)
 
 
 def _permute(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
@@ -134,7 +134,7 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     Linear: _product,
     Flatten: _reshape,
     Reshape: _reshape,
-    FlattenPlaces: _flatten_places,
+    FlattenPlaces: _flatten_positions,
     Permute: _permute,
     Concat: _concat,
 }

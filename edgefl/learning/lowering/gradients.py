@@ -35,40 +35,44 @@ class ActivationGradients:
     _held: dict[str, Tensor] = field(default_factory=dict)
     _holders: Counter[int] = field(default_factory=Counter)
 
-    def give(self, name: str, signal: Tensor) -> None:
-        """Add `signal` to the gradient of a result, if that is needed; it is laid out as the result."""
+    def give(self, name: str, output_grad: Tensor) -> None:
+        """Add `output_grad` to the gradient of a result, if that is needed; it is laid out as the result."""
         if not self.recorder.needed(name):
             return
-        signal = self.recorder.laid(signal, self.recorder.values[name].lanes)
+        output_grad = self.recorder.laid(output_grad, self.recorder.values[name].lanes)
         held = self._held.get(name)
         if held is not None:
-            signal = self._sum(held, signal)
+            output_grad = self._sum(held, output_grad)
             self._holders[held.buffer] -= 1
-        self._held[name] = signal
-        self._holders[signal.buffer] += 1
+        self._held[name] = output_grad
+        self._holders[output_grad.buffer] += 1
 
-    def share(self, names: tuple[str, ...], signal: Tensor) -> None:
-        """Add `signal` to the gradient of each of these results; sums may be written over it with the last one only."""
-        self._holders[signal.buffer] += 1
+    def share(self, names: tuple[str, ...], output_grad: Tensor) -> None:
+        """Add `output_grad` to the gradient of each of these results; sums may be written over it with the last one
+        only.
+        """
+        self._holders[output_grad.buffer] += 1
         for name in names[:-1]:
-            self.give(name, signal)
-        self._holders[signal.buffer] -= 1
-        self.give(names[-1], signal)
+            self.give(name, output_grad)
+        self._holders[output_grad.buffer] -= 1
+        self.give(names[-1], output_grad)
 
     def take(self, name: str) -> Tensor | None:
         """The gradient of a result, given up by it; None if nothing that is computed depends on the result."""
-        signal = self._held.pop(name, None)
-        if signal is not None:
-            self._holders[signal.buffer] -= 1
-        return signal
+        output_grad = self._held.pop(name, None)
+        if output_grad is not None:
+            self._holders[output_grad.buffer] -= 1
+        return output_grad
 
-    def target(self, signal: Tensor) -> Tensor:
-        """Where to write a new signal of the same shape: over `signal`, or a new buffer if other results hold it."""
-        return self.recorder.like(signal) if self._holders[signal.buffer] else signal
+    def target(self, output_grad: Tensor) -> Tensor:
+        """Where to write a new signal of the same shape: over `output_grad`, or a new buffer if other results hold
+        it.
+        """
+        return self.recorder.like(output_grad) if self._holders[output_grad.buffer] else output_grad
 
-    def _sum(self, held: Tensor, signal: Tensor) -> Tensor:
-        target = held if self._holders[held.buffer] == 1 else self.target(signal)
-        self.recorder.call("add", held, signal, target)
+    def _sum(self, held: Tensor, output_grad: Tensor) -> Tensor:
+        target = held if self._holders[held.buffer] == 1 else self.target(output_grad)
+        self.recorder.call("add", held, output_grad, target)
         return target
 
 

@@ -48,7 +48,7 @@ class NarrowedPass(NamedTuple):
     """A pass with narrowed tensors, the place that each of its calls had before, and the bytes live at each."""
 
     recorder: Recorder
-    places: list[int]
+    positions: list[int]
     live: NDArray[np.int64]
 
     @property
@@ -69,7 +69,7 @@ def narrow(recorder: Recorder, float_bytes: int) -> Recorder:
 
 def _largest_idle(waiting: Mapping[int, SavedTensor], chosen: Collection[int], now: NarrowedPass) -> int | None:
     """Of what waits where most is live, the largest that is not chosen yet."""
-    peak = now.places[int(now.live.argmax())] if now.places else 0
+    peak = now.positions[int(now.live.argmax())] if now.positions else 0
     idle = [which for which, each in waiting.items() if which not in chosen and each.is_idle(peak)]
     return max(idle, key=lambda which: (waiting[which].size, -which), default=None)
 
@@ -133,7 +133,7 @@ def _writes(call: KernelCall, which: int) -> bool:
 
 def _narrowed(recorder: Recorder, chosen: Mapping[int, SavedTensor], float_bytes: int) -> NarrowedPass:
     """Record the calls once more, with these tensors narrowed."""
-    again, places = recorder.again(), list[int]()
+    again, positions = recorder.again(), list[int]()
     halves = {which: again.new((2 * each.size,), "byte") for which, each in chosen.items()}
     wide: dict[tuple[int, int], int] = {}
     for position, call in enumerate(recorder.calls):
@@ -143,8 +143,8 @@ def _narrowed(recorder: Recorder, chosen: Mapping[int, SavedTensor], float_bytes
         for which, each in chosen.items():
             if each.since == position:
                 again.call("narrow_float16", Tensor(which, (each.size,)), halves[which])
-        places += [position] * (len(again.calls) - len(places))
-    return NarrowedPass(again, places, _live(again, float_bytes))
+        positions += [position] * (len(again.calls) - len(positions))
+    return NarrowedPass(again, positions, _live(again, float_bytes))
 
 
 def _widen(

@@ -18,36 +18,36 @@ from edgefl.models.graph.operations import LayerNorm, Operation
 def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     assert isinstance(node.op, LayerNorm)
     x, free = recorder.source(node), readers.is_free(node.inputs[0], node)
-    inv_std, xhat = recorder.new((x.shape[0], _places(node, x))), None
+    inv_std, xhat = recorder.new((x.shape[0], _positions(node, x))), None
     if recorder.needed(node.name):
         y, xhat = recorder.result(node), x if free else recorder.result(node)
         recorder.extras |= {(node.name, "xhat"): xhat, (node.name, "inv_std"): inv_std}
     else:
         y = x if free else recorder.result(node)
     params = (_flat(recorder, node, "weight"), _flat(recorder, node, "bias"))
-    if _places(node, x) > 1:
-        kept = None if xhat is None else _by_place(xhat)
-        recorder.call("layernorm_forward", _by_place(x), *params, _by_place(y), kept, inv_std, node.op.eps)
+    if _positions(node, x) > 1:
+        kept = None if xhat is None else _by_position(xhat)
+        recorder.call("layernorm_forward", _by_position(x), *params, _by_position(y), kept, inv_std, node.op.eps)
     else:
         kept = None if xhat is None else _values(xhat)
         recorder.call("groupnorm_forward", _values(x), *params, _values(y), kept, inv_std, 1, node.op.eps)
     return y
 
 
-def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     weight, bias = _block(recorder, node, "weight"), _block(recorder, node, "bias")
-    dx, below = signals.target(dy), node.inputs[0]
+    dx, below = output_grads.target(dy), node.inputs[0]
     xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
-    gain, sums = _flat(recorder, node, "weight"), (_line(weight.values), _line(bias.values))
-    if _places(node, dy) > 1:
-        read = (_by_place(dy), _by_place(xhat), gain, inv_std)
-        recorder.call("layernorm_backward", *read, _by_place(dx), *sums, weight.rows)
+    gain, sums = _flat(recorder, node, "weight"), (_sequence(weight.values), _sequence(bias.values))
+    if _positions(node, dy) > 1:
+        read = (_by_position(dy), _by_position(xhat), gain, inv_std)
+        recorder.call("layernorm_backward", *read, _by_position(dx), *sums, weight.rows)
     else:
         outs = members(weight.rows, math.prod(weight.values.shape[1:]))
         recorder.call(
             "groupnorm_backward", _values(dy), _values(xhat), gain, inv_std, _values(dx), *sums, 1, None, outs
         )
-    signals.give(below, dx)
+    output_grads.give(below, dx)
     return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
 
 
@@ -59,13 +59,13 @@ def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     return TrainedBlock(rows, None, recorder.new((count(rows, size), *rest)))
 
 
-def _places(node: Node, x: Tensor) -> int:
+def _positions(node: Node, x: Tensor) -> int:
     """How many places are normalised, each by itself."""
     assert isinstance(node.op, LayerNorm)
     return math.prod(x.shape[2:]) if len(node.op.normalized_shape) == 1 else 1
 
 
-def _by_place(x: Tensor) -> Tensor:
+def _by_position(x: Tensor) -> Tensor:
     """[B, channels, places]."""
     return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
 
@@ -75,7 +75,7 @@ def _values(x: Tensor) -> Tensor:
     return x.view(x.shape[0], math.prod(x.shape[1:]))
 
 
-def _line(x: Tensor) -> Tensor:
+def _sequence(x: Tensor) -> Tensor:
     return x.view(math.prod(x.shape))
 
 

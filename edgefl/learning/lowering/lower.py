@@ -24,7 +24,7 @@ from typing import Literal
 from edgefl.learning.learner import Delta, Trainable
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import ActiveIndices
-from edgefl.learning.lowering.arena import place
+from edgefl.learning.lowering.arena import allocate
 from edgefl.learning.lowering.backward import backward
 from edgefl.learning.lowering.batch_layout import side_by_side
 from edgefl.learning.lowering.channel_sets import is_empty
@@ -166,6 +166,6 @@ def _schedule(
     float_bytes: int,
 ) -> Schedule:
     buffers = recorder.buffers()
-    offsets, size = place(buffers, float_bytes)
+    offsets, size = allocate(buffers, float_bytes)
     calls = tuple(recorder.calls)
     return Schedule(recorder.scope.batch, calls, buffers, offsets, size, output, gradients, states, recorder.found)

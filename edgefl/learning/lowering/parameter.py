@@ -27,21 +27,21 @@ from edgefl.models.graph.operations import (
 
 def _embedding(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     ids, y = recorder.source(node), recorder.result(node)
-    recorder.call("embedding_forward", ids, recorder.param(node, "weight"), _line(y))
+    recorder.call("embedding_forward", ids, recorder.param(node, "weight"), _sequence(y))
     return y
 
 
-def _embedding_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _embedding_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(node.op, Embedding)
     weight = trained_block(recorder, node, "weight")
     if is_empty(weight.cols):
         return {}
     padding = -1 if node.op.padding_idx is None else node.op.padding_idx
-    recorder.call("embedding_backward", _line(dy), recorder.source(node), weight.values, padding, weight.cols)
+    recorder.call("embedding_backward", _sequence(dy), recorder.source(node), weight.values, padding, weight.cols)
     return {f"{node.name}.weight": weight}
 
 
-def _line(x: Tensor) -> Tensor:
+def _sequence(x: Tensor) -> Tensor:
     """[B, features, length]."""
     return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
 
@@ -55,9 +55,9 @@ def _add(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _add_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _add_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     found = _gradient(recorder, node, _values(node, dy), dy)
-    signals.give(node.inputs[0], dy)
+    output_grads.give(node.inputs[0], dy)
     return found
 
 
@@ -67,7 +67,7 @@ def _mul(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _mul_backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     below, x = node.inputs[0], _values(node, recorder.source(node))
     found: Gradients = {}
     if not is_empty(own_rows(node, recorder.scope.active.blocks)):
@@ -77,7 +77,7 @@ def _mul_backward(recorder: Recorder, signals: ActivationGradients, node: Node, 
     if recorder.needed(below):
         dx = recorder.like(dy)
         _product(recorder, node, dy, dx)
-        signals.give(below, dx)
+        output_grads.give(below, dx)
     return found
 
 
@@ -93,7 +93,7 @@ def _product(recorder: Recorder, node: Node, x: Tensor, y: Tensor) -> None:
 def _values(node: Node, x: Tensor) -> Tensor:
     """x with a channel for each value of the parameter."""
     assert isinstance(node.op, WithParameter)
-    return x.view(x.shape[0], math.prod(x.shape[1:]), 1) if node.op.is_whole(x.shape[1:]) else _line(x)
+    return x.view(x.shape[0], math.prod(x.shape[1:]), 1) if node.op.is_whole(x.shape[1:]) else _sequence(x)
 
 
 def _is_turned(node: Node, x: Tensor) -> bool:
@@ -114,27 +114,27 @@ def _offset(recorder: Recorder, node: Node, x: Tensor) -> Param | Tensor:
     return turned.view(count)
 
 
-def _gradient(recorder: Recorder, node: Node, signal: Tensor, dy: Tensor) -> Gradients:
-    """The parameter's gradient: the sum of `signal` over the batch, as it lies in torch."""
+def _gradient(recorder: Recorder, node: Node, output_grad: Tensor, dy: Tensor) -> Gradients:
+    """The parameter's gradient: the sum of `output_grad` over the batch, as it lies in torch."""
     rows = own_rows(node, recorder.scope.active.blocks)
     if is_empty(rows):
         return {}
     block = trained_block(recorder, node, "")
     count = math.prod(block.values.shape)
-    places = math.prod(signal.shape[1:]) // (dy.shape[1] * math.prod(signal.shape[2:]))
-    outs = members(rows, places)
+    positions = math.prod(output_grad.shape[1:]) // (dy.shape[1] * math.prod(output_grad.shape[2:]))
+    outs = members(rows, positions)
     if not _is_turned(node, dy):
-        recorder.call("channel_sum", signal, block.values.view(count), outs)
+        recorder.call("channel_sum", output_grad, block.values.view(count), outs)
     else:
         sums = recorder.new((count,))
-        recorder.call("channel_sum", signal, sums, outs)
-        _turn_back(recorder, sums, block, places)
+        recorder.call("channel_sum", output_grad, sums, outs)
+        _turn_back(recorder, sums, block, positions)
     return {node.name: block}
 
 
-def _turn_back(recorder: Recorder, sums: Tensor, block: TrainedBlock, places: int) -> None:
-    channels = math.prod(sums.shape) // places
-    recorder.call("transpose", sums.view(1, channels, places), block.values.view(1, places, channels))
+def _turn_back(recorder: Recorder, sums: Tensor, block: TrainedBlock, positions: int) -> None:
+    channels = math.prod(sums.shape) // positions
+    recorder.call("transpose", sums.view(1, channels, positions), block.values.view(1, positions, channels))
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {

@@ -50,11 +50,11 @@ def _conv2d_grad_input(
 ) -> int:
     kernel = weight.shape[2] * weight.shape[3]
     pairs = np.dot(_by_group(outs, dy.shape[1], groups), _by_group(ins, dx.shape[1], groups))
-    return _places(dy) * kernel * int(pairs)
+    return _positions(dy) * kernel * int(pairs)
 
 
 def _conv2d_grad_weight(x: Tensor, dy: Tensor, dw: Tensor, *geometry: object) -> int:
-    return _places(dy) * _size(dw)
+    return _positions(dy) * _size(dw)
 
 
 def _linear_forward(x: Tensor, weight: Param, bias: Param | None, y: Tensor) -> int:
@@ -78,15 +78,15 @@ def _linear_update(
 def _sparse_forward(
     x: Tensor, structure: Structure, values: Param, bias: Param | None, y: Tensor, *geometry: Pair
 ) -> int:
-    return _places(y) * _size(values)
+    return _positions(y) * _size(values)
 
 
 def _sparse_grad_input(dy: Tensor, structure: Structure, values: Param | Tensor, dx: Tensor, *geometry: Pair) -> int:
-    return _places(dy) * _size(values)
+    return _positions(dy) * _size(values)
 
 
 def _sparse_grad_weight(x: Tensor, dy: Tensor, structure: Structure, gradients: Tensor, *geometry: Pair) -> int:
-    return _places(dy) * _size(gradients)
+    return _positions(dy) * _size(gradients)
 
 
 def _recurrence(weight: Param, gates: Tensor) -> int:
@@ -103,16 +103,16 @@ def _attention_backward(
     return 4 * _size(dy) * count(heads_needed, heads) // heads * _keys(dy.shape[2], causal)
 
 
-def _keys(places: int, causal: bool) -> int:
+def _keys(positions: int, causal: bool) -> int:
     """That a place meets, in the mean, rounded up."""
-    return places // 2 + 1 if causal else places
+    return positions // 2 + 1 if causal else positions
 
 
 def _size(of: Tensor | Param) -> int:
     return math.prod(of.shape)
 
 
-def _places(result: Tensor) -> int:
+def _positions(result: Tensor) -> int:
     """Examples, times the positions of each channel's plane."""
     return _size(result) // max(result.shape[1], 1)
 

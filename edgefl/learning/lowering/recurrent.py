@@ -57,7 +57,7 @@ def _save_input(recorder: Recorder, node: Node, x: Tensor) -> None:
     recorder.inputs[node.name] = SavedInput(active, None)
 
 
-def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     gates, states, beside = (recorder.extras[node.name, what] for what in ("gates", "states", "beside"))
     steps, weight = _to_steps(recorder, dy), recorder.param(node, "weight_hh_l0")
     passing = recorder.channels_needed(node.name)  # not all, only where a cut is asked for
@@ -72,7 +72,7 @@ def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: 
     if recorder.needed(below):
         dx = recorder.like(recorder.read(below, node))
         _input_gradient(recorder, node, _rows(gates), dx)
-        signals.give(below, dx)
+        output_grads.give(below, dx)
     return gradients
 
 
@@ -115,15 +115,15 @@ def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param, Param |
     return recorder.param(node, f"weight_{of}_l0"), bias
 
 
-def _to_steps(recorder: Recorder, line: Tensor) -> Tensor:
-    batch, features, steps = line.shape[0], line.shape[1], line.shape[-1]
+def _to_steps(recorder: Recorder, sequence: Tensor) -> Tensor:
+    batch, features, steps = sequence.shape[0], sequence.shape[1], sequence.shape[-1]
     turned = recorder.new((steps, batch, features))
-    recorder.call("to_steps", line.view(batch, features, steps), turned)
+    recorder.call("to_steps", sequence.view(batch, features, steps), turned)
     return turned
 
 
-def _from_steps(recorder: Recorder, steps: Tensor, line: Tensor) -> None:
-    recorder.call("from_steps", steps, line.view(*line.shape[:2], line.shape[-1]))
+def _from_steps(recorder: Recorder, steps: Tensor, sequence: Tensor) -> None:
+    recorder.call("from_steps", steps, sequence.view(*sequence.shape[:2], sequence.shape[-1]))
 
 
 def _rows(steps: Tensor) -> Tensor:

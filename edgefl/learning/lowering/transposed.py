@@ -24,7 +24,7 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     return y
 
 
-def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     op, below = node.op, node.inputs[0]
     assert isinstance(op, ConvTranspose2d)
     gradients: Gradients = {}
@@ -35,7 +35,7 @@ def _backward(recorder: Recorder, signals: ActivationGradients, node: Node, dy: 
         dx = recorder.like(recorder.read(below, node))
         dy, weight = _in_need(recorder, node, dy)
         recorder.call("conv2d_forward", dy, weight, None, dx, *_geometry(op))
-        signals.give(below, dx)
+        output_grads.give(below, dx)
     return gradients
 
 

@@ -137,7 +137,7 @@ class ActivationStore(ABC):
         """Compute and keep the results of these rows, in this order, instead of others."""
 
     @abstractmethod
-    def ready(self, places: list[Index]) -> list[Index]:
+    def ready(self, positions: list[Index]) -> list[Index]:
         """Of batches of places among the rows: where in `near` their results are."""
 
 
@@ -154,8 +154,8 @@ class FloatActivationStore(ActivationStore):
         self._home.wrote(self.near.x[:start])
         self.near.y[: len(rows)] = self._targets[rows]
 
-    def ready(self, places: list[Index]) -> list[Index]:
-        return places
+    def ready(self, positions: list[Index]) -> list[Index]:
+        return positions
 
 
 class HalfActivationStore(ActivationStore):
@@ -173,8 +173,8 @@ class HalfActivationStore(ActivationStore):
             self._ops.narrow_float16(found.reshape(-1), self._halves[start : start + len(found)].reshape(-1, HALF))
             start += len(found)
 
-    def ready(self, places: list[Index]) -> list[Index]:
-        (batch,) = places
+    def ready(self, positions: list[Index]) -> list[Index]:
+        (batch,) = positions
         self._ops.widen_float16(self._halves[batch].reshape(-1, HALF), self.near.x[: len(batch)].reshape(-1))
         self._home.wrote(self.near.x[: len(batch)])
         self.near.y[: len(batch)] = self._targets[self._rows[batch]]
@@ -200,13 +200,13 @@ class CachedBatches(LazyBatches):
         return self._sizes
 
     def pieces(self, steps: int) -> Iterator[list[Index]]:
-        places = np.empty(self._distinct[-1] + 1, np.int32)  # of a row among those that are kept
+        positions = np.empty(self._distinct[-1] + 1, np.int32)  # of a row among those that are kept
         for rows, run in self._runs():
             self._store.fill(rows)
-            places[rows] = np.arange(len(rows), dtype=np.int32)
+            positions[rows] = np.arange(len(rows), dtype=np.int32)
             rest = iter(run)
             while piece := list(islice(rest, min(steps, self._store.most or steps))):
-                yield self._store.ready([places[batch] for batch in piece])
+                yield self._store.ready([positions[batch] for batch in piece])
 
     def _runs(self) -> Iterator[tuple[Index, Iterable[Index]]]:
         """Batches one after another whose rows there is room for, and these rows, sorted."""

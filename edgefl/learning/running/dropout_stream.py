@@ -9,8 +9,8 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import AnyDropout
 
 
-def begin(graph: Graph, state: Array, place: Keyed | None) -> None:
-    """state [3] = key, step, first example: those of `place`, and 0.
+def begin(graph: Graph, state: Array, position: Keyed | None) -> None:
+    """state [3] = key, step, first example: those of `position`, and 0.
 
     Raises  TrainingError without a place where the graph drops values: with a key that is always the same every call
             would drop those of the one before.
@@ -18,15 +18,15 @@ def begin(graph: Graph, state: Array, place: Keyed | None) -> None:
     dropping = [node.name for node in graph.nodes if isinstance(node.op, AnyDropout) and node.op.p > 0]
     if not dropping:
         return
-    if place is None:
+    if position is None:
         names = ", ".join(dropping)
         raise TrainingError(f"training with dropout ({names}) and no key; expected batches.Listed, or key=")
-    state[:] = as_state(place)
+    state[:] = as_state(position)
 
 
-def as_state(place: Keyed) -> tuple[int, int, int]:
-    """key, step, first example: those of `place`, and 0."""
-    return _signed(place.key), place.step, 0
+def as_state(position: Keyed) -> tuple[int, int, int]:
+    """key, step, first example: those of `position`, and 0."""
+    return _signed(position.key), position.step, 0
 
 
 def _signed(key: int) -> int:

@@ -22,7 +22,7 @@ JOULES = "joules_"  # and the kind of source that told them: what it covers diff
 def trained(
     algorithm: Algorithm,
     graph: Graph,
-    local: ClientState,
+    client_state: ClientState,
     plan: Plan,
     clock: Callable[[], float],
     meter: Callable[[], EnergyMeter] = unmeasured,
@@ -34,16 +34,16 @@ def trained(
     joules_KIND     that the whole machine took meanwhile, by that kind of source (edgefl/learning/energy); left out where none
                     tells it. A machine that trains several clients at once has no joules of one: it gives no meter
     """
-    before = local.learner.work()
+    before = client_state.learner.work()
     with meter() as spent:
         started = clock()
-        reply = algorithm.train(local, plan)
+        reply = algorithm.train(client_state, plan)
         seconds = clock() - started
-    after = local.learner.work()
+    after = client_state.learner.work()
     found = {EXECUTED: float(after.training - before.training)}
     if after.search > before.search:
         found[SEARCH] = float(after.search - before.search)
-    nominal = algorithm.flops(graph, len(local.train)) if reply.steps else None
+    nominal = algorithm.flops(graph, len(client_state.train)) if reply.steps else None
     if nominal is not None:
         found[NOMINAL] = float(nominal)
     if spent.joules is not None:

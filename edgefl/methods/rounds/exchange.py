@@ -38,9 +38,9 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
     Raises   CodecError for a plan that no message says.
     """
     if payload is None:
-        chance = stream(0, ROUNDING, round=plan.round)  # of no client, for what several are sent is encoded once
+        random_stream = stream(0, ROUNDING, round=plan.round)  # of no client, for what several are sent is encoded once
         payload = {
-            name: codec.encode(update, spec, values=values, known=plan.held, chance=chance)
+            name: codec.encode(update, spec, values=values, known=plan.held, random_stream=random_stream)
             for name, update in plan.payload.items()
         }
     selection = b""
@@ -101,9 +101,11 @@ def _finite(name: str, value: Plain) -> Plain:
 
 def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
     """A reply to `plan`, for the server. Ids that the server knows are not sent."""
-    chance = stream(0, ROUNDING, plan.client, plan.round, extra=1)
+    random_stream = stream(0, ROUNDING, plan.client, plan.round, extra=1)
     payload = {
-        name: codec.encode(update, spec, values=values, known=_known_to_server(plan, name, update), chance=chance)
+        name: codec.encode(
+            update, spec, values=values, known=_known_to_server(plan, name, update), random_stream=random_stream
+        )
         for name, update in reply.payload.items()
     }
     masks = {name: encode_mask(mask, spec, known=_mask_before(plan, name)) for name, mask in reply.masks.items()}

@@ -35,7 +35,7 @@ class ParticipationModel(Protocol):
     def lost(self, round: int) -> frozenset[int]:
         """The clients that come into this round after a loss."""
 
-    def paces_at(self, round: int) -> Mapping[int, Throughput]:
+    def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
         """How fast clients' devices are in a round, as far as that is known."""
 
     def check(self, round: int, clients: list[int]) -> None:
@@ -47,10 +47,10 @@ class ParticipationModel(Protocol):
     def judged(self, record: ClientRound) -> ClientRound:
         """After it has trained, or has not. One that is late now trained, and is not folded."""
 
-    def closed(self, line: dict[str, Any]) -> dict[str, Any]:
+    def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         """The line of metrics of a round, with what it says of who took part; the next round follows."""
 
-    def goes_on(self, line: Mapping[str, Any]) -> None:
+    def goes_on(self, log_record: Mapping[str, Any]) -> None:
         """An earlier process has closed the round with this line."""
 
     def restart(self, client: int, round: int) -> int | None:
@@ -79,7 +79,7 @@ class FullParticipation:
     def lost(self, round: int) -> frozenset[int]:
         return frozenset()
 
-    def paces_at(self, round: int) -> Mapping[int, Throughput]:
+    def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
         return {}
 
     def check(self, round: int, clients: list[int]) -> None: ...
@@ -90,10 +90,10 @@ class FullParticipation:
     def judged(self, record: ClientRound) -> ClientRound:
         return record
 
-    def closed(self, line: dict[str, Any]) -> dict[str, Any]:
-        return line
+    def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
+        return log_record
 
-    def goes_on(self, line: Mapping[str, Any]) -> None: ...
+    def goes_on(self, log_record: Mapping[str, Any]) -> None: ...
 
     def restart(self, client: int, round: int) -> int | None:
         return None
@@ -119,7 +119,7 @@ class RecordedParticipation:
     outcomes: Mapping[tuple[int, int], str | None]
     candidates: Mapping[int, frozenset[int]] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    paces: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)
+    throughputs: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -134,10 +134,10 @@ class RecordedParticipation:
     def judged(self, record: ClientRound) -> ClientRound:
         return record
 
-    def closed(self, line: dict[str, Any]) -> dict[str, Any]:
-        return line
+    def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
+        return log_record
 
-    def goes_on(self, line: Mapping[str, Any]) -> None: ...
+    def goes_on(self, log_record: Mapping[str, Any]) -> None: ...
 
     def check(self, round: int, clients: list[int]) -> None:
         """Raises RunError unless the round was planned with exactly these clients."""
@@ -145,9 +145,9 @@ class RecordedParticipation:
         if logged != sorted(clients):
             raise RunError(f"round {round} is planned with clients {sorted(clients)}; the run had {logged}")
 
-    def paces_at(self, round: int) -> Mapping[int, Throughput]:
+    def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
         """What held in a round."""
-        return ThroughputHistory(self.paces).at(round)
+        return ThroughputHistory(self.throughputs).at(round)
 
     def restart(self, client: int, round: int) -> int | None:
         """The round from whose state a client that lost what it kept goes on into this round, 0 for nothing; None if it

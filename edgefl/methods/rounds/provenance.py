@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from edgefl import __version__, kernels
 from edgefl.protocol.wire.printable import printable
 
-MAKER = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?:-(\w+))?")
+PROVENANCE = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?:-(\w+))?")
 
 
-def maker() -> str:
+def provenance() -> str:
     """The maker that this process is."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
@@ -26,12 +26,12 @@ def maker() -> str:
     return f"edgefl {__version__} {name}"
 
 
-def other_makers(made_by: Iterable[str]) -> str | None:
+def other_provenances(made_by: Iterable[str]) -> str | None:
     """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is.
 
-    A device writes its own text: one that is none of `maker` is told as it is, made printable.
+    A device writes its own text: one that is none of `provenance` is told as it is, made printable.
     """
-    here = maker()
+    here = provenance()
     others = sorted({printable(made) for made in made_by if made != here})
     if not others:
         return None
@@ -42,7 +42,7 @@ def other_makers(made_by: Iterable[str]) -> str | None:
 
 def _setting(made: str) -> str | None:
     """How to be the maker that `made` names; None if it names no kernels."""
-    found = MAKER.fullmatch(made)
+    found = PROVENANCE.fullmatch(made)
     if found is None:
         return None
     version, name, order = found.groups()

@@ -27,7 +27,7 @@ class AggregationSettings:
     most_examples  a client that has more samples for training counts as one that has so many; None: no limit
     """
 
-    fold: AggregationRule = MEAN
+    aggregation: AggregationRule = MEAN
     bound: UpdateNormBound = field(default_factory=UpdateNormBound)
     most_examples: int | None = None
 
@@ -53,25 +53,25 @@ def close(
     state: State,
     accepted: Sequence[tuple[Plan, Reply]],
     round: int,
-    folding: AggregationSettings,
+    aggregation_settings: AggregationSettings,
 ) -> AggregationResult:
     """Folds the accepted replies of a round in client order. `state` is not changed."""
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
-    replies = {plan.client: _counted(algorithm, reply, folding.most_examples) for plan, reply in accepted}
+    replies = {plan.client: _counted(algorithm, reply, aggregation_settings.most_examples) for plan, reply in accepted}
     counted = {plan.client: replies[plan.client].examples for plan, r in accepted if replies[plan.client] is not r}
     beyond: dict[int, str] = {}
-    if folding.bound.kind != "off":
-        replies, beyond = _bounded(replies, folding.bound, old, task.spec)
-    if folding.fold.kind == "clipped":
+    if aggregation_settings.bound.kind != "off":
+        replies, beyond = _bounded(replies, aggregation_settings.bound, old, task.spec)
+    if aggregation_settings.aggregation.kind == "clipped":
         replies = _to_the_median(replies, old, task.spec)
-    tally = Accumulator(task.spec, folding.fold, old)
+    accumulator = Accumulator(task.spec, aggregation_settings.aggregation, old)
     for plan, _ in accepted:
         if plan.client in replies:
-            algorithm.fold(tally, plan, replies[plan.client])
-    tally.settle()
-    after = algorithm.finish(task, state, tally, round)
-    is_out = folding.bound.kind == "refuse"
+            algorithm.aggregate(accumulator, plan, replies[plan.client])
+    accumulator.settle()
+    after = algorithm.finish(task, state, accumulator, round)
+    is_out = aggregation_settings.bound.kind == "refuse"
     return AggregationResult(after, beyond if is_out else {}, {} if is_out else beyond, counted)
 
 

@@ -101,7 +101,7 @@ class ClientRound:
         return {**self.metrics, **record}
 
 
-def round_line(
+def round_metrics(
     round: int, clients: Iterable[ClientRound], closing: AggregationResult, seconds: float
 ) -> dict[str, Any]:
     """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed.
@@ -109,18 +109,18 @@ def round_line(
     train_loss  unweighted mean over the clients whose replies were taken, of each over its local steps
     """
     clients, state = [each.closed(closing) for each in clients], closing.state
-    line: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
-    line["down"] = _parts(total(each.down for each in clients))
-    line["up"] = _parts(total(each.up for each in clients))
+    log_record: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
+    log_record["down"] = _parts(total(each.down for each in clients))
+    log_record["up"] = _parts(total(each.up for each in clients))
     losses = [each.metrics["loss"] for each in clients if each.is_taken and "loss" in each.metrics]
     if losses:
-        line["train_loss"] = sum(losses) / len(losses)
+        log_record["train_loss"] = sum(losses) / len(losses)
     if flops := _flops(clients):
-        line["flops"] = flops
+        log_record["flops"] = flops
     if "running" in state.values:
-        line["running"] = len(state.values["running"])
-    line["seconds"] = seconds
-    return line
+        log_record["running"] = len(state.values["running"])
+    log_record["seconds"] = seconds
+    return log_record
 
 
 def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
@@ -133,15 +133,15 @@ def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
     return {"nominal": sum(nominal), **found} if len(nominal) == len(said) else found
 
 
-def accepts_nobody(line: Mapping[str, Any]) -> bool:
+def accepts_nobody(log_record: Mapping[str, Any]) -> bool:
     """True if no reply was folded into a round with these metrics."""
-    return not any(each["status"] in ("on", "stopped") for each in line["clients"])
+    return not any(each["status"] in ("on", "stopped") for each in log_record["clients"])
 
 
-def stuck(round: int, empty: int, line: Mapping[str, Any]) -> str:
+def stuck(round: int, empty: int, log_record: Mapping[str, Any]) -> str:
     """Why a run does not go on whose last `empty` rounds have accepted nobody, with the metrics of the last one."""
-    reasons = [each["reason"] for each in line["clients"] if "reason" in each]
-    is_late = any(each["status"] == "late" for each in line["clients"])
+    reasons = [each["reason"] for each in log_record["clients"] if "reason" in each]
+    is_late = any(each["status"] == "late" for each in log_record["clients"])
     none = "every reply came after the deadline" if is_late else "no client has answered"
     why = f"the last refusal: {reasons[-1]}" if reasons else none
     rounds = f"round {round}" if empty == 1 else f"rounds {round - empty + 1} to {round}"

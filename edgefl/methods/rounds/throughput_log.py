@@ -13,12 +13,12 @@ class ThroughputHistory:
 
     def __init__(self, known: Mapping[tuple[int, int], Throughput]) -> None:
         self._declared: dict[int, list[tuple[int, Throughput]]] = {}
-        for (client, since), pace in sorted(known.items()):
-            self.add(client, since, pace)
+        for (client, since), throughput in sorted(known.items()):
+            self.add(client, since, throughput)
 
-    def add(self, client: int, since: int, pace: Throughput) -> None:
+    def add(self, client: int, since: int, throughput: Throughput) -> None:
         """From this round on, which is none that an earlier declaration of the client holds from."""
-        self._declared.setdefault(client, []).append((since, pace))
+        self._declared.setdefault(client, []).append((since, throughput))
 
     def last(self, client: int) -> tuple[int, Throughput] | None:
         """The client's last declaration, and the round from which it holds."""
@@ -40,17 +40,17 @@ class ThroughputHistory:
 
 
 class _ThroughputAtRound(Mapping[int, Throughput]):
-    def __init__(self, paces: ThroughputHistory, round: int) -> None:
-        self._paces, self._round = paces, round
+    def __init__(self, throughputs: ThroughputHistory, round: int) -> None:
+        self._throughputs, self._round = throughputs, round
 
     def __getitem__(self, client: int) -> Throughput:
-        found = self._paces.of(client, self._round)
+        found = self._throughputs.of(client, self._round)
         if found is None:
             raise KeyError(client)
         return found
 
     def __iter__(self) -> Iterator[int]:
-        return (client for client in self._paces if self._paces.of(client, self._round) is not None)
+        return (client for client in self._throughputs if self._throughputs.of(client, self._round) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

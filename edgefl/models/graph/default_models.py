@@ -32,15 +32,15 @@ def _mlp(model: Layers, _: int | None) -> None:
         model.add(f"relu{index}", ReLU())
 
 
-def _line_cnn(model: Layers, _: int | None) -> None:
+def _sequence_cnn(model: Layers, _: int | None) -> None:
     """Channels along time: convolutions of five places and halvings, then the mean over time."""
     _expect(model, "line_cnn", 2, "[channels, length]")
     for index, channels in enumerate(WIDTHS[1:4], start=1):
-        _line_block(model, index, channels, width=5)
+        _sequence_block(model, index, channels, width=5)
     model.add("mean", AdaptiveAvgPool1d(1))
 
 
-def _line_block(model: Layers, index: int, channels: int, width: int) -> None:
+def _sequence_block(model: Layers, index: int, channels: int, width: int) -> None:
     model.add(f"conv{index}", Conv1d(model.shape[0], channels, width, padding=width // 2))
     model.add(f"bn{index}", BatchNorm1d(channels))
     model.add(f"relu{index}", ReLU())
@@ -62,7 +62,7 @@ def _text_cnn(model: Layers, vocabulary: int | None) -> None:
     if vocabulary is None:
         raise GraphError("model text_cnn for data without a vocabulary; expected ids of words, integers [N, length]")
     model.add("embedding", Embedding(vocabulary, EMBEDDING))
-    _line_block(model, 1, WIDTHS[2], width=5)
+    _sequence_block(model, 1, WIDTHS[2], width=5)
     model.add("mean", AdaptiveAvgPool1d(1))
 
 
@@ -73,7 +73,7 @@ def _expect(model: Layers, name: str, axes: int, expected: str) -> None:
 
 BUILDERS: dict[str, Callable[[Layers, int | None], None]] = {
     "mlp": _mlp,
-    "line_cnn": _line_cnn,
+    "line_cnn": _sequence_cnn,
     "cnn": _cnn,
     "text_cnn": _text_cnn,
 }

@@ -37,8 +37,8 @@ def takes(graph: Graph, shape: Shape) -> bool:
 
 
 def _node(node: Node, source: Shape, result: Shape) -> Node:
-    is_of_places = isinstance(node.op, Linear) and len(source) == 3
-    if 2 not in (len(source), len(result)) and not is_of_places:
+    is_of_positions = isinstance(node.op, Linear) and len(source) == 3
+    if 2 not in (len(source), len(result)) and not is_of_positions:
         return node
     op: Operation = getattr(node.op, "as_planes", node.op)
     return node if op == node.op else replace(node, op=op)

@@ -57,24 +57,24 @@ def prune(
     """
     kept, gone, nans = {}, {}, 0
     for name, present in bits.items():
-        places = np.flatnonzero(present)
-        inside = values[name].reshape(-1)[places]
+        positions = np.flatnonzero(present)
+        inside = values[name].reshape(-1)[positions]
         nans += int(np.isnan(inside).sum())
-        others = present.size - len(places)
-        gone[name] = min(prune_count(rate, len(places), floor), others if exclude_just_pruned else len(places))
+        others = present.size - len(positions)
+        gone[name] = min(prune_count(rate, len(positions), floor), others if exclude_just_pruned else len(positions))
         left = present.copy()
-        left.reshape(-1)[places[smallest(magnitudes(inside), gone[name])]] = False
+        left.reshape(-1)[positions[smallest(magnitudes(inside), gone[name])]] = False
         kept[name] = left
     return PruningResult(kept, gone, nans)
 
 
-def grown(kept: Mapping[str, Bits], places: Mapping[str, NDArray[np.uint32]]) -> dict[str, Bits]:
+def grown(kept: Mapping[str, Bits], positions: Mapping[str, NDArray[np.uint32]]) -> dict[str, Bits]:
     """The bits with these coordinates added, by flat index."""
     found = {}
     for name, bits in kept.items():
         found[name] = bits.copy()
-        if name in places:
-            found[name].reshape(-1)[places[name]] = True
+        if name in positions:
+            found[name].reshape(-1)[positions[name]] = True
     return found
 
 

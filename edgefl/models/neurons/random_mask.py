@@ -30,9 +30,9 @@ def random_mask(spec: ModelSpec, density: float, distribution: Distribution, see
 
 def pick(candidates: Bits, count: int, stream: rng.Stream) -> Bits:
     """Exactly `count` of the coordinates that are candidates, in their shape. Takes a word for each candidate."""
-    places = np.flatnonzero(candidates)
+    positions = np.flatnonzero(candidates)
     bits = np.zeros(candidates.shape, np.bool_)
-    bits.reshape(-1)[places[smallest(stream.raw(len(places)), count)]] = True
+    bits.reshape(-1)[positions[smallest(stream.raw(len(positions)), count)]] = True
     return bits
 
 

@@ -51,8 +51,8 @@ class Block:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Block):
             return NotImplemented
-        same_place = self.shape == other.shape and self.index == other.index
-        return same_place and _same_bits(self.values, other.values)
+        same_position = self.shape == other.shape and self.index == other.index
+        return same_position and _same_bits(self.values, other.values)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def encode(
     *,
     values: str = "float32",
     known: NeuronSet | Mask | None = None,
-    chance: Stream | None = None,
+    random_stream: Stream | None = None,
 ) -> bytes:
     """The payload of an update.
 
@@ -86,7 +86,7 @@ def encode(
     head = [header, known.hash() if known is not None else b"", set_table, block_table, set_bytes, flat_bytes]
     padding = bytes(-sum(map(len, head)) % ALIGNMENT)
     flat = [(name, block.values.reshape(-1)) for name, block in blocks.items()]
-    return b"".join([*head, padding, *write_values(form, flat, chance or stream(0, ROUNDING))])
+    return b"".join([*head, padding, *write_values(form, flat, random_stream or stream(0, ROUNDING))])
 
 
 def sizes(data: bytes) -> Sizes:

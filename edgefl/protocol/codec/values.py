@@ -44,14 +44,16 @@ def value_bytes(form: Format, counts: Sequence[int]) -> int:
     return WIDTHS[form] * sum(counts) + 4 * scales
 
 
-def write_values(form: Format, blocks: Sequence[tuple[str, Floats]], chance: Stream) -> Iterator[bytes | memoryview]:
+def write_values(
+    form: Format, blocks: Sequence[tuple[str, Floats]], random_stream: Stream
+) -> Iterator[bytes | memoryview]:
     """The bytes of the values of blocks, flat and by name.
 
     chance  what int8 rounds by: of each block a byte a value, in the order of the stream's little-endian words
     Raises  CodecError naming the block and the value that the format cannot hold.
     """
     if form == "int8":
-        yield from _write_int8(blocks, chance)
+        yield from _write_int8(blocks, random_stream)
         return
     for name, values in blocks:
         if form == "float32":
@@ -108,14 +110,14 @@ def _scales(count: int) -> int:
     return -(-count // BLOCK)
 
 
-def _write_int8(blocks: Sequence[tuple[str, Floats]], chance: Stream) -> Iterator[memoryview]:
-    coded = [_narrowed(name, values, chance) for name, values in blocks]
+def _write_int8(blocks: Sequence[tuple[str, Floats]], random_stream: Stream) -> Iterator[memoryview]:
+    coded = [_narrowed(name, values, random_stream) for name, values in blocks]
     yield from (largest.astype("<f4").view(np.uint8).data for largest, _ in coded)
     yield from (codes.data for _, codes in coded)
 
 
-def _narrowed(name: str, values: Floats, chance: Stream) -> tuple[Floats, npt.NDArray[np.uint8]]:
-    noise = chance.raw(-(-values.size // 8)).astype("<u8").view(np.uint8)[: values.size]
+def _narrowed(name: str, values: Floats, random_stream: Stream) -> tuple[Floats, npt.NDArray[np.uint8]]:
+    noise = random_stream.raw(-(-values.size // 8)).astype("<u8").view(np.uint8)[: values.size]
     largest, codes = np.empty(_scales(values.size), np.float32), np.empty(values.size, np.uint8)
     kernels.backend().narrow_int8(values, noise, largest, codes)
     if not np.isfinite(largest).all():

@@ -80,14 +80,14 @@ class Envelope(NamedTuple):
         return "train" if Train in kinds else "evaluate" if Evaluate in kinds else "query"
 
 
-def encode(writer: Role, letter: Envelope) -> bytes:
+def encode(writer: Role, envelope: Envelope) -> bytes:
     """The bytes of a letter. Raises LocalProtocolError if the other side would refuse it."""
-    run = letter.run.encode()
-    if not 0 < len(letter.run) <= LONGEST_RUN or len(run) > 255:
-        raise LocalProtocolError(f"run {letter.run!r}; expected an id of 1 to {LONGEST_RUN} characters")
+    run = envelope.run.encode()
+    if not 0 < len(envelope.run) <= LONGEST_RUN or len(run) > 255:
+        raise LocalProtocolError(f"run {envelope.run!r}; expected an id of 1 to {LONGEST_RUN} characters")
     bodies = []
     agreement = Agreement()
-    for number, message in enumerate(letter.messages):
+    for number, message in enumerate(envelope.messages):
         name = type(message).__name__
         if not isinstance(message, MAY[writer]):
             raise LocalProtocolError(f"{name} in a letter of the {writer}; expected {_names(writer)}")

@@ -175,7 +175,7 @@ class ThroughputReport(Message, frozen=True):
     It is said once in each connection before anything is trained there, and again when rounds take other times.
     """
 
-    pace: MeasuredThroughput | None
+    throughput: MeasuredThroughput | None
 
 
 class Verdict(Message, frozen=True):

@@ -226,7 +226,7 @@ def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
     return to.node("MatMul", to.node("MatMul", to.constant("rows", rows), *inputs), to.constant("columns", columns))
 
 
-def _adaptive_line(op: AdaptiveAvgPool1d, inputs: list[str], to: Writer) -> str:
+def _adaptive_sequence(op: AdaptiveAvgPool1d, inputs: list[str], to: Writer) -> str:
     _, length = to.input_shape
     return to.node("MatMul", *inputs, to.constant("columns", shares(length, op.output_size).T))
 
@@ -260,7 +260,7 @@ def _permute(op: Permute, inputs: list[str], to: Writer) -> str:
     return to.node("Transpose", *inputs, perm=[0, *(axis + 1 for axis in op.axes)])
 
 
-def _flatten_places(op: FlattenPlaces, inputs: list[str], to: Writer) -> str:
+def _flatten_positions(op: FlattenPlaces, inputs: list[str], to: Writer) -> str:
     rank = len(to.input_shape) + 1
     return to.node("Flatten", to.node("Transpose", *inputs, perm=[0, *range(2, rank), 1]))
 
@@ -305,12 +305,12 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     MaxPool1d: _pool,
     AvgPool1d: _pool,
     AdaptiveAvgPool2d: _adaptive_pool,
-    AdaptiveAvgPool1d: _adaptive_line,
+    AdaptiveAvgPool1d: _adaptive_sequence,
     MaxPool2d: _pool,
     AvgPool2d: _pool,
     GlobalAvgPool: lambda op, inputs, to: to.node("GlobalAveragePool", *inputs),
     Flatten: lambda op, inputs, to: to.node("Flatten", *inputs),
-    FlattenPlaces: _flatten_places,
+    FlattenPlaces: _flatten_positions,
     Embedding: _embedding,
     AddParameter: _with_parameter,
     MulParameter: _with_parameter,

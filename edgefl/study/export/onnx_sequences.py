@@ -19,39 +19,39 @@ ORDERS: dict[type[Recurrent], tuple[int, ...]] = {GRU: (1, 0, 2), LSTM: (0, 3, 1
 
 
 def recurrent(op: Recurrent, inputs: list[str], to: Writer) -> str:
-    steps = to.node("Transpose", _line(op, inputs, to), perm=[2, 0, 1])
+    steps = to.node("Transpose", _sequence(op, inputs, to), perm=[2, 0, 1])
     weights = (to.constant(name, _gates(op, to, name)[None]) for name in ("weight_ih_l0", "weight_hh_l0"))
     biases = [np.concatenate([_gates(op, to, name) for name in ("bias_ih_l0", "bias_hh_l0")])] if op.bias else []
     settings = {"linear_before_reset": 1} if isinstance(op, GRU) else {}
     bias = [to.constant("bias", value[None]) for value in biases]
     states = to.node(op.title, steps, *weights, *bias, hidden_size=op.hidden_size, **settings)
-    line = to.node("Transpose", to.node("Squeeze", states, to.constant("one", [1])), perm=[1, 2, 0])
-    return _as_it_came(op, line, to)
+    sequence = to.node("Transpose", to.node("Squeeze", states, to.constant("one", [1])), perm=[1, 2, 0])
+    return _as_it_came(op, sequence, to)
 
 
 def _gates(op: Recurrent, to: Writer, name: str) -> np.ndarray:
     parts = np.split(to.value(name), op.gates)
-    return np.concatenate([parts[place] for place in ORDERS[type(op)]])
+    return np.concatenate([parts[position] for position in ORDERS[type(op)]])
 
 
 def attention(op: SelfAttention, inputs: list[str], to: Writer) -> str:
-    places, rows = to.input_shape[-1], 3 * op.features
+    positions, rows = to.input_shape[-1], 3 * op.features
     weight = to.parameter("in_proj_weight", (rows, op.in_features, 1))
     bias = [to.parameter("in_proj_bias")] if op.bias else []
-    qkv = to.node("Conv", _line(op, inputs, to), weight, *bias, kernel_shape=[1])
-    heads = to.node("Reshape", qkv, to.constant("heads", [0, 3, op.num_heads, op.head_dim, places]))
+    qkv = to.node("Conv", _sequence(op, inputs, to), weight, *bias, kernel_shape=[1])
+    heads = to.node("Reshape", qkv, to.constant("heads", [0, 3, op.num_heads, op.head_dim, positions]))
     q, k, v = (to.node("Gather", heads, to.constant(f"part{part}", part), axis=1) for part in range(3))
     scores = to.node("MatMul", to.node("Transpose", q, perm=[0, 1, 3, 2]), k)
     scores = to.node("Mul", scores, to.constant("scale", 1 / math.sqrt(op.head_dim)))
     if op.causal:
-        later = np.triu(np.full((places, places), -np.inf), k=1)
+        later = np.triu(np.full((positions, positions), -np.inf), k=1)
         scores = to.node("Add", scores, to.constant("later", later))
     shares = to.node("Transpose", to.node("Softmax", scores, axis=-1), perm=[0, 1, 3, 2])
-    line = to.node("Reshape", to.node("MatMul", v, shares), to.constant("line", [0, op.features, places]))
-    return _as_it_came(op, line, to)
+    sequence = to.node("Reshape", to.node("MatMul", v, shares), to.constant("line", [0, op.features, positions]))
+    return _as_it_came(op, sequence, to)
 
 
-def _line(op: Operation, inputs: list[str], to: Writer) -> str:
+def _sequence(op: Operation, inputs: list[str], to: Writer) -> str:
     """The input, of a plane of one row that row."""
     features, *rest = to.input_shape
     if len(rest) == 1:
@@ -59,6 +59,6 @@ def _line(op: Operation, inputs: list[str], to: Writer) -> str:
     return to.node("Reshape", inputs[0], to.constant("row", [0, features, rest[-1]]))
 
 
-def _as_it_came(op: Operation, line: str, to: Writer) -> str:
+def _as_it_came(op: Operation, sequence: str, to: Writer) -> str:
     shape: Shape = op.output(to.input_shape)
-    return line if len(shape) == 2 else to.node("Reshape", line, to.constant("plane", [0, *shape]))
+    return sequence if len(shape) == 2 else to.node("Reshape", sequence, to.constant("plane", [0, *shape]))

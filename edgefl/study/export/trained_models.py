@@ -105,17 +105,24 @@ def _of_simulation(source: ModelSource) -> ExportedModel:
         return _of_all(source, experiment, name, found.state, found.round)
     if algorithm.keeps_model and found.kept is not None and found.kept.params:
         graph = _graph(source, experiment, found.kept.params)
-        local = _local(client, experiment.seed, graph, found.kept, {})
-        return _of_one(name, algorithm, graph, local, found.state.arrays, found.round)
+        client_state = _client_state(client, experiment.seed, graph, found.kept, {})
+        return _of_one(name, algorithm, graph, client_state, found.state.arrays, found.round)
     federation = _federation(source, experiment)
     initial = federation.initial()
     if algorithm.keeps_state and found.kept is None:
         trained = ", ".join(map(str, found.trained)) or "none yet"
         raise RunError(f"client {client} of {where} has not trained by round {found.round}; those: {trained}")
     kept, split = found.kept or NOTHING, federation.clients[client]
-    local = _local(client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial))
-    local.data, local.train, local.validation, local.test = federation.data, split.train, split.validation, split.test
-    return _of_one(name, algorithm, federation.graph, local, found.state.arrays, found.round)
+    client_state = _client_state(
+        client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial)
+    )
+    client_state.data, client_state.train, client_state.validation, client_state.test = (
+        federation.data,
+        split.train,
+        split.validation,
+        split.test,
+    )
+    return _of_one(name, algorithm, federation.graph, client_state, found.state.arrays, found.round)
 
 
 def _graph(source: ModelSource, experiment: Experiment, params: Mapping[str, np.ndarray]) -> Graph:
@@ -143,8 +150,10 @@ def _of_device(source: ModelSource) -> ExportedModel:
     if not (algorithm.keeps_state or algorithm.keeps_model):
         raise RunError(f"a device of {name} keeps nothing; expected the run of its server, or a simulation's")
     arrays = {} if algorithm.keeps_model else _shared(source, record)
-    local = _local(client, record.welcome.seed, record.initial.graph, record.last.kept, record.initial.params)
-    return _of_one(name, algorithm, record.initial.graph, local, arrays, record.last.round)
+    client_state = _client_state(
+        client, record.welcome.seed, record.initial.graph, record.last.kept, record.initial.params
+    )
+    return _of_one(name, algorithm, record.initial.graph, client_state, arrays, record.last.round)
 
 
 def _shared(source: ModelSource, record: DeviceRecord) -> dict[str, Params]:
@@ -179,7 +188,7 @@ def _method(experiment: Experiment, source: ModelSource) -> str:
     raise RunError(f"--method {source.method}; expected one of {known}, which {source.path} has")
 
 
-def _local(client: int, seed: int, graph: Graph, kept: StoredClientState, otherwise: Params) -> ClientState:
+def _client_state(client: int, seed: int, graph: Graph, kept: StoredClientState, otherwise: Params) -> ClientState:
     """The client with what it keeps and no samples; its model is `otherwise` where it keeps none."""
     params = {name: np.asarray((kept.params or otherwise)[name], np.float32) for name in graph.parameters()}
     nothing, nobody = (
@@ -199,16 +208,16 @@ def _of_all(source: ModelSource, experiment: Experiment, method: str, state: Sta
 
 
 def _of_one(
-    name: str, algorithm: Algorithm, graph: Graph, local: ClientState, arrays: Mapping[str, Params], round: int
+    name: str, algorithm: Algorithm, graph: Graph, client_state: ClientState, arrays: Mapping[str, Params], round: int
 ) -> ExportedModel:
     if algorithm.scored(arrays) is None:
         raise RunError(f"{name} has one model, that of all clients; expected a run, and no --client")
-    with algorithm.own(local, algorithm.shared(arrays)) as own:
+    with algorithm.own(client_state, algorithm.shared(arrays)) as own:
         classes = None if own.classes is None else tuple(own.classes)
         graph = graph if classes is None else with_classes(graph, len(classes))
         graph = graph if own.neurons is None else graph.sub(own.neurons)
         model = _model(graph, own.learner.read())
-    return ExportedModel(model, f"client {local.client}'s model of {name} after round {round}", classes)
+    return ExportedModel(model, f"client {client_state.client}'s model of {name} after round {round}", classes)
 
 
 def _model(graph: Graph, params: Mapping[str, np.ndarray]) -> Model:

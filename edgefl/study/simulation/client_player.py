@@ -66,7 +66,7 @@ class Player:
             self._idle.put(learner)
 
     @contextmanager
-    def local(self, client: int, kept: StoredClientState | None, untrained: Params) -> Iterator[ClientState]:
+    def client_state(self, client: int, kept: StoredClientState | None, untrained: Params) -> Iterator[ClientState]:
         """The client with what it keeps; its model is `untrained` if it has never trained, or keeps none."""
         kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
@@ -136,17 +136,19 @@ class TrainingJob:
         plan, spec = whole(self.plan, self.shared, common), player.spec
         algorithm, federation, initial, settings, _ = player.cast
         down = train_message(plan, spec, settings.values)
-        with player.local(plan.client, kept, initial) as local:
-            received = plan_of(down, plan.client, spec, algorithm.held(local))
-            reply, seconds = trained(algorithm, federation.graph, local, received, time.thread_time)
+        with player.client_state(plan.client, kept, initial) as client_state:
+            received = plan_of(down, plan.client, spec, algorithm.held(client_state))
+            reply, seconds = trained(algorithm, federation.graph, client_state, received, time.thread_time)
             up = trained_message(reply, received, spec, settings.values, seconds)
-            declared = settings.folding.declared(algorithm, len(local.train))
+            declared = settings.aggregation_settings.declared(algorithm, len(client_state.train))
             answer = read_answer(up, plan, spec, declared)
             has_kept = algorithm.keeps_state and (answer.reply is not None or self.late)
             if has_kept:
                 keep(
                     StoredClientState(
-                        local.learner.read() if algorithm.keeps_model else {}, local.private, local.arrays
+                        client_state.learner.read() if algorithm.keeps_model else {},
+                        client_state.private,
+                        client_state.arrays,
                     )
                 )
         record = ClientRound.answered(plan, down, up, answer)
@@ -158,7 +160,7 @@ class TrainingJob:
 def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[TrainingJob], list[Update]]:
     """A training for every plan, and the updates that more than one of them sends, once."""
     parts, common = shared_out(plans)
-    return [TrainingJob(part, places, late(part)) for part, places in parts], common
+    return [TrainingJob(part, positions, late(part)) for part, positions in parts], common
 
 
 def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:
@@ -166,15 +168,15 @@ def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]]
     sent = [update for plan in plans for update in plan.payload.values()]
     times = Counter(map(id, sent))
     common = list({id(update): update for update in sent if times[id(update)] > 1}.values())
-    places = {id(update): place for place, update in enumerate(common)}
+    positions = {id(update): position for position, update in enumerate(common)}
     parts = []
     for plan in plans:
-        shared = {name: places[id(update)] for name, update in plan.payload.items() if id(update) in places}
+        shared = {name: positions[id(update)] for name, update in plan.payload.items() if id(update) in positions}
         own = {name: update for name, update in plan.payload.items() if name not in shared}
         parts.append((replace(plan, payload=own), shared))
     return parts, common
 
 
-def whole(plan: Plan, places: Mapping[str, int], common: Sequence[Update]) -> Plan:
+def whole(plan: Plan, positions: Mapping[str, int], common: Sequence[Update]) -> Plan:
     """The inverse of `shared_out` for one plan."""
-    return replace(plan, payload={**plan.payload, **{name: common[place] for name, place in places.items()}})
+    return replace(plan, payload={**plan.payload, **{name: common[position] for name, position in positions.items()}})

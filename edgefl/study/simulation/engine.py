@@ -20,10 +20,10 @@ class ClientStateStore(Protocol):
     def tag(self, client: int) -> int | None:
         """Of what the client keeps, the round after which it did; None if it keeps nothing."""
 
-    def load_local(self, client: int) -> StoredClientState | None:
+    def load_client_state(self, client: int) -> StoredClientState | None:
         """What the client keeps; None if nothing."""
 
-    def save_local(self, client: int, round: int, kept: StoredClientState) -> None:
+    def save_client_state(self, client: int, round: int, kept: StoredClientState) -> None:
         """The client keeps this after that round."""
 
 
@@ -54,8 +54,10 @@ class Threads:
 
     def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
         def one(job: Job) -> Any:
-            kept = self._shelf.load_local(job.client) if job.needs_kept else None
-            return job.play(self._player, kept, common, lambda new: self._shelf.save_local(job.client, round, new))
+            kept = self._shelf.load_client_state(job.client) if job.needs_kept else None
+            return job.play(
+                self._player, kept, common, lambda new: self._shelf.save_client_state(job.client, round, new)
+            )
 
         return list(self._pool.map(one, jobs))
 

@@ -84,6 +84,6 @@ class Evaluator:
         for first in self._clients[::AT_ONCE]:
             clients: Sequence[int] = self._clients[first : first + AT_ONCE]
             plans, updates = shared_out(self._cast.algorithm.refreshes(self._task, state, round + 1, clients))
-            jobs = [RefreshedEvaluation(plan, places, epochs) for plan, places in plans]
+            jobs = [RefreshedEvaluation(plan, positions, epochs) for plan, positions in plans]
             found += self._engine.do(jobs, round, (untrained, *updates))
         return found

@@ -40,10 +40,10 @@ class PersonalEvaluation:
     ) -> list[Evaluation]:
         (untrained, shared), algorithm = common, player.cast.algorithm
         split = player.cast.federation.clients[self.client]
-        with player.local(self.client, kept, untrained) as local:
+        with player.client_state(self.client, kept, untrained) as client_state:
             if self.parts == ("test",):
-                return [algorithm.evaluate(local, shared)]
-            with algorithm.own(local, shared) as mine:  # made once for all parts
+                return [algorithm.evaluate(client_state, shared)]
+            with algorithm.own(client_state, shared) as mine:  # made once for all parts
                 return [mine.evaluate(rows(split, part)) for part in self.parts]
 
 
@@ -74,10 +74,10 @@ class RefreshedEvaluation:
     def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Refreshed:
         (untrained, *updates), algorithm = common, player.cast.algorithm
         down = train_message(whole(self.plan, self.shared, updates), player.spec, player.cast.settings.values)
-        with player.local(self.client, kept, untrained) as local:
-            received = plan_of(down, self.client, player.spec, algorithm.held(local))
-            with algorithm.refreshed(local, received, self.epochs) as mine:
-                found = mine.evaluate(local.test)
+        with player.client_state(self.client, kept, untrained) as client_state:
+            received = plan_of(down, self.client, player.spec, algorithm.held(client_state))
+            with algorithm.refreshed(client_state, received, self.epochs) as mine:
+                found = mine.evaluate(client_state.test)
         return Refreshed(found, sizes(down.payload, down.selection).total)
 
 

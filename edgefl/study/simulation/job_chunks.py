@@ -67,15 +67,15 @@ class Queue:
     def __init__(self, jobs: int, workers: int) -> None:
         self._left, self._workers = dict.fromkeys(range(jobs)), workers
 
-    def put_back(self, places: Iterable[int]) -> None:
+    def put_back(self, positions: Iterable[int]) -> None:
         """They were taken and not done."""
-        self._left.update(dict.fromkeys(places))
+        self._left.update(dict.fromkeys(positions))
 
     def take(self, worker: int, holder: Callable[[int], int | None]) -> list[int]:
         """The next places for a worker, none if none are left; `holder`: who has what the client of a place keeps."""
         rank = {worker: 0, None: 1}
         size = min(LARGEST, -(-len(self._left) // (self._workers * SHARE)))
-        taken = sorted(self._left, key=lambda place: (rank.get(holder(place), 2), place))[:size]
-        for place in taken:
-            del self._left[place]
+        taken = sorted(self._left, key=lambda position: (rank.get(holder(position), 2), position))[:size]
+        for position in taken:
+            del self._left[position]
         return taken

@@ -60,7 +60,7 @@ NOTHING = Checkpoint(-1, False, {}, {}, 0)
 
 
 class Journal:
-    """The durable state of one method's run. `save_local` may be called from several threads, the rest from one.
+    """The durable state of one method's run. `save_client_state` may be called from several threads, the rest from one.
 
     committed  the last commit; its round is -1 before the first one
     """
@@ -98,7 +98,7 @@ class Journal:
         """Of what a client keeps, the round under whose tag it was saved; None if it keeps nothing."""
         return self._tags.get(client)
 
-    def load_local(self, client: int) -> StoredClientState | None:
+    def load_client_state(self, client: int) -> StoredClientState | None:
         """What a client keeps after its last training; None if it has never trained. Raises RunError if its file is
         missing or corrupt.
         """
@@ -109,7 +109,7 @@ class Journal:
         self._check_unread(file)
         return read_kept(file)
 
-    def save_local(self, client: int, round: int, kept: StoredClientState) -> None:
+    def save_client_state(self, client: int, round: int, kept: StoredClientState) -> None:
         """Writes what a client keeps under the tag of this round. Not durable before `commit`."""
         file = self._client_file(client, round)
         file.parent.mkdir(exist_ok=True)
@@ -121,13 +121,13 @@ class Journal:
         self._unsynced.add(file)
         self._tags[client] = round
 
-    def forget_local(self, client: int) -> None:
+    def forget_client_state(self, client: int) -> None:
         """The client has lost what it kept."""
         self._tags.pop(client, None)
 
-    def log(self, line: dict[str, Any]) -> None:
+    def log(self, log_record: dict[str, Any]) -> None:
         """Appends one line to the metrics. Not durable before `commit`. Raises ValueError if JSON has no such value."""
-        self._metrics.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+        self._metrics.write(json.dumps(log_record, allow_nan=False).encode() + b"\n")
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Every line logged so far."""
@@ -222,10 +222,10 @@ def read_kept(file: Path) -> StoredClientState:
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     """The metrics of one method's run, a dictionary per round. Raises RunError at a line that is damaged."""
-    with open(path / METRICS, "rb") as lines:
-        for number, line in enumerate(lines, start=1):
+    with open(path / METRICS, "rb") as log_records:
+        for number, log_record in enumerate(log_records, start=1):
             try:
-                yield json.loads(line)
+                yield json.loads(log_record)
             except ValueError as error:
                 raise RunError(f"{path / METRICS} is damaged in line {number} ({error})") from None
 

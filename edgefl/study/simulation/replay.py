@@ -43,7 +43,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
     journal = Journal(folder)
     try:
         participation = RecordedParticipation(
-            progress.capacities, outcomes, progress.candidates, progress.losses, progress.paces
+            progress.capacities, outcomes, progress.candidates, progress.losses, progress.throughputs
         )
         federation = assemble(experiment, data_dir, kept(path, experiment.model))
         state = simulate(algorithm, federation, settings, journal, participation=participation)

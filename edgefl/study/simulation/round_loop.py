@@ -22,7 +22,7 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.methods.algorithm import Algorithm, Plan, State, Task
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
 from edgefl.methods.rounds.round_closing import close
-from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_line, stuck
+from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_metrics, stuck
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.study.simulation.client_player import Outcome, SimulationContext, trainings
@@ -36,7 +36,7 @@ def simulate(
     federation: Federation,
     settings: Settings,
     journal: Journal,
-    watch: Callable[[dict[str, Any]], None] = lambda line: None,
+    watch: Callable[[dict[str, Any]], None] = lambda log_record: None,
     participation: ParticipationModel | None = None,
     make: MakeLearner = GraphLearner,
     engine: MakeEngine = Threads,
@@ -67,8 +67,8 @@ def _attendance(cast: SimulationContext, journal: Journal) -> ParticipationModel
         return FullParticipation()
     examples = [len(split.train) for split in federation.clients]
     clock = VirtualClock(fleet, len(examples), federation.seed, deadline_s, examples)
-    for line in journal.metrics():
-        clock.goes_on(line)
+    for log_record in journal.metrics():
+        clock.goes_on(log_record)
     return clock
 
 
@@ -106,26 +106,26 @@ class _Simulation:
         done = done or (self.journal.committed.done and not plans)
         while not done:
             round += 1
-            state, line = self._round(state, round, plans)
+            state, log_record = self._round(state, round, plans)
             plans = self._plan(state, round + 1)
             done = round == last or not plans
             if done or round % self.settings.eval_every == 0:
-                line["evaluation"] = self.evaluator.bundle(state, round)
-            self.journal.log(line)
-            empty = empty + 1 if accepts_nobody(line) else 0
+                log_record["evaluation"] = self.evaluator.bundle(state, round)
+            self.journal.log(log_record)
+            empty = empty + 1 if accepts_nobody(log_record) else 0
             is_stuck = not done and not self.attendance.is_over and empty >= self.settings.max_empty_rounds
             if done or is_stuck or round % self.settings.checkpoint_every == 0:
                 self.journal.commit(round, state, done)
-            watch(line)
+            watch(log_record)
             if is_stuck:
-                raise StuckError(stuck(round, empty, line))
+                raise StuckError(stuck(round, empty, log_record))
         return state
 
     def _plan(self, state: State, round: int) -> list[Plan]:
         """The plans of a round, of those that could be chosen then."""
-        lost, paces = self.attendance.lost(round), self.attendance.paces_at(round)
+        lost, throughputs = self.attendance.lost(round), self.attendance.throughputs_at(round)
         for candidates in self.attendance.offers(round):
-            task = replace(self.task, candidates=candidates, lost=lost, paces=paces)
+            task = replace(self.task, candidates=candidates, lost=lost, throughputs=throughputs)
             if plans := self.algorithm.plan(task, state, round):
                 return plans
         return []
@@ -136,10 +136,10 @@ class _Simulation:
         outcomes = self._outcomes(round, plans)
         replies = [(plan, outcome.reply) for plan, outcome in zip(plans, outcomes, strict=True)]
         accepted = [(plan, reply) for plan, reply in replies if reply is not None]
-        closing = close(self.task, self.algorithm, state, accepted, round, self.settings.folding)
+        closing = close(self.task, self.algorithm, state, accepted, round, self.settings.aggregation_settings)
         seconds = time.perf_counter() - started
-        line = round_line(round, [outcome.record for outcome in outcomes], closing, seconds)
-        return closing.state, self.attendance.closed(line)
+        log_record = round_metrics(round, [outcome.record for outcome in outcomes], closing, seconds)
+        return closing.state, self.attendance.closed(log_record)
 
     def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
         """What came of every plan; who did not take part has not trained."""
@@ -166,13 +166,13 @@ class _Simulation:
         kept = self.attendance.restart(client, round)
         if kept is None:
             return
-        self.journal.forget_local(client)
+        self.journal.forget_client_state(client)
         if kept:
-            self.journal.save_local(client, kept, self._earlier[client, kept])
+            self.journal.save_client_state(client, kept, self._earlier[client, kept])
         self.evaluator.forget(client)
 
     def _remember(self, client: int, round: int) -> None:
         if self.attendance.is_needed_later(client, round):
-            kept = self.journal.load_local(client)
+            kept = self.journal.load_client_state(client)
             assert kept is not None  # it has just been saved
             self._earlier[client, round] = kept

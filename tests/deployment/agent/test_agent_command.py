@@ -37,10 +37,15 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         + 'runs = ["abc"]\ndata = "/data/others.npz"\n'
     )
     found = read_settings(file, size)
-    assert (found.state, found.keep_runs, found.pace.turn_s, found.pace.check_s) == (tmp_path / "state", 1, 7, 5)
-    here, there = found.posts
+    assert (found.state, found.keep_runs, found.intervals.turn_s, found.intervals.check_s) == (
+        tmp_path / "state",
+        1,
+        7,
+        5,
+    )
+    here, there = found.server_entries
     assert here.profile.bounds == (256 << 20, 64_000_000, 90)
-    assert not here.profile.says_pace
+    assert not here.profile.reports_throughput
     assert (there.profile.client, there.profile.key, there.profile.methods) == (3, bytes(32), ("fedspu",))
     assert (there.runs, str(there.data), here.data) == (("abc",), "/data/others.npz", tmp_path / "data.npz")
     assert str(found.conditions.hours[0]) == "22:00-06:00"

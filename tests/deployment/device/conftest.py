@@ -12,7 +12,7 @@ from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import Device, DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.federation import Federation
 from edgefl.learning.learner import MakeLearner
 from tests.deployment.device.device_cases import (
@@ -31,15 +31,15 @@ def federation() -> Federation:
 
 
 @pytest.fixture(scope="module")
-def dealt(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def partitions(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("dealt")
     for client in range(3):
-        write_share(share_file(directory, client), federation, client)
+        write_partition(partition_file(directory, client), federation, client)
     return directory
 
 
 @pytest.fixture
-def make(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., Device]:
+def make(federation: Federation, partitions: Path, tmp_path: Path) -> Callable[..., Device]:
     """Opens a device's directory by number; one that is opened again stands for a device whose process died."""
     opened: dict[int, DeviceState] = {}
 
@@ -53,7 +53,7 @@ def make(federation: Federation, dealt: Path, tmp_path: Path) -> Callable[..., D
         if place in opened:
             opened[place].close()
         opened[place] = DeviceState(tmp_path / f"device{place}")
-        samples = Data(*read_share(share_file(dealt, data)))
+        samples = Data(*read_partition(partition_file(partitions, data)))
         return Device(opened[place], profile, samples, world(**rest), learner)
 
     return opening

@@ -60,9 +60,9 @@ def refuse_to_wait(failures: int) -> None:
 def world(
     said: list[str] | None = None,
     pause: Callable[[int], None] = refuse_to_wait,
-    chance: Callable[[int], bytes] = bytes,
+    random_bytes: Callable[[int], bytes] = bytes,
 ) -> DeviceEnvironment:
-    return DeviceEnvironment([].append if said is None else said.append, pause, lambda: 0.0, chance=chance)
+    return DeviceEnvironment([].append if said is None else said.append, pause, lambda: 0.0, random_bytes=random_bytes)
 
 
 ANYBODY = DeviceProfile(None, None, 1.0, 1 << 20)

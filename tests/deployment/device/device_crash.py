@@ -21,7 +21,7 @@ from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import read_share, write_share
+from edgefl.experiment.client_dataset import read_partition, write_partition
 from edgefl.protocol.wire import messages
 from tests.deployment.device.device_cases import ANYBODY, EXPERIMENT, METHODS, scripted, world
 from tests.deployment.device.device_server import ScriptedServer, converse
@@ -80,37 +80,37 @@ class StoredServer(ScriptedServer):
             written.rename(self.directory / str(round))
 
 
-def live(place: Path, server: StoredServer, data: Data, deadly: int | None = None) -> int:
+def live(root: Path, server: StoredServer, data: Data, deadly: int | None = None) -> int:
     """One life of the device of that directory, in a child. The signal that ended it, 0 if it came to its end."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, f"{place.name}: exit {os.WEXITSTATUS(status)}"
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, f"{root.name}: exit {os.WEXITSTATUS(status)}"
         return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     try:
-        steps = Steps(place / "device", deadly)
-        place.mkdir(exist_ok=True)
-        server.use(place / "server")
+        steps = Steps(root / "device", deadly)
+        root.mkdir(exist_ok=True)
+        server.use(root / "server")
         steps.watch()
-        device = Device(DeviceState(place / "device"), ANYBODY, data, world())
+        device = Device(DeviceState(root / "device"), ANYBODY, data, world())
         converse(device, server, steps.take)
         assert device.finished is not None
-        (place / "steps.json").write_text(json.dumps(steps.names))
+        (root / "steps.json").write_text(json.dumps(steps.names))
         os._exit(0)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
 
 
-def content(place: Path) -> dict[str, bytes]:
-    found = sorted((place / "device").iterdir())
+def content(root: Path) -> dict[str, bytes]:
+    found = sorted((root / "device").iterdir())
     return {file.name: file.read_bytes() for file in found if file.name != "identity.json"}  # which process it is of
 
 
 def main(directory: Path) -> None:
     federation = assemble(EXPERIMENT)
-    write_share(directory / "data.npz", federation, 0)
-    data = Data(*read_share(directory / "data.npz"))
+    write_partition(directory / "data.npz", federation, 0)
+    data = Data(*read_partition(directory / "data.npz"))
     plain = scripted(federation, METHODS["fedspu-es"], ROUNDS)
     server = StoredServer(plain.welcome, plain.model, plain.script, plain.evaluate, outcomes=OUTCOMES)
     undisturbed = directory / "undisturbed"
@@ -118,11 +118,11 @@ def main(directory: Path) -> None:
     expected, steps = content(undisturbed), json.loads((undisturbed / "steps.json").read_text())
     signals, different = [], []
     for number, name in enumerate(steps):
-        place = directory / f"killed{number}"
-        signals.append(live(place, server, data, number))
-        live(place, server, data, number)  # and again while it recovers, if that takes as many steps
-        assert live(place, server, data) == 0
-        if content(place) != expected:
+        root = directory / f"killed{number}"
+        signals.append(live(root, server, data, number))
+        live(root, server, data, number)  # and again while it recovers, if that takes as many steps
+        assert live(root, server, data) == 0
+        if content(root) != expected:
             different.append(name)
     print(json.dumps({"steps": steps, "signals": signals, "different": different}))
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from bench.flips import bad_line
+from bench.flips import bad_link
 from edgefl import methods
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, TLS_FAULTS, delay_s
 from edgefl.errors import RequestError, RunError
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.trust import tls
 from edgefl.protocol.trust.keys import key_file, make_keys, read_key
 from edgefl.protocol.wire.messages import Refused
@@ -32,11 +32,11 @@ from tests.deployment.device.device_server import ScriptedServer, converse
 
 
 @pytest.fixture
-def arguments(dealt: Path, tmp_path: Path) -> Callable[..., list[str]]:
+def arguments(partitions: Path, tmp_path: Path) -> Callable[..., list[str]]:
     """A command line for the device of client 0."""
 
     def of(listener: Listener, *more: object) -> list[str]:
-        state, data = str(tmp_path / "state"), str(share_file(dealt, 0))
+        state, data = str(tmp_path / "state"), str(partition_file(partitions, 0))
         return ["client", "--server", listener.address, "--state", state, "--data", data, *map(str, more)]
 
     return of
@@ -98,7 +98,7 @@ def test_bits_flipped_on_the_way_change_nothing(seed: int, server: ScriptedServe
     undisturbed, device, said, pause = make(1), make(), [], Pauses()
     converse(undisturbed, server)
     server.replies.clear()
-    with Listener(server) as listener, bad_line(listener.address, 20, seed, (300, 20_000)) as line:
+    with Listener(server) as listener, bad_link(listener.address, 20, seed, (300, 20_000)) as line:
         address = ServerAddress.parse(line.address)
         world = DeviceEnvironment(said.append, pause, lambda: pause.now, bytes)
         assert DeviceSocket(address, device, None, bytes, world).run() == "all rounds are done"

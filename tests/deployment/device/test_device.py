@@ -71,7 +71,7 @@ def test_what_was_asked_over_a_broken_connection_is_forgotten(server: ScriptedSe
 
 
 def test_a_device_says_its_secret_until_it_has_enrolled_and_proves_it_then(server: ScriptedServer, make: Any) -> None:
-    device = make(chance=lambda size: bytes(range(size)))
+    device = make(random_bytes=lambda size: bytes(range(size)))
     device.hello(bytes(32))
     first = messages_of(device, Challenge(server.run, bytes(32), b""))
     again = make()

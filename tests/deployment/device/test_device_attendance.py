@@ -16,7 +16,7 @@ from edgefl.deployment.agent.conditions import ConditionStatus
 from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.device.device_socket import LeftError
 from edgefl.deployment.device.state_reader import runs_of
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.wire.messages import Verdict
 from tests.deployment.device.device_cases import files
 from tests.deployment.device.device_listener import Listener
@@ -48,7 +48,7 @@ def attendance(device: Any, after: float, path: Path, others: Any = lambda idle_
 
 
 def test_it_leaves_at_a_rounds_border_and_ends_with_the_same_bits(
-    server: ScriptedServer, make: Any, dealt: Path
+    server: ScriptedServer, make: Any, partitions: Path
 ) -> None:
     undisturbed = make(1)
     converse(undisturbed, server)
@@ -56,7 +56,7 @@ def test_it_leaves_at_a_rounds_border_and_ends_with_the_same_bits(
     ends: set[str] = set()
     for after in (0, 0, 1, 2, 0, 1, 1, 0, 99):
         begun: list[str] = []
-        attending, _ = attendance(make(), after, share_file(dealt, 0))
+        attending, _ = attendance(make(), after, partition_file(partitions, 0))
         try:
             converse(attending, server, begun.append)
         except LeftError as error:
@@ -70,17 +70,17 @@ def test_it_leaves_at_a_rounds_border_and_ends_with_the_same_bits(
     assert files(attending._device) == files(undisturbed)
 
 
-def test_it_takes_a_verdict_whatever_the_conditions(server: ScriptedServer, make: Any, dealt: Path) -> None:
-    attending, _ = attendance(make(), 0, share_file(dealt, 0))
+def test_it_takes_a_verdict_whatever_the_conditions(server: ScriptedServer, make: Any, partitions: Path) -> None:
+    attending, _ = attendance(make(), 0, partition_file(partitions, 0))
     assert list(attending.handle(Verdict(7, "accepted", ""))) == []
     with pytest.raises(LeftError, match="power on battery"):
         attending.look()
 
 
-def test_it_leaves_for_others_when_nothing_is_asked(make: Any, dealt: Path) -> None:
+def test_it_leaves_for_others_when_nothing_is_asked(make: Any, partitions: Path) -> None:
     now = [0.0]
     turn = lambda idle_s: "another's turn" if idle_s >= 60 else None  # noqa: E731
-    attending, _ = attendance(make(), 1e9, share_file(dealt, 0), turn, lambda: now[0])
+    attending, _ = attendance(make(), 1e9, partition_file(partitions, 0), turn, lambda: now[0])
     for now[0], asked in ((59.0, False), (59.5, True), (119.0, False)):
         if asked:
             list(attending.handle(Verdict(7, "accepted", "")))
@@ -91,11 +91,11 @@ def test_it_leaves_for_others_when_nothing_is_asked(make: Any, dealt: Path) -> N
 
 
 def test_new_samples_count_from_the_next_round_on(
-    server: ScriptedServer, make: Any, dealt: Path, tmp_path: Path
+    server: ScriptedServer, make: Any, partitions: Path, tmp_path: Path
 ) -> None:
     """Of another client's file those that fit; of a file that is damaged nothing."""
     path = tmp_path / "data.npz"
-    shutil.copy(share_file(dealt, 0), path)
+    shutil.copy(partition_file(partitions, 0), path)
     attending, told = attendance(make(), 1e9, path)
     (tmp_path / "half.npz").write_bytes(path.read_bytes()[:500])
     (tmp_path / "half.npz").rename(path)
@@ -104,9 +104,9 @@ def test_new_samples_count_from_the_next_round_on(
     assert [line for line in told if "training on the samples of before" in line]
     first = files(attending._device)
     server.replies.clear()
-    shutil.copy(share_file(dealt, 0), path)
+    shutil.copy(partition_file(partitions, 0), path)
     again, told = attendance(make(1), 1e9, path)
-    shutil.copy(share_file(dealt, 0), tmp_path / "same.npz")
+    shutil.copy(partition_file(partitions, 0), tmp_path / "same.npz")
     (tmp_path / "same.npz").rename(path)
     converse(again, server)
     assert [line for line in told if line.endswith("has changed; training on what is in it now")]
@@ -114,9 +114,17 @@ def test_new_samples_count_from_the_next_round_on(
 
 
 def test_a_client_joins_a_second_run_and_clears_the_first(
-    server: ScriptedServer, dealt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: ScriptedServer, partitions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["client", "--state", str(tmp_path / "state"), "--data", str(share_file(dealt, 0)), "--keep-runs", "1"]
+    words = [
+        "client",
+        "--state",
+        str(tmp_path / "state"),
+        "--data",
+        str(partition_file(partitions, 0)),
+        "--keep-runs",
+        "1",
+    ]
     for run in ("first", "second"):
         server.run, server.secret = run, None
         server.replies.clear()

@@ -42,8 +42,8 @@ def test_within_bounds_a_device_ends_with_the_same_bits(method: str, federation:
     kept, expected = bounded._state.personal(), free._state.personal()
     assert kept is not None and expected is not None
     assert (bits(kept.flat()), kept.private) == (bits(expected.flat()), expected.private)
-    local, algorithm = bounded._ready()._local, bounded._ready()._algorithm
-    assert algorithm.effort(len(local.train)) == (replies[1].steps, replies[1].examples)  # one epoch
+    client_state, algorithm = bounded._ready()._client_state, bounded._ready()._algorithm
+    assert algorithm.effort(len(client_state.train)) == (replies[1].steps, replies[1].examples)  # one epoch
 
 
 def test_a_round_of_heads_takes_as_many_steps_as_it_says() -> None:

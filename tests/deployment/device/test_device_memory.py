@@ -26,7 +26,7 @@ METHOD = FedSPU(keep=(1.0,), per_round=1, epochs=1, batch=16)
 STATUS = "/proc/{}/status"
 
 
-def server(place: Path) -> MeteredServer:
+def server(root: Path) -> MeteredServer:
     """Two rounds of the whole model on 500 images of noise, and an evaluation."""
     graph = architectures.build("fedspu_cifar", (3, 32, 32), 10)
     spec, params = ModelSpec.of(graph), graph.init(rng.stream(1, rng.INIT))
@@ -37,7 +37,7 @@ def server(place: Path) -> MeteredServer:
     options = {"keep": [1.0], "per_round": 1, "epochs": 1, "batch": 16}
     welcome = Welcome(0, 1, 1, "fedspu", options, "float32", (0.7, 0.1), len(model), digest(model), "cross-entropy")
     noise = (rng.stream(1, rng.DATA).uniform(500 * 3072) * 256).astype(np.uint8)
-    np.savez(place / "data.npz", x=noise.reshape(500, 3, 32, 32), y=np.arange(500) % 10, classes=10)
+    np.savez(root / "data.npz", x=noise.reshape(500, 3, 32, 32), y=np.arange(500) % 10, classes=10)
     return MeteredServer(welcome, model, script, evaluate_message(2, METHOD, state, spec))
 
 

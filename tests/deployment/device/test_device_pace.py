@@ -55,13 +55,13 @@ class Machine:
             for at, (still, macs) in enumerate(costs)
         ]
 
-    def train(self, local: Any, plan: int) -> None:
+    def train(self, client_state: Any, plan: int) -> None:
         if plan in self.too_large:
             raise MemoryLimitError("too large")
-        work = self.trials(None, None, len(local.train), 1)[plan][1]
+        work = self.trials(None, None, len(client_state.train), 1)[plan][1]
         self.now[0] += MADE.seconds(work)
-        assert local.private == {}
-        local.private["L_prev"] = 1.0
+        assert client_state.private == {}
+        client_state.private["L_prev"] = 1.0
 
     @property
     def clocks(self) -> ClockPair:
@@ -69,7 +69,7 @@ class Machine:
 
 
 @pytest.fixture
-def local() -> Any:
+def client_state() -> Any:
     from edgefl.methods.algorithm import ClientState
 
     samples = Samples(np.zeros((40, 1), np.float32), np.zeros(40, np.int32))
@@ -79,24 +79,24 @@ def local() -> Any:
     return ClientState(0, 1, spec, learner, samples, rows, rows[:0], rows[:0], {"mine": 7})
 
 
-def test_what_was_made_is_measured_four_times_as_slow(local: Any) -> None:
+def test_what_was_made_is_measured_four_times_as_slow(client_state: Any) -> None:
     machine: Any = Machine()
-    found = measure(machine, GRAPH, local, machine.clocks)  # type: ignore[arg-type]
+    found = measure(machine, GRAPH, client_state, machine.clocks)  # type: ignore[arg-type]
     assert found is not None
     assert found[:4] == pytest.approx([4 * each for each in MADE[:4]])
-    assert local.private == {"mine": 7}
-    assert len(local.train) == 40
+    assert client_state.private == {"mine": 7}
+    assert len(client_state.train) == 40
     assert min(machine.sizes) == 4  # one step
     assert max(machine.sizes) <= 40
 
 
-def test_trials_without_memory_are_left_out(local: Any) -> None:
+def test_trials_without_memory_are_left_out(client_state: Any) -> None:
     machine: Any = Machine(too_large=(0,))
-    found = measure(machine, GRAPH, local, machine.clocks)  # type: ignore[arg-type]
+    found = measure(machine, GRAPH, client_state, machine.clocks)  # type: ignore[arg-type]
     assert found is not None
     assert found[:4] == pytest.approx([4 * each for each in MADE[:4]])
     machine = Machine(too_large=(0, 1, 2, 3))
-    assert measure(machine, GRAPH, local, machine.clocks) is None  # type: ignore[arg-type]
+    assert measure(machine, GRAPH, client_state, machine.clocks) is None  # type: ignore[arg-type]
 
 
 def test_misses() -> None:
@@ -138,7 +138,7 @@ def timed(make: Callable[..., Device]) -> Callable[..., Device]:
     return opening
 
 
-def test_it_says_its_pace_before_it_trains_and_changes_nothing_by_it(
+def test_it_says_its_throughput_before_it_trains_and_changes_nothing_by_it(
     server: ScriptedServer, timed: Any, federation: Federation
 ) -> None:
     device = timed()
@@ -147,10 +147,10 @@ def test_it_says_its_pace_before_it_trains_and_changes_nothing_by_it(
     assert kinds.index(ThroughputReport) < kinds.index(Trained)
     assert kinds.count(ThroughputReport) == 1
     (said,) = [message for message in server.received if isinstance(message, ThroughputReport)]
-    assert said.pace is not None
-    assert said.pace.memory is None
+    assert said.throughput is not None
+    assert said.throughput.memory is None
     silent, quiet = (
-        timed(place=1, profile=ANYBODY._replace(says_pace=False)),
+        timed(place=1, profile=ANYBODY._replace(reports_throughput=False)),
         scripted(federation, METHOD, [1, 2, 3, 4]),
     )
     converse(silent, quiet)
@@ -186,7 +186,7 @@ def test_it_changes_no_file(server: ScriptedServer, timed: Any) -> None:
     before = files(device)
     assert isinstance(device._declaring._said, ThroughputReport)
     assert device._model is not None
-    device._model.pace(ClockPair(device._world.clock, device._world.busy))
+    device._model.throughput(ClockPair(device._world.clock, device._world.busy))
     assert files(device) == before
 
 
@@ -230,7 +230,7 @@ def test_no_time_to_measure_is_no_reason_to_end(
 def test_memory_that_training_may_take_is_said(server: ScriptedServer, timed: Any) -> None:
     device = timed(profile=ANYBODY._replace(max_memory=64 << 20))
     converse(device, server)
-    (said,) = [message.pace for message in server.received if isinstance(message, ThroughputReport)]
+    (said,) = [message.throughput for message in server.received if isinstance(message, ThroughputReport)]
     assert isinstance(said, MeasuredThroughput)
     assert said.memory is not None
     assert 0 < said.memory < 64 << 20

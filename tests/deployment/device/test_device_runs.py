@@ -22,7 +22,7 @@ from edgefl.deployment.device.run_folders import StateDirectory, name_of
 from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.deployment.device.state_reader import folder_of, read_device, runs_of
 from edgefl.errors import AuthError, DataError, RunError
-from edgefl.experiment.client_dataset import read_share, share_file
+from edgefl.experiment.client_dataset import partition_file, read_partition
 from edgefl.experiment.federation import Federation
 from edgefl.learning import Samples
 from tests.deployment.device.device_cases import EXPERIMENT, METHODS, scripted, world
@@ -50,7 +50,7 @@ def attend(path: Path, server: ScriptedServer, data: Data, key: str = "") -> Pat
         converse(visit, server)  # type: ignore[arg-type]
         assert visit.finished is not None
         state = directory.open(visit.finished, profile.key)
-        device = Device(state, profile, data, world(chance=secrets.token_bytes))
+        device = Device(state, profile, data, world(random_bytes=secrets.token_bytes))
         converse(device, server)
         assert device.finished is not None
         directory.over(state.path, visit.finished, device.finished)
@@ -64,15 +64,15 @@ def files_of(path: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def data(dealt: Path) -> Data:
-    return Data(*read_share(share_file(dealt, 0)))
+def data(partitions: Path) -> Data:
+    return Data(*read_partition(partition_file(partitions, 0)))
 
 
 def test_runs_follow_one_another(serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path) -> None:
     """Of three servers, without keys and with two; one of them twice. Each has its own folder, secret and files."""
     servers = [serving("one"), serving("two"), serving("two", "a"), serving("two", "b"), serving("three", "a")]
-    places = [attend(tmp_path / "state", server, data, _key(server)) for server in servers]
-    assert len(set(places)) == len(servers)
+    directories = [attend(tmp_path / "state", server, data, _key(server)) for server in servers]
+    assert len(set(directories)) == len(servers)
     assert len({server.secret for server in servers[:2]}) == 1 + 1  # what one server knows does not open another's
     assert all(list(server.replies) == [1] for server in servers)
     records = runs_of(tmp_path / "state")
@@ -80,10 +80,10 @@ def test_runs_follow_one_another(serving: Callable[..., ScriptedServer], data: D
     assert {(record.round, record.over) for record in records} == {(1, "all rounds are done")}
     with pytest.raises(RunError, match=r"has 5 runs; expected the folder of one of them: .*\(fedavg of run one\)"):
         folder_of(tmp_path / "state")
-    assert read_device(places[0]).run == "one"
-    before = {place: files_of(place).keys() for place in places}
+    assert read_device(directories[0]).run == "one"
+    before = {root: files_of(root).keys() for root in directories}
     attend(tmp_path / "state", servers[0], data)  # a run that is over says so again
-    assert {place: files_of(place).keys() for place in places} == before
+    assert {root: files_of(root).keys() for root in directories} == before
 
 
 def _key(server: ScriptedServer) -> str:
@@ -96,15 +96,15 @@ def test_a_server_that_names_another_ones_run_gets_nothing_of_it(
 ) -> None:
     """Not even if it knows all that the device was told there."""
     for of_run, mine in (("", serving("run")), ("a", serving("keyed", "a"))):
-        place = attend(tmp_path / "state", mine, data, of_run)
-        before, false = files_of(place), serving(mine.run, key)
+        root = attend(tmp_path / "state", mine, data, of_run)
+        before, false = files_of(root), serving(mine.run, key)
         false.evaluate = None
         if KEYS[key] is None and mine.key is None:
             with pytest.raises(AuthError, match="the server: proof"):
                 attend(tmp_path / "state", false, data, key)
         else:
-            assert attend(tmp_path / "state", false, data, key) != place
-        assert _but_lives(files_of(place)) == _but_lives(before)
+            assert attend(tmp_path / "state", false, data, key) != root
+        assert _but_lives(files_of(root)) == _but_lives(before)
         assert not mine.secret or false.secret != mine.secret
 
 
@@ -151,8 +151,8 @@ def test_a_directory_of_an_earlier_version_goes_on(
 
 
 def test_a_folder_is_of_one_run(serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path) -> None:
-    place = attend(tmp_path, serving("one"), data)
-    shutil.copytree(place, place.with_name(name_of("two", None)))
+    root = attend(tmp_path, serving("one"), data)
+    shutil.copytree(root, root.with_name(name_of("two", None)))
     with pytest.raises(RunError, match=r"is of the folder .*; expected .*: it was copied or moved"):
         attend(tmp_path, serving("two"), data)
 
@@ -160,7 +160,7 @@ def test_a_folder_is_of_one_run(serving: Callable[..., ScriptedServer], data: Da
 def test_runs_that_are_over_make_room(serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path) -> None:
     """Killed before any of its steps, a prune leaves what the next one completes, and no half of a run to be used."""
     servers = [serving(f"run {number}") for number in range(4)]
-    places = [attend(tmp_path / "state", server, data) for server in servers]
+    directories = [attend(tmp_path / "state", server, data) for server in servers]
     for number in range(100):
         copy = tmp_path / f"copy{number}"
         shutil.copytree(tmp_path / "state", copy)
@@ -169,10 +169,10 @@ def test_runs_that_are_over_make_room(serving: Callable[..., ScriptedServer], da
         directory.close()
         left = StateDirectory(copy)
         left.prune(1)
-        for place, server in zip(places, servers):
-            here = copy / "runs" / place.name
+        for root, server in zip(directories, servers):
+            here = copy / "runs" / root.name
             if server is servers[-1]:
-                assert files_of(here) == files_of(place)
+                assert files_of(here) == files_of(root)
                 continue
             assert list(files_of(here)) == ["over.json"]
             with pytest.raises(RunError, match=f"{server.run} is over, and .* has been cleared since"):

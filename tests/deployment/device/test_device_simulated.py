@@ -51,15 +51,15 @@ class Served:
         task = Task(spec, 3, EXPERIMENT.seed, rounds=ROUNDS)
         state = self.method.start(task, initial(self.federation))
         for round in range(1, ROUNDS + 1):
-            tally = Accumulator(spec)
+            accumulator = Accumulator(spec)
             for plan in self.method.plan(task, state, round):
                 server = self.servers[plan.client]
                 server.script = {round: train_message(plan, spec, "float32")}
                 converse(self.devices[plan.client], server)
                 reply = reply_of(server.replies[round], plan, spec)
                 assert refuse(plan, reply) is None
-                self.method.fold(tally, plan, reply)
-            state = self.method.finish(task, state, tally, round)
+                self.method.aggregate(accumulator, plan, reply)
+            state = self.method.finish(task, state, accumulator, round)
             for server, device in zip(self.servers, self.devices, strict=True):
                 device.finished = None
                 server.script, server.evaluate = {}, evaluate_message(round, self.method, state, spec)
@@ -93,7 +93,7 @@ def test_devices_end_bit_identical_to_a_simulation(
     assert found.values == expected.values
     assert {g: bits(p) for g, p in found.arrays.items()} == {g: bits(p) for g, p in expected.arrays.items()}
     for client in range(3):
-        theirs, mine = journal.load_local(client), devices[client]._state.personal()
+        theirs, mine = journal.load_client_state(client), devices[client]._state.personal()
         assert (theirs is not None) == (method.keeps_state and mine is not None)
         if theirs is not None and mine is not None:
             assert bits(mine.flat()) == bits(theirs.flat())
@@ -108,10 +108,13 @@ def scores(server: ScriptedServer) -> list[tuple[int | None, int | None]]:
 
 
 def simulated_scores(path: Path) -> list[list[tuple[int | None, int | None]]]:
-    lines = [line["evaluation"] for line in read_metrics(path)]
-    kinds = "adapted" if "adapted" in lines[0] else "personal", "global_local"
+    log_records = [log_record["evaluation"] for log_record in read_metrics(path)]
+    kinds = "adapted" if "adapted" in log_records[0] else "personal", "global_local"
     return [
-        [tuple(line[kind]["correct"][client] if kind in line else None for kind in kinds) for line in lines]  # type: ignore[misc]
+        [
+            tuple(log_record[kind]["correct"][client] if kind in log_record else None for kind in kinds)
+            for log_record in log_records
+        ]  # type: ignore[misc]
         for client in range(3)
     ]
 

@@ -40,14 +40,14 @@ class SuperLink:
         self.has_beaten = threading.Event()  # a heartbeat has come
         self.lock = threading.Lock()
 
-    def ask(self, letter: bytes, stype: str = STYPE, record: str = RECORD) -> str:
+    def ask(self, envelope: bytes, stype: str = STYPE, record: str = RECORD) -> str:
         """A message with a letter for the node; its id."""
         metadata = {
             "run_id": RUN, "src_node_id": SERVER_APP, "dst_node_id": 2, "group_id": "g", "ttl": 3600.0,
             "message_type": "train", "created_at": time.time(), "dst_task_id": 5,
         }  # fmt: skip
         packed = message_objects.pack(
-            metadata, record, ARRAY, message_objects.Array(DTYPE, (len(letter),), stype, letter)
+            metadata, record, ARRAY, message_objects.Array(DTYPE, (len(envelope),), stype, envelope)
         )
         with self.lock:
             self.objects |= packed.objects

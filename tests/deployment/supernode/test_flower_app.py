@@ -20,7 +20,7 @@ from flwr.app import ArrayRecord, Message, RecordDict
 from edgefl.deployment.device.device_model import Data
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import read_share, share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.settings import Experiment
 from edgefl.integrations import flower
 from edgefl.integrations.flower import client_app, serve
@@ -42,16 +42,16 @@ EXPERIMENT = Experiment(
 
 
 @pytest.fixture(scope="module")
-def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def partitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory, federation = tmp_path_factory.mktemp("dealt"), assemble(EXPERIMENT)
     for client in range(EXPERIMENT.clients):
-        write_share(share_file(directory, client), federation, client)
+        write_partition(partition_file(directory, client), federation, client)
     return directory
 
 
 @pytest.fixture
-def data(dealt: Path) -> Callable[[Any], Data]:
-    return lambda context: Data(*read_share(share_file(dealt, context.node_config["partition-id"])))
+def data(partitions: Path) -> Callable[[Any], Data]:
+    return lambda context: Data(*read_partition(partition_file(partitions, context.node_config["partition-id"])))
 
 
 @pytest.fixture(autouse=True)
@@ -70,14 +70,16 @@ def simulated(path: Path, experiment: Experiment) -> tuple[Any, list[dict[str, A
 
 
 def assert_same(run: Path, path: Path, experiment: Experiment) -> None:
-    state, lines = simulated(path, experiment)
+    state, log_records = simulated(path, experiment)
     found = run_history.progress(run).state
     assert found is not None
     assert found.arrays.keys() == state.arrays.keys()
     for kind, arrays in state.arrays.items():
         for name, value in arrays.items():
             np.testing.assert_array_equal(found.arrays[kind][name], value)
-    assert [line.get("evaluation") for line in run_history.metrics(run)] == [line.get("evaluation") for line in lines]
+    assert [log_record.get("evaluation") for log_record in run_history.metrics(run)] == [
+        log_record.get("evaluation") for log_record in log_records
+    ]
 
 
 @pytest.mark.parametrize("name", ["fedspu", "pflego", "fedspa", "fedavg"])
@@ -91,10 +93,10 @@ def test_rounds_give_the_bits_of_a_simulation(name: str, data: Any, tmp_path: Pa
 
 def test_the_metrics_are_in_flowers_result(data: Any, tmp_path: Path) -> None:
     result = serve(InProcessGrid(client_app(data), 4), EXPERIMENT, tmp_path / "run")
-    lines = run_history.metrics(tmp_path / "run")
-    assert result.train_metrics_clientapp[2]["clients.loss"] == [each["loss"] for each in lines[1]["clients"]]
-    assert result.train_metrics_clientapp[2]["up.values"] == lines[1]["up"]["values"]
-    kind, scores = next(iter(lines[1]["evaluation"].items()))
+    log_records = run_history.metrics(tmp_path / "run")
+    assert result.train_metrics_clientapp[2]["clients.loss"] == [each["loss"] for each in log_records[1]["clients"]]
+    assert result.train_metrics_clientapp[2]["up.values"] == log_records[1]["up"]["values"]
+    kind, scores = next(iter(log_records[1]["evaluation"].items()))
     assert result.evaluate_metrics_clientapp[2][f"{kind}.accuracy"] == scores["accuracy"]
     state = run_history.progress(tmp_path / "run").state
     assert state is not None
@@ -103,15 +105,15 @@ def test_the_metrics_are_in_flowers_result(data: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["context", "disk"])
-def test_letters_that_are_lost_cost_no_bit(place: str, data: Any, tmp_path: Path) -> None:
+def test_envelopes_that_are_lost_cost_no_bit(place: str, data: Any, tmp_path: Path) -> None:
     """Half of them are: on the way there, or on the way back."""
-    chance = random.Random(3)
+    random_stream = random.Random(3)
 
     def state(context: Any) -> Path:
         return tmp_path / f"device-{context.node_config['partition-id']}"
 
     app = client_app(data, state=state if place == "disk" else None)
-    grid = InProcessGrid(app, 4, lambda number: chance.choice(["answer", "answer", "lost", "silent"]))
+    grid = InProcessGrid(app, 4, lambda number: random_stream.choice(["answer", "answer", "lost", "silent"]))
     serve(grid, EXPERIMENT, tmp_path / "run")
     assert_same(tmp_path / "run", tmp_path / "simulated", EXPERIMENT)
 
@@ -121,11 +123,11 @@ class Killed(BaseException):
 
 
 def test_a_server_that_is_killed_anywhere_goes_on(data: Any, tmp_path: Path) -> None:
-    chance, deaths = random.Random(4), 0
+    random_stream, deaths = random.Random(4), 0
     grid = InProcessGrid(client_app(data), 4)
 
     def fate(number: int) -> str:
-        if chance.random() < 0.15:
+        if random_stream.random() < 0.15:
             raise Killed
         return "answer"
 
@@ -175,7 +177,7 @@ def test_a_directory_of_another_run_is_refused(data: Any, tmp_path: Path) -> Non
         serve(InProcessGrid(client_app(data), 4), EXPERIMENT, tmp_path / "run")
 
 
-def test_a_message_that_is_no_letter_is_refused(data: Any) -> None:
+def test_a_message_that_is_no_envelope_is_refused(data: Any) -> None:
     grid = InProcessGrid(client_app(data), 1)
     sent = Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), 100, "train")
     with pytest.raises(ValueError, match=r"message with \['arrays'\]; expected a letter"):

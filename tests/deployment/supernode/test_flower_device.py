@@ -23,7 +23,7 @@ from bench.deployment import is_simulated
 from bench.flower_devices import ALONE, experiment, measure
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
-from edgefl.experiment.client_dataset import share_file, write_share
+from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from tests.deployment.supernode.superlink import SuperLink, superlink
@@ -32,17 +32,22 @@ LIMIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def share(tmp_path_factory) -> Path:
+def partition(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("shares")
-    write_share(share_file(directory, 0), assemble(experiment(2, 1, "fedavg")), 0)
-    return share_file(directory, 0)
+    write_partition(partition_file(directory, 0), assemble(experiment(2, 1, "fedavg")), 0)
+    return partition_file(directory, 0)
 
 
 @contextmanager
 def run_of(what: Experiment, path: Path) -> Iterator[RelayServer]:
     """The server's half of a run by letters."""
     federation = assemble(what)
-    rules = Rules(what.rounds, what.eval_every, wait_for=what.clients, folding=what.folding(federation.largest))
+    rules = Rules(
+        what.rounds,
+        what.eval_every,
+        wait_for=what.clients,
+        aggregation_settings=what.aggregation_settings(federation.largest),
+    )
     open_run(path, what.to_json())
     with closing(Store(path)) as store:
         coordinator, offer = staff(what, federation, store, rules, None)
@@ -60,7 +65,7 @@ def carry(link: SuperLink, run: RelayServer, killing: Callable[[], None]) -> Non
         killing()
         run.present(list(link.online))
         waiting = {message: node for message, node in waiting.items() if node in link.online}
-        waiting |= {link.ask(post.data): post.node for post in run.due()}
+        waiting |= {link.ask(outgoing_envelope.data): outgoing_envelope.node for outgoing_envelope in run.due()}
         for message, node in list(waiting.items()):
             if message in link.replies and link.has_all(message):
                 del waiting[message]
@@ -68,12 +73,19 @@ def carry(link: SuperLink, run: RelayServer, killing: Callable[[], None]) -> Non
         time.sleep(0.01)
 
 
-def test_a_run_by_letters_is_a_simulation_without_flwr_or_torch(share, tmp_path) -> None:
+def test_a_run_by_envelopes_is_a_simulation_without_flwr_or_torch(partition, tmp_path) -> None:
     """The device is killed after its second reply, and goes on."""
     what = replace(experiment(1, 3, "fedspu"), model="pflego_mlp")
-    write_share(share_file(tmp_path, 0), assemble(what), 0)
+    write_partition(partition_file(tmp_path, 0), assemble(what), 0)
     with superlink() as link, run_of(what, tmp_path / "run") as run:
-        arguments = ["--flower", link.url, "--data", str(share_file(tmp_path, 0)), "--state", str(tmp_path / "state")]
+        arguments = [
+            "--flower",
+            link.url,
+            "--data",
+            str(partition_file(tmp_path, 0)),
+            "--state",
+            str(tmp_path / "state"),
+        ]
         command = [sys.executable, "-c", ALONE, "client", *arguments]
         lives = [subprocess.Popen(command, stderr=subprocess.PIPE)]
 
@@ -105,18 +117,18 @@ def test_a_run_by_letters_is_a_simulation_without_flwr_or_torch(share, tmp_path)
         ([], "one of the arguments --server --flower is required"),
     ],
 )
-def test_mistakes_are_named(share, tmp_path, capsys, options, problem) -> None:
+def test_mistakes_are_named(partition, tmp_path, capsys, options, problem) -> None:
     try:
-        code = main(["client", "--data", str(share), "--state", str(tmp_path / "state"), *options])
+        code = main(["client", "--data", str(partition), "--state", str(tmp_path / "state"), *options])
     except SystemExit as error:
         code = int(str(error))
     assert code != 0
     assert problem in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_it_is_refused_by_name(share, tmp_path, capsys) -> None:
+def test_it_is_refused_by_name(partition, tmp_path, capsys) -> None:
     with superlink() as link:
-        command = ["client", "--data", str(share), "--state", str(tmp_path / "state"), "--flower", link.url]
+        command = ["client", "--data", str(partition), "--state", str(tmp_path / "state"), "--flower", link.url]
         link.version = "1.43.0"
         assert main(command) == 1
         assert capsys.readouterr().err.endswith("SuperLink API 1.43.0; expected a SuperLink of flwr 1.41\n")

@@ -14,7 +14,7 @@ from edgefl.errors import CodecError, DamagedFrameError
 from tests.deployment.supernode.superlink import ids
 from tests.deployment.supernode.test_protobuf import METADATA
 
-LETTER = Array("uint8", (4,), "edgefl.letter/1", b"abcd")
+ENVELOPE = Array("uint8", (4,), "edgefl.letter/1", b"abcd")
 IDS_OF_FLWR = [  # of ArrayChunk, Array, ArrayRecord, RecordDict and Message, by object_id
     "39e9bdc6b2c7defb99105af9174e57db26662a89dd481aee13c14a84b4ccb49b",
     "ccfecda1f7a5fd1ff262d20a2ce59ceaff35cf277bb9adb4736ab22ce114e53a",
@@ -26,7 +26,7 @@ ERROR_OF_FLWR = "0ad37dd74d67ae8e4af0bbec0002c0d3793bfc84a5c39ad3fa239306cc4bec4
 LIMIT = 1 << 20
 
 
-def packed(array: Array = LETTER) -> message_objects.Packed:
+def packed(array: Array = ENVELOPE) -> message_objects.Packed:
     return message_objects.pack(METADATA, "edgefl", "letter", array)
 
 
@@ -43,7 +43,7 @@ def test_so_has_an_error() -> None:
 
 @pytest.mark.parametrize("size", [1, message_objects.CHUNK_BYTES, 2 * message_objects.CHUNK_BYTES + 1])
 def test_an_array_comes_back(size) -> None:
-    array = LETTER._replace(data=b"\0" * size, shape=(size,))  # whose chunks are one object
+    array = ENVELOPE._replace(data=b"\0" * size, shape=(size,))  # whose chunks are one object
     made = packed(array)
     assert message_objects.array_of(made.tree, made.objects.__getitem__, "edgefl", "letter", 1 << 24) == array
     assert len(made.objects) == 4 + min(2, -(-size // message_objects.CHUNK_BYTES))
@@ -66,7 +66,7 @@ def test_no_more_is_taken_than_the_limit() -> None:
     message_objects.array_of(made.tree, made.objects.__getitem__, "edgefl", "letter", size)
     with pytest.raises(CodecError, match=f"a message of more than {size - 1} bytes"):
         message_objects.array_of(made.tree, made.objects.__getitem__, "edgefl", "letter", size - 1)
-    zeros = packed(LETTER._replace(data=b"\0" * (3 * message_objects.CHUNK_BYTES)))  # one object, three times
+    zeros = packed(ENVELOPE._replace(data=b"\0" * (3 * message_objects.CHUNK_BYTES)))  # one object, three times
     with pytest.raises(CodecError, match="a message of more than"):
         message_objects.array_of(
             zeros.tree, zeros.objects.__getitem__, "edgefl", "letter", 2 * message_objects.CHUNK_BYTES

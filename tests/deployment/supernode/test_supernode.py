@@ -84,7 +84,7 @@ def bench(tmp_path):
 
 
 def test_a_node_answers_until_its_run_is_over(bench) -> None:
-    ids = [bench.link.ask(letter) for letter in (b"one", b"two", b"end")]
+    ids = [bench.link.ask(envelope) for envelope in (b"one", b"two", b"end")]
     assert bench.node().run() == "all rounds are done"
     assert [bench.link.answered(one) for one in ids] == [b"eno", b"owt", b"dne"]
     metadata = bench.link.replies[ids[0]]["metadata"]
@@ -108,7 +108,7 @@ STEPS = ["get-run", "pull-object", "confirm-message-received", "push-messages", 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_before_a_call_it_goes_on_there(bench, monkeypatch, step) -> None:
-    ids = [bench.link.ask(letter) for letter in (b"one", b"end")]
+    ids = [bench.link.ask(envelope) for envelope in (b"one", b"end")]
     call, left = SuperLinkClient._call, [1]
 
     def die(self: SuperLinkClient, route: str, *rest: object) -> object:
@@ -157,14 +157,14 @@ def test_one_that_was_offline_is_back_at_once(bench) -> None:
     assert bench.rests == []
 
 
-def test_letters_of_another_version_are_answered_with_an_error(bench) -> None:
+def test_envelopes_of_another_version_are_answered_with_an_error(bench) -> None:
     other, _ = bench.link.ask(b"one", stype="edgefl.letter/9"), bench.link.ask(b"end")
     assert bench.node().run() == "all rounds are done"
     assert "'edgefl.letter/9'; expected edgefl.letter/1" in bench.link.replies[other]["error"]["reason"]
 
 
 def test_killed_while_it_answers_it_answers_once_more(bench) -> None:
-    ids = [bench.link.ask(letter) for letter in (b"one", b"end")]
+    ids = [bench.link.ask(envelope) for envelope in (b"one", b"end")]
 
     def die() -> None:
         bench.echo.before = lambda: None

@@ -84,8 +84,8 @@ def test_downloaded_once_then_found(tmp_path: Path) -> None:
 def test_nothing_found_lists_the_places(tmp_path: Path) -> None:
     with pytest.raises(DataError) as failure:
         load_published(published(), [tmp_path])
-    for place in candidates([tmp_path], ("One/raw", "one"), None):
-        assert str(place) in str(failure.value)
+    for location in candidates([tmp_path], ("One/raw", "one"), None):
+        assert str(location) in str(failure.value)
     assert "refused" in str(failure.value) and "EDGEFL_DATA" in str(failure.value)
 
 

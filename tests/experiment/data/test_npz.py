@@ -204,7 +204,7 @@ def test_a_number_of_classes_that_is_none_is_refused(classes: float, tmp_path: P
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 @pytest.mark.parametrize("key", ["x", "x_test"])
-def test_a_value_that_is_no_finite_float32_is_named_with_its_place(tmp_path: Path, value: float, key: str) -> None:
+def test_a_value_that_is_no_finite_float32_is_named_with_its_position(tmp_path: Path, value: float, key: str) -> None:
     x = np.zeros((5, 2, 3))
     x[3, 1, 2] = value
     others = {"x": np.zeros((5, 2, 3)), "y_test": np.zeros(5, np.int32)} if key == "x_test" else {}

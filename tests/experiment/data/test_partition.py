@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgefl.experiment.assembly import deal
+from edgefl.experiment.assembly import partition_samples
 from edgefl.experiment.data import partition
 from edgefl.experiment.data.catalog import load
 from edgefl.rng import PARTITION, Stream, stream
@@ -35,8 +35,8 @@ GOLDEN = {
 }
 
 
-def digest(shares: list[np.ndarray]) -> str:
-    text = ";".join(",".join(map(str, share.tolist())) for share in shares)
+def digest(partitions: list[np.ndarray]) -> str:
+    text = ";".join(",".join(map(str, share.tolist())) for share in partitions)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -47,11 +47,11 @@ def test_partition_disjoint_cover(scheme: str, clients: int) -> None:
         with pytest.raises(ValueError, match=r"clients=1 leave some of 10 classes to nobody; expected at least 5"):
             SCHEMES[scheme](LABELS, clients, stream(1, PARTITION))
         return
-    shares = SCHEMES[scheme](LABELS, clients, stream(1, PARTITION))
-    assert len(shares) == clients
-    for share in shares:
+    partitions = SCHEMES[scheme](LABELS, clients, stream(1, PARTITION))
+    assert len(partitions) == clients
+    for share in partitions:
         assert share.dtype == np.int32 and (np.diff(share) > 0).all()
-    used = np.concatenate(shares)
+    used = np.concatenate(partitions)
     lost = len(LABELS) % clients if scheme == "dirichlet" else 0
     assert len(np.unique(used)) == len(used) == len(LABELS) - lost
     assert used.min() >= 0 and used.max() < len(LABELS)
@@ -62,7 +62,7 @@ def test_draws_are_pinned(scheme: str) -> None:
     assert digest(SCHEMES[scheme](LABELS, 20, stream(42, PARTITION))) == GOLDEN[scheme]
 
 
-def test_another_seed_deals_differently() -> None:
+def test_another_seed_partitions_differently() -> None:
     for scheme in SCHEMES.keys() - {"by_group"}:
         one, two = (SCHEMES[scheme](LABELS, 20, stream(seed, PARTITION)) for seed in (1, 2))
         assert digest(one) != digest(two)
@@ -79,8 +79,8 @@ def test_dirichlet_sizes_are_equal(alpha: float) -> None:
 
 def test_dirichlet_concentration() -> None:
     def classes_held(alpha: float) -> float:
-        shares = partition.dirichlet(LABELS, 20, stream(1, PARTITION), alpha)
-        return float(np.mean([len(np.unique(LABELS[share])) for share in shares]))
+        partitions = partition.dirichlet(LABELS, 20, stream(1, PARTITION), alpha)
+        return float(np.mean([len(np.unique(LABELS[share])) for share in partitions]))
 
     assert classes_held(1e-4) < 6 < classes_held(1.0) < 9.5 < classes_held(100.0)  # used-up classes spread the rest
 
@@ -106,9 +106,9 @@ def test_priors_of_tiny_alpha_are_one_hot() -> None:
 def test_dirichlet_goes_on_when_a_clients_classes_are_used_up() -> None:
     """Ten examples of class 0 and 1000 of class 1: at alpha 1e-4 half of the clients want class 0 only."""
     labels = np.repeat([0, 1], [10, 1000])
-    shares = partition.dirichlet(labels, 10, stream(3, PARTITION), alpha=1e-4)
-    assert {len(share) for share in shares} == {101}
-    assert len(np.unique(np.concatenate(shares))) == 1010
+    partitions = partition.dirichlet(labels, 10, stream(3, PARTITION), alpha=1e-4)
+    assert {len(share) for share in partitions} == {101}
+    assert len(np.unique(np.concatenate(partitions))) == 1010
 
 
 def test_a_class_without_examples_is_no_obstacle() -> None:
@@ -119,8 +119,8 @@ def test_a_class_without_examples_is_no_obstacle() -> None:
 
 def test_dirichlet_classes_holds_the_minimum() -> None:
     for seed in range(10):
-        shares = partition.dirichlet_classes(LABELS, 20, stream(seed, PARTITION), alpha=0.3, minimum=25)
-        assert min(map(len, shares)) >= 25
+        partitions = partition.dirichlet_classes(LABELS, 20, stream(seed, PARTITION), alpha=0.3, minimum=25)
+        assert min(map(len, partitions)) >= 25
 
 
 def test_dirichlet_classes_gives_up_with_the_values() -> None:
@@ -130,14 +130,14 @@ def test_dirichlet_classes_gives_up_with_the_values() -> None:
 
 def test_two_shards_give_at_most_two_classes_when_blocks_divide_classes() -> None:
     labels = np.repeat(np.arange(10), 120)  # 40 blocks of 30: none crosses a class
-    shares = partition.shards(labels, 20, stream(1, PARTITION))
-    assert max(len(np.unique(labels[share])) for share in shares) == 2
+    partitions = partition.shards(labels, 20, stream(1, PARTITION))
+    assert max(len(np.unique(labels[share])) for share in partitions) == 2
 
 
 def test_by_group_is_one_client_per_group_and_leaves_out_the_unknown() -> None:
     groups = np.array([7, -1, 3, 7, 3, 9])
-    shares = partition.by_group(groups, None, stream(1, PARTITION))
-    assert [share.tolist() for share in shares] == [[2, 4], [0, 3], [5]]
+    partitions = partition.by_group(groups, None, stream(1, PARTITION))
+    assert [share.tolist() for share in partitions] == [[2, 4], [0, 3], [5]]
     chosen = partition.by_group(groups, 2, stream(1, PARTITION))
     assert len(chosen) == 2 and all(share.tolist() in ([2, 4], [0, 3], [5]) for share in chosen)
 
@@ -164,8 +164,8 @@ def test_wrong_values_are_named(call: Callable[[Stream], object], message: str) 
 def test_rr_balance() -> None:
     """Holders of a class have counts that differ by at most one, and nobody else has any of it."""
     lists = partition.class_lists(10, 20, stream(3, PARTITION), per_client=3)
-    shares = partition.round_robin(LABELS, lists, stream(4, PARTITION))
-    counts = np.array([np.bincount(LABELS[share], minlength=10) for share in shares])
+    partitions = partition.round_robin(LABELS, lists, stream(4, PARTITION))
+    counts = np.array([np.bincount(LABELS[share], minlength=10) for share in partitions])
     for label in range(10):
         holders = [client for client, mine in enumerate(lists) if label in mine]
         held = counts[holders, label]
@@ -175,19 +175,19 @@ def test_rr_balance() -> None:
 
 def test_few_classes_gives_every_client_k_classes() -> None:
     for per_client in (2, 5, 10):
-        shares = partition.few_classes(LABELS, 40, stream(5, PARTITION), per_client)
-        assert {len(np.unique(LABELS[share])) for share in shares} == {per_client}
+        partitions = partition.few_classes(LABELS, 40, stream(5, PARTITION), per_client)
+        assert {len(np.unique(LABELS[share])) for share in partitions} == {per_client}
 
 
 @pytest.mark.parametrize(("classes", "sizes"), [(10, [2, 2, 2, 2, 2]), (7, [3, 2, 2])])
-def test_classes_that_nobody_drew_are_dealt_in_pairs(classes: int, sizes: list[int]) -> None:
+def test_classes_that_nobody_drew_are_partitioned_in_pairs(classes: int, sizes: list[int]) -> None:
     """One class each for as many clients as there are pairs cannot cover all: the pairs do, whatever K is."""
     lists = partition.class_lists(classes, len(sizes), stream(1, PARTITION), per_client=1)
     assert [len(mine) for mine in lists] == sizes
     assert sorted(held for mine in lists for held in mine) == list(range(classes))
 
 
-def test_a_test_set_dealt_with_the_same_lists_has_the_same_classes() -> None:
+def test_a_test_set_partitioned_with_the_same_lists_has_the_same_classes() -> None:
     lists = partition.class_lists(10, 20, stream(6, PARTITION), per_client=2)
     train, test = (partition.round_robin(y, lists, stream(7, PARTITION)) for y in (LABELS, LABELS[::5]))
     assert [set(LABELS[a]) for a in train] == [set(LABELS[::5][b]) for b in test]
@@ -208,9 +208,11 @@ def test_log_normal_sizes_follow_their_law() -> None:
 
 def test_the_sizes_of_both_log_normal_forms_vary_and_the_labels_of_one_do() -> None:
     alike, skewed = (SCHEMES[name](LABELS, 10, stream(1, PARTITION)) for name in ("lognormal", "dirichlet_lognormal"))
-    for shares in (alike, skewed):
-        assert len({len(share) for share in shares}) > 5
-    most = [max(np.bincount(LABELS[share]).max() / len(share) for share in shares) for shares in (alike, skewed)]
+    for partitions in (alike, skewed):
+        assert len({len(share) for share in partitions}) > 5
+    most = [
+        max(np.bincount(LABELS[share]).max() / len(share) for share in partitions) for partitions in (alike, skewed)
+    ]
     assert most[0] < 0.25 < most[1]
 
 
@@ -238,10 +240,10 @@ def test_log_normal_sizes_that_cannot_be_are_named(sigma: float, clients: int, m
 def test_the_command_line_names_every_partition(how: str, share: Callable[..., list[np.ndarray]]) -> None:
     digits = load("digits")
     expected = share(digits.y, stream(3, PARTITION))
-    assert digest(deal(digits, how, 8, 3)) == digest(expected)
+    assert digest(partition_samples(digits, how, 8, 3)) == digest(expected)
 
 
 @pytest.mark.parametrize("how", ["fair", "iid:1", "shards:2.5", "classes", "dirichlet:1:2:3", "lognormal:x", "group:2"])
 def test_a_partition_that_does_not_exist_is_named(how: str) -> None:
     with pytest.raises(ValueError, match=rf"partition={how}; expected iid, dirichlet:ALPHA, "):
-        deal(load("digits"), how, 8, 3)
+        partition_samples(load("digits"), how, 8, 3)

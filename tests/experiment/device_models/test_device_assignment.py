@@ -35,7 +35,7 @@ source = "nobody"
 
 
 def names(fleet: Fleet, clients: int) -> list[str]:
-    return [device.name for device in fleet.dealt(clients)]
+    return [device.name for device in fleet.assigned(clients)]
 
 
 def test_a_file_says_what_differs_from_a_packaged_device(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_file_says_what_differs_from_a_packaged_device(tmp_path: Path) -> None
     assert (strong.profile.macs_per_second, strong.profile.idle_watts, strong.profile.title) == (1e9, 0.0, "a machine")
 
 
-def test_clients_are_dealt_in_order_by_shares() -> None:
+def test_clients_are_partitioned_in_order_by_shares() -> None:
     assert names(fleet_of(OWN), 8) == ["weak"] * 6 + ["strong"] * 2
     assert names(fleet_of("pi4"), 3) == ["pi4"] * 3
     assert names(fleet_of("mixed"), 8) == ["mcu"] * 2 + ["phone-lte"] * 2 + ["pi4"] * 2 + ["orin-nano"] * 2
@@ -61,7 +61,7 @@ def test_single_clients_are_named_and_the_others_share_the_rest() -> None:
 
 
 @given(clients=st.integers(1, 50), kinds=st.integers(1, 6))
-def test_equal_shares_are_dealt_as_capacity_tiers_are(clients: int, kinds: int) -> None:
+def test_equal_shares_are_partitioned_as_capacity_tiers_are(clients: int, kinds: int) -> None:
     fleet = Fleet(tuple(SimulatedDevice(str(kind), BOARDS["pi4"].profile) for kind in range(kinds)))
     assert [float(name) for name in names(fleet, clients)] == [
         tier([float(kind) for kind in range(kinds)], client, clients) for client in range(clients)
@@ -156,7 +156,7 @@ def test_a_wrong_file_is_named_with_table_key_and_value(text: str, message: str)
 )
 def test_every_client_has_one_device(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        fleet_of(text).dealt(4)
+        fleet_of(text).assigned(4)
 
 
 def test_a_name_that_is_no_device_and_a_file_that_is_wrong_are_named(tmp_path: Path) -> None:

@@ -128,18 +128,18 @@ def test_what_a_window_closes_on_is_finished() -> None:
 
 
 @pytest.mark.parametrize(("chance", "low", "high"), [(0.0, 0, 0), (1.0, 2000, 2000), (0.25, 420, 580)])
-def test_so_many_drop_out(chance: float, low: int, high: int) -> None:
+def test_so_many_drop_out(probability: float, low: int, high: int) -> None:
     """Of 2000 client rounds; four standard deviations of a quarter are 77."""
-    clock = VirtualClock(Fleet((SimulatedDevice("a", replace(FAST, drop_out=chance)),)), 20, 7, 0.0)
+    clock = VirtualClock(Fleet((SimulatedDevice("a", replace(FAST, drop_out=probability)),)), 20, 7, 0.0)
     begin(clock)
     gone = [(k, t) for t in range(100) for k in range(20) if clock.expected(t, k) is None]
     assert low <= len(gone) <= high
-    again = VirtualClock(Fleet((SimulatedDevice("a", replace(FAST, drop_out=chance)),)), 20, 7, 5.0)
+    again = VirtualClock(Fleet((SimulatedDevice("a", replace(FAST, drop_out=probability)),)), 20, 7, 5.0)
     begin(again)
     assert gone == [(k, t) for t in range(100) for k in range(20) if again.expected(t, k) is None]
 
 
-def test_a_clock_goes_on_from_the_lines_of_earlier_rounds() -> None:
+def test_a_clock_goes_on_from_the_log_records_of_earlier_rounds() -> None:
     """Through JSON, as a resumed run reads them; with somebody late and numbers that are no binary fractions."""
     odd = Fleet(
         (
@@ -147,19 +147,19 @@ def test_a_clock_goes_on_from_the_lines_of_earlier_rounds() -> None:
             SimulatedDevice("b", replace(SLOW, drop_out=0.3)),
         )
     )
-    whole, lines = VirtualClock(odd, 6, 3, 29.7), []
+    whole, log_records = VirtualClock(odd, 6, 3, 29.7), []
     for round in range(1, 8):
         there = begin(whole, round)
         planned = [client for client in range(6) if there is None or client in there]
         found = [record(k) if whole.expected(round, k) else absent(k) for k in planned]
         judged = [whole.judged(each).to_json() for each in found]
-        lines.append(whole.closed({"clients": judged}))
-    assert any(each["status"] == "late" for line in lines for each in line["clients"])
+        log_records.append(whole.closed({"clients": judged}))
+    assert any(each["status"] == "late" for log_record in log_records for each in log_record["clients"])
     for done in range(7):
         resumed = VirtualClock(odd, 6, 3, 29.7)
-        for line in lines[:done]:
-            resumed.goes_on(json.loads(json.dumps(line)))
+        for log_record in log_records[:done]:
+            resumed.goes_on(json.loads(json.dumps(log_record)))
         begin(resumed, done + 1)
-        unjudged = {**lines[done]}
+        unjudged = {**log_records[done]}
         del unjudged["virtual"]
-        assert resumed.closed(unjudged) == lines[done]
+        assert resumed.closed(unjudged) == log_records[done]

@@ -21,7 +21,7 @@ def backend() -> ModuleType:
     return standin.backend()
 
 
-def test_sums_of_many_places(backend: ModuleType) -> None:
+def test_sums_of_many_positions(backend: ModuleType) -> None:
     for padding, kind in ((-1, "all"), (3, "odd")):
         case = Case("embedding_backward", f"long-{kind}", lambda rng, p=padding, k=kind: sums(rng, p, k))
         check_case(backend, case)

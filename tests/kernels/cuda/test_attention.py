@@ -46,7 +46,7 @@ def cases() -> Iterator[Case]:
         yield Case("attention_backward", kind, partial(backward, sizes=(2, 3, 5, 70), causal=True, selection=kind))
 
 
-def test_lines_of_several_tiles(cuda: ModuleType) -> None:
+def test_sequences_of_several_tiles(cuda: ModuleType) -> None:
     each((case, partial(check_case, cuda, case)) for case in cases())
 
 

@@ -76,12 +76,12 @@ def test_what_needs_an_update_finds_it_made(cuda: Any, seen: Seen, between: str)
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_calls_on_shared_memory_comes_to_the_same(cuda: Any, seed: int) -> None:
     draw = np.random.RandomState(seed)
-    places = [slice(start, start + size) for start in range(0, 60, 10) for size in (10, 20)]
+    positions = [slice(start, start + size) for start in range(0, 60, 10) for size in (10, 20)]
 
     def calls(memory: np.ndarray, draw: np.random.RandomState) -> Calls:
         found: Calls = []
         for _ in range(30):
-            a, b, y = (memory[places[each]] for each in draw.choice(len(places), 3))
+            a, b, y = (memory[positions[each]] for each in draw.choice(len(positions), 3))
             op = draw.choice(["sgd", "sgd", "sgd", "fill_zero", "add"])
             if op == "fill_zero":
                 found.append((op, (y,)))

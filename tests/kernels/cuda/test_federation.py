@@ -38,7 +38,7 @@ def trained(path: Path, name: str, federation: Federation, backend: str) -> dict
     state = simulate(method, federation, settings, journal, make=partial(GraphLearner, backend=backend))
     found = dict(state_file.flat(state.arrays))
     for client in range(2):
-        kept = journal.load_local(client)
+        kept = journal.load_client_state(client)
         found |= {} if kept is None else {f"{client} {key}": value for key, value in kept.flat().items()}
     journal.close()
     return found

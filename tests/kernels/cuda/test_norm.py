@@ -25,7 +25,7 @@ GROUPS = (2, 20, 31, 30)  # and so are two groups of channels, of windows too
 IMAGES = (24, 2, 31, 30)  # and a channel, whose groups are small
 ROWS = (700, 5)  # channels side by side in a block
 LANES = (1, 4, 700, 5)
-PLACES = (3, 900, 7)
+POSITIONS = (3, 900, 7)
 LAST = 2**31 - 1
 
 
@@ -61,8 +61,8 @@ def shared_groups() -> Iterator[Case]:
     yield Case("groupnorm_relu_backward", "none", make)
     yield Case("groupnorm_lanes_forward", "split", lambda rng: norm_relu.lanes_forward(rng, LANES, 1, True))
     yield Case("groupnorm_lanes_backward", "split", lambda rng: norm_relu.lanes_backward(rng, LANES, 1, True, True))
-    yield Case("layernorm_forward", "split", lambda rng: norm.layernorm_forward(rng, PLACES, True))
-    yield Case("layernorm_backward", "split", lambda rng: norm.layernorm_backward(rng, PLACES, "odd"))
+    yield Case("layernorm_forward", "split", lambda rng: norm.layernorm_forward(rng, POSITIONS, True))
+    yield Case("layernorm_backward", "split", lambda rng: norm.layernorm_backward(rng, POSITIONS, "odd"))
 
 
 def test_runs_that_blocks_share(backend: ModuleType) -> None:

@@ -58,7 +58,7 @@ def matrices() -> Iterator[Case]:
 def choose(monkeypatch: pytest.MonkeyPatch, of: Callable[[list[Any]], Any]) -> None:
     def best(layer: Any, kinds: Any, rows: int, weights: float) -> Any:
         found = [tiling for kind in kinds for tiling in sparse_tiling._tilings(layer, kind)
-                 if sparse_tiling.places_of(layer, tiling) <= sparse_tiling.PLACES // kind.quads]  # fmt: skip
+                 if sparse_tiling.positions_of(layer, tiling) <= sparse_tiling.POSITIONS // kind.quads]  # fmt: skip
         return sparse_tiling.TilingChoice(of(found) if found else None, 0.0 if found else 1.0)
 
     monkeypatch.setattr(sparse_tiling, "_best", best)

@@ -176,10 +176,10 @@ def test_device_and_memory_are_those_of_cuda(tf32: ModuleType, exact: ModuleType
 def test_it_is_named_by_runs_and_by_the_doctor(tf32: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("msgspec", reason="a machine that is lent for the kernels may lack what messages need")
     from edgefl.cli import doctor
-    from edgefl.methods.rounds.provenance import maker
+    from edgefl.methods.rounds.provenance import provenance
 
     monkeypatch.setenv("EDGEFL_KERNELS", "cuda-tf32")
-    assert maker() == f"edgefl {__version__} cuda-tf32-{tf32.DEVICE.architecture}"
+    assert provenance() == f"edgefl {__version__} cuda-tf32-{tf32.DEVICE.architecture}"
     found = doctor.examine()
     assert (found["backend"], found["reason"]) == ("cuda-tf32", "EDGEFL_KERNELS=cuda-tf32")
     assert found["cuda"].endswith(", TF32 with cuda-tf32")

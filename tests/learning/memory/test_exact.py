@@ -132,11 +132,11 @@ def test_a_round_of_pflego_runs_within_its_account_and_gives_the_same_heads_to_r
     for name, most in {"limited": limit, "free": None}.items():
         learner, samples = GraphLearner(model(graph), limit_bytes=most), data(graph, 50)
         order = np.arange(50, dtype=np.int32)
-        local = ClientState(0, 1, ModelSpec.of(graph), learner, samples, order[:40], order[:0], order[40:])
+        client_state = ClientState(0, 1, ModelSpec.of(graph), learner, samples, order[:40], order[:0], order[40:])
         method, initial = PFLEGO(tau=5, beta=0.1, chunk=8), dict(model(graph).params)
-        task = Task(local.spec, 1, 1, examples=40)
-        method.train(local, method.plan(task, method.start(task, initial), 1)[0])
-        found[name] = learner, local.arrays[HEAD]
+        task = Task(client_state.spec, 1, 1, examples=40)
+        method.train(client_state, method.plan(task, method.start(task, initial), 1)[0])
+        found[name] = learner, client_state.arrays[HEAD]
     used = {name: sum(held(learner).values()) for name, (learner, _) in found.items()}
     assert used["limited"] <= limit - account.parts["scratch"] < used["free"]
     for name, value in found["free"][1].items():

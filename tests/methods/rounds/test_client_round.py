@@ -32,7 +32,7 @@ class Stub:
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.done = error, 0
 
-    def train(self, local: Any, plan: Plan) -> Reply:
+    def train(self, client_state: Any, plan: Plan) -> Reply:
         if self.error is not None:
             raise self.error
         self.done += 1
@@ -48,8 +48,8 @@ class Stub:
 def outcome(joules: float | None, kind: str = "rapl") -> tuple[Reply, float]:
     stub, times = Stub(), iter(TIMES)
     source = EnergySource(kind, "made up", 30.0, True, lambda: Told(joules))
-    local: Any = SimpleNamespace(learner=stub, train=range(5))
-    return trained(stub, None, local, Plan("train", 1, 0), lambda: next(times), lambda: EnergyMeter(source))  # type: ignore[arg-type]
+    client_state: Any = SimpleNamespace(learner=stub, train=range(5))
+    return trained(stub, None, client_state, Plan("train", 1, 0), lambda: next(times), lambda: EnergyMeter(source))  # type: ignore[arg-type]
 
 
 def test_joules_are_a_metric_by_their_kind_of_source() -> None:
@@ -61,8 +61,8 @@ def test_joules_are_a_metric_by_their_kind_of_source() -> None:
 
 def test_where_nothing_tells_them_the_reply_is_as_without_a_meter() -> None:
     stub, times = Stub(), iter(TIMES)
-    local: Any = SimpleNamespace(learner=stub, train=range(5))
-    plain = trained(stub, None, local, Plan("train", 1, 0), lambda: next(times))  # type: ignore[arg-type]
+    client_state: Any = SimpleNamespace(learner=stub, train=range(5))
+    plain = trained(stub, None, client_state, Plan("train", 1, 0), lambda: next(times))  # type: ignore[arg-type]
     assert plain == outcome(None)
     assert plain[0].metrics == {"loss": 0.5, "executed_flops": 6.0, "search_flops": 4.0}
 
@@ -74,7 +74,7 @@ def test_training_that_fails_leaves_the_meter() -> None:
         def __exit__(self, *why: Any) -> None:
             left.append(why[0])
 
-    local: Any = SimpleNamespace(learner=stub, train=range(5))
+    client_state: Any = SimpleNamespace(learner=stub, train=range(5))
     with pytest.raises(ValueError, match="no"):
-        trained(stub, None, local, Plan("train", 1, 0), lambda: 0.0, lambda: Watched(None))  # type: ignore[arg-type]
+        trained(stub, None, client_state, Plan("train", 1, 0), lambda: 0.0, lambda: Watched(None))  # type: ignore[arg-type]
     assert left == [ValueError]

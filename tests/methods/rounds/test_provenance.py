@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgefl import __version__, kernels
-from edgefl.methods.rounds.provenance import maker, other_makers
+from edgefl.methods.rounds.provenance import other_provenances, provenance
 
 HERE = f"edgefl {__version__} reference"
 
@@ -15,19 +15,19 @@ def on_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEFL_KERNELS", "reference")
 
 
-def test_a_maker_is_version_and_backend() -> None:
-    assert maker() == HERE
+def test_a_provenance_is_version_and_backend() -> None:
+    assert provenance() == HERE
 
 
 def test_the_native_backend_names_its_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
     native = pytest.importorskip("edgefl.kernels.native", reason="the native extension was not built")
     monkeypatch.setattr(kernels, "backend", lambda: native)
-    assert maker() == f"edgefl {__version__} native-{native.isa()}"
+    assert provenance() == f"edgefl {__version__} native-{native.isa()}"
 
 
-def test_equal_makers_need_no_word() -> None:
-    assert other_makers([]) is None
-    assert other_makers([HERE, HERE]) is None
+def test_equal_provenances_need_no_word() -> None:
+    assert other_provenances([]) is None
+    assert other_provenances([HERE, HERE]) is None
 
 
 @pytest.mark.parametrize(
@@ -40,19 +40,19 @@ def test_equal_makers_need_no_word() -> None:
         ("edgefl 0.0.1 native-avx512", "EDGEFL_ISA=avx512 with edgefl 0.0.1 gives the same"),
     ],
 )
-def test_another_maker_is_named_with_how_to_get_the_same(made: str, how: str) -> None:
-    assert other_makers([HERE, made]) == (
+def test_another_provenance_is_named_with_how_to_get_the_same(made: str, how: str) -> None:
+    assert other_provenances([HERE, made]) == (
         f"made by {made}; this is {HERE}, whose results differ in their last bits; {how}"
     )
 
 
-def test_of_several_other_makers_none_can_be_followed() -> None:
+def test_of_several_other_provenances_none_can_be_followed() -> None:
     others = [f"edgefl {__version__} native-avx2", f"edgefl {__version__} native-scalar"]
-    assert other_makers(others) == (
+    assert other_provenances(others) == (
         f"made by {others[0]} and by {others[1]}; this is {HERE}, whose results differ in their last bits"
     )
 
 
 @pytest.mark.parametrize(("made", "told"), [("edgefl 0.1.0", "edgefl 0.1.0"), ("a\x1b[2Jb", r"a\x1b[2Jb")])
 def test_a_text_that_names_no_kernels_is_told_without_advice_or_control_characters(made: str, told: str) -> None:
-    assert other_makers([made]) == f"made by {told}; this is {HERE}, whose results differ in their last bits"
+    assert other_provenances([made]) == f"made by {told}; this is {HERE}, whose results differ in their last bits"

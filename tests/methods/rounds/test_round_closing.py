@@ -38,11 +38,13 @@ def reply(client: int, value: float, examples: int = 3, neurons: NeuronSet | Non
 
 
 def closed(
-    *values: float, folding: AggregationSettings, method: Algorithm | None = None, backwards: bool = False
+    *values: float, aggregation_settings: AggregationSettings, method: Algorithm | None = None, backwards: bool = False
 ) -> AggregationResult:
     method = method or FedAvg()
     accepted = [reply(client, value) for client, value in enumerate(values)]
-    return close(TASK, method, method.start(TASK, model(1)), accepted[:: -1 if backwards else 1], 1, folding)
+    return close(
+        TASK, method, method.start(TASK, model(1)), accepted[:: -1 if backwards else 1], 1, aggregation_settings
+    )
 
 
 def level(found: AggregationResult) -> float:
@@ -54,7 +56,7 @@ def level(found: AggregationResult) -> float:
 
 def test_replies_that_nobody_doubts_give_the_mean_whatever_the_bound() -> None:
     found = [
-        closed(2, 3, 7, folding=AggregationSettings(bound=bound))
+        closed(2, 3, 7, aggregation_settings=AggregationSettings(bound=bound))
         for bound in (OFF, UpdateNormBound("refuse"), UpdateNormBound("clip"))
     ]
     assert [level(each) for each in found] == [4, 4, 4]
@@ -62,48 +64,63 @@ def test_replies_that_nobody_doubts_give_the_mean_whatever_the_bound() -> None:
 
 
 def test_a_reply_beyond_the_bound_is_left_out_and_named() -> None:
-    found = closed(2, 3, 3e38, folding=AggregationSettings())
+    found = closed(2, 3, 3e38, aggregation_settings=AggregationSettings())
     assert level(found) == 2.5
     assert list(found.excluded) == [2]
     assert found.excluded[2].startswith("reply of client 2 changes model/fc2.weight by 3e+38 (root mean square); ")
 
 
 def test_a_reply_beyond_the_bound_is_shortened_where_that_is_asked() -> None:
-    found = closed(2, 4, 3e38, folding=AggregationSettings(bound=UpdateNormBound("clip", 2)))
+    found = closed(2, 4, 3e38, aggregation_settings=AggregationSettings(bound=UpdateNormBound("clip", 2)))
     assert level(found) == pytest.approx((2 + 4 + 7) / 3)  # changes 1, 3 and, of twice the median, 6
     assert (list(found.clipped), found.excluded) == ([2], {})
 
 
 def test_without_a_bound_one_reply_decides() -> None:
-    assert level(closed(2, 3, 3e38, folding=AggregationSettings(bound=OFF))) == pytest.approx(1e38)
+    assert level(closed(2, 3, 3e38, aggregation_settings=AggregationSettings(bound=OFF))) == pytest.approx(1e38)
 
 
 def test_clipped_shortens_every_change_to_the_median() -> None:
-    found = closed(2, 3, 9, folding=AggregationSettings(AggregationRule("clipped"), OFF))
+    found = closed(2, 3, 9, aggregation_settings=AggregationSettings(AggregationRule("clipped"), OFF))
     assert level(found) == pytest.approx((2 + 3 + 3) / 3)
     assert found.clipped == {}  # half of all replies, in every round: no news
 
 
 def test_clipped_takes_the_median_of_what_the_bound_has_left() -> None:
     refused = closed(
-        2, 3, 3, 9, 3e38, 3e38, folding=AggregationSettings(AggregationRule("clipped"), UpdateNormBound("refuse", 5))
+        2,
+        3,
+        3,
+        9,
+        3e38,
+        3e38,
+        aggregation_settings=AggregationSettings(AggregationRule("clipped"), UpdateNormBound("refuse", 5)),
     )
     assert level(refused) == pytest.approx((2 + 3 + 3 + 3) / 4)
     clipped = closed(
-        2, 3, 3, 9, 3e38, 3e38, folding=AggregationSettings(AggregationRule("clipped"), UpdateNormBound("clip", 5))
+        2,
+        3,
+        3,
+        9,
+        3e38,
+        3e38,
+        aggregation_settings=AggregationSettings(AggregationRule("clipped"), UpdateNormBound("clip", 5)),
     )
     assert level(clipped) == pytest.approx((2 + 5 * 3) / 6)
 
 
 def test_trimmed_and_median_rank_what_the_bound_has_left() -> None:
-    assert level(closed(2, 3, 4, 9, folding=AggregationSettings(AggregationRule("trimmed", 1)))) == 3.5
-    assert level(closed(2, 3, 9, 3e38, folding=AggregationSettings(AggregationRule("median")))) == 3
+    assert level(closed(2, 3, 4, 9, aggregation_settings=AggregationSettings(AggregationRule("trimmed", 1)))) == 3.5
+    assert level(closed(2, 3, 9, 3e38, aggregation_settings=AggregationSettings(AggregationRule("median")))) == 3
 
 
 @pytest.mark.parametrize("fold", ["mean", "clipped", "trimmed:1", "median"])
-def test_the_order_of_arrival_does_not_matter(fold: str) -> None:
-    folding = AggregationSettings(AggregationRule.parse(fold), UpdateNormBound("clip", 2))
-    found = [closed(2.1, 3.3, 4.7, 99, folding=folding, backwards=backwards) for backwards in (False, True)]
+def test_the_order_of_arrival_does_not_matter(aggregation: str) -> None:
+    aggregation_settings = AggregationSettings(AggregationRule.parse(aggregation), UpdateNormBound("clip", 2))
+    found = [
+        closed(2.1, 3.3, 4.7, 99, aggregation_settings=aggregation_settings, backwards=backwards)
+        for backwards in (False, True)
+    ]
     assert found[0].state.arrays[MODEL]["fc1.weight"].tobytes() == found[1].state.arrays[MODEL]["fc1.weight"].tobytes()
 
 
@@ -155,7 +172,7 @@ def test_gradients_are_ranked_as_changes_from_nothing(method: Algorithm) -> None
     assert found.state.arrays[BODY]["fc1.weight"].tolist() == [[1 - 0.5 * 5], [1 - 0.5 * 5]]
 
 
-def test_feddc_adds_up_changes_by_the_fold_that_was_chosen() -> None:
+def test_feddc_adds_up_changes_by_the_aggregation_that_was_chosen() -> None:
     method = FedDC(alpha=0.1)
 
     def both(client: int, value: float, change: float) -> tuple[Plan, Reply]:
@@ -171,5 +188,5 @@ def test_feddc_adds_up_changes_by_the_fold_that_was_chosen() -> None:
 
 
 def test_a_round_without_replies_changes_nothing() -> None:
-    for fold in ("mean", "clipped", "trimmed:1", "median"):
-        assert level(closed(folding=AggregationSettings(AggregationRule.parse(fold)))) == 1
+    for aggregation in ("mean", "clipped", "trimmed:1", "median"):
+        assert level(closed(aggregation_settings=AggregationSettings(AggregationRule.parse(aggregation)))) == 1

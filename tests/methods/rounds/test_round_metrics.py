@@ -7,7 +7,7 @@ import json
 from edgefl.learning.learner import Evaluation
 from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.round_closing import AggregationResult
-from edgefl.methods.rounds.round_metrics import ClientRound, accuracies, round_line
+from edgefl.methods.rounds.round_metrics import ClientRound, accuracies, round_metrics
 from edgefl.protocol.codec import Sizes
 
 
@@ -17,10 +17,10 @@ def client(number: int, **changes: object) -> ClientRound:
 
 
 def test_a_round_adds_up_its_clients() -> None:
-    line = round_line(
+    log_record = round_metrics(
         3, [client(0, metrics={"loss": 0.25}), client(1)], AggregationResult(State({}, {"running": [0, 1]})), 1.5
     )
-    assert line == {
+    assert log_record == {
         "round": 3,
         "clients": [
             {"client": 0, "keep": 0.5, "examples": 7, "steps": 2, "status": "on", "loss": 0.25}
@@ -34,7 +34,7 @@ def test_a_round_adds_up_its_clients() -> None:
         "running": 2,
         "seconds": 1.5,
     }
-    assert json.loads(json.dumps(line)) == line
+    assert json.loads(json.dumps(log_record)) == log_record
 
 
 def test_operations_are_summed_over_the_replies_that_were_taken() -> None:
@@ -43,10 +43,10 @@ def test_operations_are_summed_over_the_replies_that_were_taken() -> None:
     clients = [client(0, metrics=each), client(1, metrics={**each, "search_flops": 2.0}), client(2, status="absent")]
     refused = client(3, metrics=each, reason="bad", status="refused")
     closing = AggregationResult(State({}, {}))
-    assert round_line(1, [*clients, refused], closing, 1.0)["flops"] == {"nominal": 18, "executed": 12, "search": 2}
+    assert round_metrics(1, [*clients, refused], closing, 1.0)["flops"] == {"nominal": 18, "executed": 12, "search": 2}
     silent = client(3, metrics={"executed_flops": 1.0})
-    assert round_line(1, [*clients, silent], closing, 1.0)["flops"] == {"executed": 13, "search": 2}
-    assert "flops" not in round_line(1, [client(0, metrics={"loss": 1.0})], closing, 1.0)
+    assert round_metrics(1, [*clients, silent], closing, 1.0)["flops"] == {"executed": 13, "search": 2}
+    assert "flops" not in round_metrics(1, [client(0, metrics={"loss": 1.0})], closing, 1.0)
 
 
 def test_a_refused_reply_has_its_reason_and_none_of_its_metrics() -> None:

@@ -28,7 +28,7 @@ def update(values: NDArray[np.floating]) -> Update:
 
 
 def returned(values: NDArray[np.floating], form: str, seed: int = 0) -> NDArray[np.float32]:
-    data = encode(update(values), SPEC, values=form, chance=stream(seed, ROUNDING))
+    data = encode(update(values), SPEC, values=form, random_stream=stream(seed, ROUNDING))
     return decode(data, SPEC, limit=LIMIT).blocks[NAME].values
 
 
@@ -69,9 +69,9 @@ def test_int8_is_within_a_step_and_right_on_average() -> None:
     assert (drawn.std(axis=0)[~exact] > 0).mean() > 0.9
 
 
-def test_the_same_chance_gives_the_same_bytes_and_another_chance_others() -> None:
+def test_the_same_random_stream_gives_the_same_bytes_and_another_random_stream_others() -> None:
     first, again, other = (
-        encode(update(normal(4)), SPEC, values="int8", chance=stream(seed, ROUNDING, 1, 2)) for seed in (5, 5, 6)
+        encode(update(normal(4)), SPEC, values="int8", random_stream=stream(seed, ROUNDING, 1, 2)) for seed in (5, 5, 6)
     )
     assert first == again
     assert first != other
@@ -83,16 +83,16 @@ def test_backends_write_the_same_bytes(backend: str, monkeypatch: pytest.MonkeyP
     chosen: ModuleType = kernels.backend(backend)
     monkeypatch.setattr(kernels, "backend", lambda: chosen)
     assert encode(update(normal(6)), SPEC, values="int8") == data
-    assert encode(decode(data, SPEC, limit=LIMIT), SPEC, values="int8", chance=stream(9, ROUNDING)) == data
+    assert encode(decode(data, SPEC, limit=LIMIT), SPEC, values="int8", random_stream=stream(9, ROUNDING)) == data
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["float16", "bfloat16", "int8"]), st.integers(-98, 10))
-def test_what_comes_back_is_written_alike_whatever_the_chance(seed: int, form: str, power: int) -> None:
+def test_what_comes_back_is_written_alike_whatever_the_random_stream(seed: int, form: str, power: int) -> None:
     values = normal(seed, 1000) * np.float32(2.0**power)
     data = encode(update(values), SPEC, values=form)
     found = decode(data, SPEC, limit=LIMIT)
-    assert encode(found, SPEC, values=form, chance=stream(seed, ROUNDING)) == data
+    assert encode(found, SPEC, values=form, random_stream=stream(seed, ROUNDING)) == data
 
 
 def test_small_blocks_of_int8_are_zero() -> None:

@@ -61,7 +61,7 @@ THIRD = -(-len(MODEL) // 3)
 CHUNKS = [ModelChunk(at, MODEL[at : at + THIRD]) for at in range(0, len(MODEL), THIRD)]
 TRAIN = Train(1, b"ids", {"model": b"w" * 200, "control": b"c" * 5}, {"keep": 0.6}, 30.0, False)
 TRAINED = Trained(1, {"model": b"v" * 200}, b"12345678", 100, 7, "on", {"loss": 0.25}, 1.5)
-PACED = ThroughputReport(MeasuredThroughput(1e-10, 2e-10, 0.001, 0.25, 1 << 20))
+THROUGHPUT_MESSAGE = ThroughputReport(MeasuredThroughput(1e-10, 2e-10, 0.001, 0.25, 1 << 20))
 VERDICT = Verdict(1, "accepted", "")
 EVALUATE = Evaluate(1, True, {"model": b"w" * 300})
 EVALUATED = Evaluated(1, Scores(1.5, 8, 10), None)
@@ -74,7 +74,7 @@ CONVERSATION: list[Step] = [
     ("server", WELCOME),
     ("device", ModelRequest(0)),
     *(("server", chunk) for chunk in CHUNKS),
-    ("device", PACED),
+    ("device", THROUGHPUT_MESSAGE),
     ("server", TRAIN),
     ("device", TRAINED),
     ("server", VERDICT),

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from edgefl.protocol.wire import envelope as letters
+from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import Finished, Message, ModelRequest
@@ -29,9 +29,9 @@ WRITTEN: list[tuple[Role, tuple[Message, ...]]] = [
 
 
 @pytest.mark.parametrize(("writer", "said"), WRITTEN)
-def test_a_letter_is_read_as_it_was_written(writer: Role, said: tuple[Message, ...]) -> None:
-    data = letters.encode(writer, Envelope(RUN, said))
-    assert letters.decode(writer, data, len(data)) == Envelope(RUN, said)
+def test_an_envelope_is_read_as_it_was_written(writer: Role, said: tuple[Message, ...]) -> None:
+    data = envelopes.encode(writer, Envelope(RUN, said))
+    assert envelopes.decode(writer, data, len(data)) == Envelope(RUN, said)
 
 
 def test_its_purpose_is_what_it_asks_for() -> None:
@@ -41,56 +41,56 @@ def test_its_purpose_is_what_it_asks_for() -> None:
 @pytest.mark.parametrize(("writer", "said"), WRITTEN)
 def test_the_other_side_may_not_have_written_it(writer: Role, said: tuple[Message, ...]) -> None:
     other: Role = "device" if writer == "server" else "server"
-    data = letters.encode(writer, Envelope(RUN, said))
-    with pytest.raises(RemoteProtocolError, match=f"of side {letters.WRITERS.index(writer)}"):
-        letters.decode(other, data, LIMIT)
+    data = envelopes.encode(writer, Envelope(RUN, said))
+    with pytest.raises(RemoteProtocolError, match=f"of side {envelopes.WRITERS.index(writer)}"):
+        envelopes.decode(other, data, LIMIT)
 
 
-def test_a_letter_has_only_what_its_writer_may_say() -> None:
+def test_an_envelope_has_only_what_its_writer_may_say() -> None:
     for writer, message in (("server", TRAINED), ("device", TRAIN), ("device", ModelRequest(0))):
         with pytest.raises(LocalProtocolError, match=f"in a letter of the {writer}"):
-            letters.encode(writer, Envelope(RUN, (message,)))  # type: ignore[arg-type]
-    data = bytearray(letters.encode("server", Envelope(RUN, (TRAIN,))))
-    other = letters.encode("device", Envelope(RUN, (TRAINED,)))
-    data[letters.HEADER.size + len(RUN) :] = other[letters.HEADER.size + len(RUN) :]
-    head = letters.HEADER.pack(b"EL", 1, 0, len(RUN), 0, 1, len(data) - letters.HEADER.size - len(RUN), 0)
-    checksum = letters.crc32(RUN.encode(), letters.crc32(head[letters.CHECKED]))
-    data[: letters.HEADER.size] = head[letters.CHECKED] + checksum.to_bytes(4, "little")
+            envelopes.encode(writer, Envelope(RUN, (message,)))  # type: ignore[arg-type]
+    data = bytearray(envelopes.encode("server", Envelope(RUN, (TRAIN,))))
+    other = envelopes.encode("device", Envelope(RUN, (TRAINED,)))
+    data[envelopes.HEADER.size + len(RUN) :] = other[envelopes.HEADER.size + len(RUN) :]
+    head = envelopes.HEADER.pack(b"EL", 1, 0, len(RUN), 0, 1, len(data) - envelopes.HEADER.size - len(RUN), 0)
+    checksum = envelopes.crc32(RUN.encode(), envelopes.crc32(head[envelopes.CHECKED]))
+    data[: envelopes.HEADER.size] = head[envelopes.CHECKED] + checksum.to_bytes(4, "little")
     with pytest.raises(RemoteProtocolError, match="Trained in a letter of the server"):
-        letters.decode("server", bytes(data), LIMIT)
+        envelopes.decode("server", bytes(data), LIMIT)
 
 
 def test_the_model_is_whole_and_follows_its_welcome() -> None:
     for said in ((CHUNKS[0],), (WELCOME, *CHUNKS[1:]), (WELCOME, *CHUNKS, CHUNKS[0])):
         with pytest.raises(LocalProtocolError, match="ModelChunk with"):
-            letters.encode("server", Envelope(RUN, said))
+            envelopes.encode("server", Envelope(RUN, said))
 
 
-def test_a_letter_above_the_limit_is_not_looked_at() -> None:
-    data = letters.encode("server", Envelope(RUN, (TRAIN,)))
+def test_an_envelope_above_the_limit_is_not_looked_at() -> None:
+    data = envelopes.encode("server", Envelope(RUN, (TRAIN,)))
     with pytest.raises(RemoteProtocolError, match=f"letter of {len(data)} bytes; the limit is {len(data) - 1}"):
-        letters.decode("server", data, len(data) - 1)
+        envelopes.decode("server", data, len(data) - 1)
 
 
 def test_every_flipped_bit_and_every_cut_is_found() -> None:
-    data = letters.encode("server", Envelope(RUN, (VERDICT, EVALUATE)))
+    data = envelopes.encode("server", Envelope(RUN, (VERDICT, EVALUATE)))
     for bit in range(8 * len(data)):
         spoilt = bytearray(data)
         spoilt[bit // 8] ^= 1 << bit % 8
         with pytest.raises(RemoteProtocolError):
-            letters.decode("server", bytes(spoilt), LIMIT)
+            envelopes.decode("server", bytes(spoilt), LIMIT)
     for size in range(len(data)):
         with pytest.raises(RemoteProtocolError):
-            letters.decode("server", data[:size], LIMIT)
+            envelopes.decode("server", data[:size], LIMIT)
 
 
 def test_noise_gives_protocol_errors_and_takes_little_memory() -> None:
-    chance = random.Random(5)
+    random_stream = random.Random(5)
     tracemalloc.start()
     for _ in range(300):
-        noise = bytearray(chance.randbytes(chance.randrange(200)))
+        noise = bytearray(random_stream.randbytes(random_stream.randrange(200)))
         noise[:4] = b"EL\x01\x00"
         with pytest.raises(ProtocolError):
-            letters.decode("server", bytes(noise), LIMIT)
+            envelopes.decode("server", bytes(noise), LIMIT)
     assert tracemalloc.get_traced_memory()[1] < 1 << 17
     tracemalloc.stop()

@@ -36,53 +36,55 @@ Frames = list[bytes]
 ODD = [None, True, -1, 0, 2**31, 2**53, 2**64 - 1, 1.5, float("nan"), "", "x" * 70, b"", bytes(33), [], {}]
 
 
-def flip(frames_: Frames, chance: random.Random) -> Frames:
-    at, data = picked(frames_, chance)
-    bit = chance.randrange(8 * len(data))
+def flip(frames_: Frames, random_stream: random.Random) -> Frames:
+    at, data = picked(frames_, random_stream)
+    bit = random_stream.randrange(8 * len(data))
     data[bit // 8] ^= 1 << bit % 8
     return [*frames_[:at], bytes(data), *frames_[at + 1 :]]
 
 
-def cut(frames_: Frames, chance: random.Random) -> Frames:
-    at, data = picked(frames_, chance)
-    start = chance.randrange(len(data))
-    del data[start : start + chance.randint(1, 40)]
+def cut(frames_: Frames, random_stream: random.Random) -> Frames:
+    at, data = picked(frames_, random_stream)
+    start = random_stream.randrange(len(data))
+    del data[start : start + random_stream.randint(1, 40)]
     return [*frames_[:at], bytes(data), *frames_[at + 1 :]]
 
 
-def insert(frames_: Frames, chance: random.Random) -> Frames:
-    at, data = picked(frames_, chance)
-    start = chance.randrange(len(data))
-    data[start:start] = chance.randbytes(chance.randint(1, 40))
+def insert(frames_: Frames, random_stream: random.Random) -> Frames:
+    at, data = picked(frames_, random_stream)
+    start = random_stream.randrange(len(data))
+    data[start:start] = random_stream.randbytes(random_stream.randint(1, 40))
     return [*frames_[:at], bytes(data), *frames_[at + 1 :]]
 
 
-def repeat(frames_: Frames, chance: random.Random) -> Frames:
-    at = chance.randrange(len(frames_))
+def repeat(frames_: Frames, random_stream: random.Random) -> Frames:
+    at = random_stream.randrange(len(frames_))
     return [*frames_[: at + 1], *frames_[at:]]
 
 
-def swap(frames_: Frames, chance: random.Random) -> Frames:
-    at, to = sorted(chance.sample(range(len(frames_)), 2))
+def swap(frames_: Frames, random_stream: random.Random) -> Frames:
+    at, to = sorted(random_stream.sample(range(len(frames_)), 2))
     changed = list(frames_)
     changed[at], changed[to] = changed[to], changed[at]
     return changed
 
 
-def drop(frames_: Frames, chance: random.Random) -> Frames:
-    at = chance.randrange(len(frames_) - 1)  # not the last: nothing would follow that shows the gap
+def drop(frames_: Frames, random_stream: random.Random) -> Frames:
+    at = random_stream.randrange(len(frames_) - 1)  # not the last: nothing would follow that shows the gap
     return [*frames_[:at], *frames_[at + 1 :]]
 
 
-def picked(frames_: Frames, chance: random.Random) -> tuple[int, bytearray]:
-    at = chance.randrange(len(frames_))
+def picked(frames_: Frames, random_stream: random.Random) -> tuple[int, bytearray]:
+    at = random_stream.randrange(len(frames_))
     return at, bytearray(frames_[at])
 
 
 DAMAGE: list[Callable[[Frames, random.Random], Frames]] = [flip, cut, insert, repeat, swap, drop]
 
 
-def converse(victim: Role, incoming: list[tuple[int, bytes]], chance: random.Random) -> tuple[list[Message], str]:
+def converse(
+    victim: Role, incoming: list[tuple[int, bytes]], random_stream: random.Random
+) -> tuple[list[Message], str]:
     """What a side receives that keeps to its own part of the conversation, and how it ended.
 
     incoming  (the step it belongs to, bytes); the bytes of a step are fed in random pieces
@@ -98,7 +100,7 @@ def converse(victim: Role, incoming: list[tuple[int, bytes]], chance: random.Ran
                     break
             else:
                 for data in (data for at, data in incoming if at == step):
-                    size = chance.choice([1, 7, 64, 4096])
+                    size = random_stream.choice([1, 7, 64, 4096])
                     for start in range(0, len(data), size):
                         received += connection.receive(data[start : start + size])
     except RemoteProtocolError as error:
@@ -121,11 +123,11 @@ def at_steps(sender: Role, frames_: Frames) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("victim", ["device", "server"])
 @pytest.mark.parametrize("mutate", DAMAGE, ids=lambda mutate: mutate.__name__)
 def test_damaged_stream_is_refused_and_nothing_false_gets_in(mutate: Callable[..., Frames], victim: Role) -> None:
-    chance, sender = random.Random(20), PEER[victim]
+    random_stream, sender = random.Random(20), PEER[victim]
     original = [message for who, message in CONVERSATION if who == sender]
     for _ in range(150):
-        changed = mutate(STREAMS[sender], chance)
-        received, end = converse(victim, at_steps(sender, changed), chance)
+        changed = mutate(STREAMS[sender], random_stream)
+        received, end = converse(victim, at_steps(sender, changed), random_stream)
         assert received == original[: len(received)]
         if b"".join(changed) != b"".join(STREAMS[sender]):
             assert end in ("refused", "cut off") or len(received) < len(original) or mutate is repeat
@@ -137,37 +139,37 @@ def test_untouched_stream_is_whole() -> None:
         assert (received, end) == ([message for who, message in CONVERSATION if who == sender], "whole")
 
 
-def odd_fields(message: Message, chance: random.Random) -> bytes:
+def odd_fields(message: Message, random_stream: random.Random) -> bytes:
     """The message with one field, at some depth, replaced by a value of any type."""
     values: Any = msgspec.msgpack.decode(encode(message))
-    place, at = values, chance.randrange(len(values))
-    while isinstance(place[at], list | dict) and place[at] and chance.random() < 0.7:
+    place, at = values, random_stream.randrange(len(values))
+    while isinstance(place[at], list | dict) and place[at] and random_stream.random() < 0.7:
         place = place[at]
-        at = chance.choice(list(place) if isinstance(place, dict) else range(len(place)))
-    place[at] = chance.choice(ODD)
+        at = random_stream.choice(list(place) if isinstance(place, dict) else range(len(place)))
+    place[at] = random_stream.choice(ODD)
     return msgspec.msgpack.encode(values)
 
 
-def odd_bytes(message: Message, chance: random.Random) -> bytes:
+def odd_bytes(message: Message, random_stream: random.Random) -> bytes:
     """The message with a few of its first bytes replaced: tags and lengths of msgpack."""
     data, tags = bytearray(encode(message)), b"\x80\x8f\x9f\xc1\xc6\xdb\xdd\xdf\xff"
-    for _ in range(chance.randint(1, 3)):
-        data[chance.randrange(min(len(data), 60))] = chance.choice(tags)
+    for _ in range(random_stream.randint(1, 3)):
+        data[random_stream.randrange(min(len(data), 60))] = random_stream.choice(tags)
     return bytes(data)
 
 
-def rewrite(sender: Role, chance: random.Random, body: Callable[[Message, random.Random], bytes]) -> Frames:
+def rewrite(sender: Role, random_stream: random.Random, body: Callable[[Message, random.Random], bytes]) -> Frames:
     """The sender's frames, some of them of other messages or with odd bodies, framed as they should be."""
     said = [message for who, message in CONVERSATION if who == sender]
     frames_ = []
     for sequence, message in enumerate(said):
         kind, data = NUMBERS[type(message)], encode(message)
-        if chance.random() < 0.3:
-            data = body(message, chance)
-        elif chance.random() < 0.1:
-            kind = chance.randrange(256)
-        elif chance.random() < 0.1:
-            message = chance.choice(said)
+        if random_stream.random() < 0.3:
+            data = body(message, random_stream)
+        elif random_stream.random() < 0.1:
+            kind = random_stream.randrange(256)
+        elif random_stream.random() < 0.1:
+            message = random_stream.choice(said)
             kind, data = NUMBERS[type(message)], encode(message)
         frames_.append(frames.encode(kind, sequence, data))
     return frames_
@@ -176,9 +178,11 @@ def rewrite(sender: Role, chance: random.Random, body: Callable[[Message, random
 @pytest.mark.parametrize("victim", ["device", "server"])
 @pytest.mark.parametrize("body", [odd_fields, odd_bytes])
 def test_hostile_peer_gets_nothing_but_protocol_errors(victim: Role, body: Callable[..., bytes]) -> None:
-    chance, ends = random.Random(21), []
+    random_stream, ends = random.Random(21), []
     for _ in range(400):
-        received, end = converse(victim, at_steps(PEER[victim], rewrite(PEER[victim], chance, body)), chance)
+        received, end = converse(
+            victim, at_steps(PEER[victim], rewrite(PEER[victim], random_stream, body)), random_stream
+        )
         for message in received:  # whatever passed is a message like any other
             assert type(message) in NUMBERS
             msgspec.msgpack.decode(encode(message), type=type(message))
@@ -190,15 +194,15 @@ def test_hostile_peer_gets_nothing_but_protocol_errors(victim: Role, body: Calla
 @pytest.mark.parametrize("victim", ["device", "server"])
 def test_memory_stays_under_the_cap(victim: Role) -> None:
     """Kept at any time: a frame's bytes and the eighth by which a bytearray grows; at the peak a message beside it."""
-    chance, sender = random.Random(22), PEER[victim]
+    random_stream, sender = random.Random(22), PEER[victim]
     tracemalloc.start()
     try:
         for _ in range(40):
-            mutate = chance.choice(DAMAGE)
-            incoming = at_steps(sender, mutate(rewrite(sender, chance, odd_bytes), chance))
+            mutate = random_stream.choice(DAMAGE)
+            incoming = at_steps(sender, mutate(rewrite(sender, random_stream, odd_bytes), random_stream))
             before = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
-            converse(victim, incoming, chance)
+            converse(victim, incoming, random_stream)
             assert tracemalloc.get_traced_memory()[1] - before < 2 * CAP + SLACK
             assert tracemalloc.get_traced_memory()[0] - before < SLACK
     finally:

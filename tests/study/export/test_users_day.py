@@ -27,7 +27,7 @@ from edgefl.cli.cli import main
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of, read_device
 from edgefl.experiment import model_file
-from edgefl.experiment.client_dataset import share_file
+from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.data.npz import read_inputs, read_integers
 from edgefl.experiment.run_json import open_run
 from edgefl.learning import GraphLearner
@@ -77,7 +77,7 @@ def convert(desk: Path) -> Path:
 
 
 def serve(
-    desk: Path, method: str, devices: int, rounds: int, watch: Any = lambda line: None
+    desk: Path, method: str, devices: int, rounds: int, watch: Any = lambda log_record: None
 ) -> tuple[Path, list[dict[str, Any]]]:
     """A run that starts from the user's model, with a process for the server and one for each device; its metrics."""
     model, run = model_files.load(desk / "mine.safetensors"), desk / method
@@ -85,9 +85,9 @@ def serve(
     own = {"methods": (method,), "model": model_file.name_of(model), "partition": "iid", "lr": 0.02}
     experiment = replace(local_processes.EXPERIMENT, data="digits", **own, **settings)
     open_run(run, experiment.to_json(), model)
-    local_processes.deal(desk / "shares", replace(experiment, model=""))
+    local_processes.write_partitions(desk / "shares", replace(experiment, model=""))
     with without_torch(desk):
-        return run, local_processes.serve(run, experiment, desk / "shares", watch).lines
+        return run, local_processes.serve(run, experiment, desk / "shares", watch).log_records
 
 
 @contextmanager
@@ -125,11 +125,11 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
     mine = convert(desk)
     seen: list[str] = []
 
-    def watch(line: dict[str, Any]) -> None:
+    def watch(log_record: dict[str, Any]) -> None:
         """The run is read while the server and its devices go on."""
         seen.append(find(ModelSource(desk / "fedspu")).what)
 
-    run, lines = serve(desk, "fedspu", DEVICES, ROUNDS, watch)
+    run, log_records = serve(desk, "fedspu", DEVICES, ROUNDS, watch)
     assert seen[-1] == f"fedspu's model of all clients after round {ROUNDS}"
     assert len(seen) == ROUNDS
     mine.unlink()  # from here on the run has its own
@@ -142,19 +142,19 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
     assert "client 2's model of fedspu after round 2" in said
     edgefl_without_torch(desk, "export", str(state_of(run, 2)), str(desk / "device-2.safetensors"))
     device.close()
-    x = read_inputs(share_file(desk / "shares", 2))
+    x = read_inputs(partition_file(desk / "shares", 2))
     record = read_device(state_of(run, 2))
     learner = GraphLearner(record.initial._replace(params=dict(record.last.kept.params)))
     np.testing.assert_array_equal(labels(desk / "device-2.onnx", x), learner.predict(x).argmax(1))
 
-    share, answers = str(share_file(desk / "shares", 2)), str(desk / "answers.npz")
+    share, answers = str(partition_file(desk / "shares", 2)), str(desk / "answers.npz")
     edgefl_without_torch(desk, "predict", str(desk / "device-2.safetensors"), share, "--labels", "-o", answers)
     with np.load(answers) as answered:
         np.testing.assert_array_equal(answered["labels"], labels(desk / "device-2.onnx", x))
 
-    parts = read_integers(share_file(desk / "shares", 2), ("y", "test"))
+    parts = read_integers(partition_file(desk / "shares", 2), ("y", "test"))
     hits = labels(desk / "device-2.onnx", x)[parts["test"]] == parts["y"][parts["test"]]
-    assert hits.sum() == lines[-1]["evaluation"]["personal"]["correct"][2]
+    assert hits.sum() == log_records[-1]["evaluation"]["personal"]["correct"][2]
     began = model_files.load(run / model_file.COPY).params
     assert any((record.last.kept.params[name] != value).any() for name, value in began.items())
 
@@ -162,7 +162,7 @@ def test_from_a_pretrained_torch_model_to_a_devices_own_in_onnxruntime(
 def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """FedPer: the head is the device's, the body the server's."""
     convert(desk)
-    run, lines = serve(desk, "fedper", devices=2, rounds=1)
+    run, log_records = serve(desk, "fedper", devices=2, rounds=1)
     target, state = desk / "device-1.safetensors", state_of(run, 1)
     capsys.readouterr()
     for arguments, message in (
@@ -174,10 +174,10 @@ def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFix
         assert main(["export", *arguments, str(target)]) == 1, message
         assert message in capsys.readouterr().err, message
     assert main(["export", str(state), "--run", str(run), str(target)]) == 0
-    predictor, share = edgefl.load(str(target)), share_file(desk / "shares", 1)
+    predictor, share = edgefl.load(str(target)), partition_file(desk / "shares", 1)
     parts = read_integers(share, ("y", "test"))
     hits = predictor.labels(read_inputs(share)[parts["test"]]) == parts["y"][parts["test"]]
-    assert hits.sum() == lines[-1]["evaluation"]["personal"]["correct"][1]
+    assert hits.sum() == log_records[-1]["evaluation"]["personal"]["correct"][1]
 
     open_run(desk / "another", local_processes.EXPERIMENT.to_json())
     with closing(Store(desk / "another")) as store:

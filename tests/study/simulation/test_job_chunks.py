@@ -5,15 +5,15 @@ from __future__ import annotations
 from edgefl.study.simulation.job_chunks import LARGEST, ClientStatePlacement, Queue
 
 
-def nobody(place: int) -> None:
+def nobody(position: int) -> None:
     return None
 
 
-def test_chunks_shrink_as_less_is_left_and_every_place_is_taken_once() -> None:
+def test_chunks_shrink_as_less_is_left_and_every_position_is_taken_once() -> None:
     queue, sizes, taken = Queue(100, 2), [], []
-    while places := queue.take(len(sizes) % 2, nobody):
-        sizes.append(len(places))
-        taken += places
+    while positions := queue.take(len(sizes) % 2, nobody):
+        sizes.append(len(positions))
+        taken += positions
     assert taken == list(range(100))
     assert sizes[:3] == [13, 11, 10]
     assert sizes == sorted(sizes, reverse=True)
@@ -32,7 +32,7 @@ def test_a_worker_takes_its_own_clients_first_and_others_last() -> None:
     assert queue.take(0, holders.__getitem__) == [0]
 
 
-def test_places_put_back_are_taken_again_in_order() -> None:
+def test_positions_put_back_are_taken_again_in_order() -> None:
     queue = Queue(8, 1)
     first = queue.take(0, nobody)
     assert first == [0, 1]

@@ -23,10 +23,10 @@ def journal_of(path: Path) -> Path:
     """Two rounds of one client, committed, and a third that was not."""
     journal = Journal(path)
     for round in (1, 2):
-        journal.save_local(1, round, KEPT)
+        journal.save_client_state(1, round, KEPT)
         journal.log({"round": round, "loss": 0.5})
         journal.commit(round, State({"model": {"w": np.full(3, round, np.float32)}}, {"running": [1]}))
-    journal.save_local(1, 3, KEPT)
+    journal.save_client_state(1, 3, KEPT)
     journal.log({"round": 3})
     journal.close()
     return path
@@ -36,11 +36,11 @@ def read(path: Path) -> str:
     """Everything that a resumed simulation reads of it, as text."""
     journal = Journal(path)
     try:
-        state, local, lines = journal.load_state(), journal.load_local(1), list(journal.metrics())
+        state, client_state, log_records = journal.load_state(), journal.load_client_state(1), list(journal.metrics())
     finally:
         journal.close()
-    assert local is not None
-    return str((state.values, state.arrays, local.private, local.params, lines))
+    assert client_state is not None
+    return str((state.values, state.arrays, client_state.private, client_state.params, log_records))
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -77,7 +77,7 @@ def test_nothing_is_removed_before_a_missing_file_is_named(name: str, tmp_path: 
     assert "clients/0001/000003.safetensors" in before
 
 
-def test_a_line_of_metrics_that_is_damaged_is_named(tmp_path: Path) -> None:
+def test_a_log_record_of_metrics_that_is_damaged_is_named(tmp_path: Path) -> None:
     path = journal_of(tmp_path)
     content = (path / "metrics.jsonl").read_bytes()
     (path / "metrics.jsonl").write_bytes(content.replace(b"0.5", b"0,5"))

@@ -63,7 +63,7 @@ def content(path: Path) -> dict[str, Any]:
     for file in sorted(path.rglob("*")):
         name = str(file.relative_to(path))
         if file.name == "metrics.jsonl":
-            found[name] = [without_times(json.loads(line)) for line in file.read_bytes().splitlines()]
+            found[name] = [without_times(json.loads(log_record)) for log_record in file.read_bytes().splitlines()]
         elif file.name == "commit.json":
             found[name] = {**json.loads(file.read_bytes()), "metrics_bytes": None, "sha256": None}
         elif file.is_file():
@@ -96,16 +96,18 @@ def test_order_of_arrival_does_not_change_the_result(federation: Federation, tmp
 
 def test_values_only_bytes_equal_the_formula_in_both_directions(federation: Federation, tmp_path: Path) -> None:
     """t_bytes_counters_equal_formula, invariant 1.5.9: 4 * (P_act + stat_act) per client round, up and down."""
-    _, lines = run(tmp_path, METHODS["fedspu"], federation)
+    _, log_records = run(tmp_path, METHODS["fedspu"], federation)
     spec = ModelSpec.of(federation.graph)
-    for line in lines:
+    for log_record in log_records:
         algorithm, expected = METHODS["fedspu"], 0
-        for record in line["clients"]:
+        for record in log_record["clients"]:
             assert record["keep"] == algorithm.tier(record["client"], SMALL.clients)
             neurons = NeuronSet.full(spec) if record["keep"] == 1 else half_or_quarter(spec, record["keep"])
             expected += 4 * neurons.count(spec, ("learn", "stat"))
-        assert line["down"]["values"] == line["up"]["values"] == expected
-        assert line["up"]["index"] == 0 < line["down"]["index"] or all(r["keep"] == 1 for r in line["clients"])
+        assert log_record["down"]["values"] == log_record["up"]["values"] == expected
+        assert log_record["up"]["index"] == 0 < log_record["down"]["index"] or all(
+            r["keep"] == 1 for r in log_record["clients"]
+        )
 
 
 def half_or_quarter(spec: ModelSpec, keep: float) -> NeuronSet:
@@ -115,41 +117,46 @@ def half_or_quarter(spec: ModelSpec, keep: float) -> NeuronSet:
 
 def test_fedavg_sends_the_whole_model_and_local_nothing(federation: Federation, tmp_path: Path) -> None:
     spec = ModelSpec.of(federation.graph)
-    _, lines = run(tmp_path / "fedavg", METHODS["fedavg"], federation)
+    _, log_records = run(tmp_path / "fedavg", METHODS["fedavg"], federation)
     dense = 4 * NeuronSet.full(spec).count(spec, ("learn", "stat"))
-    assert all(line["down"]["values"] == line["up"]["values"] == 3 * dense for line in lines)
-    _, lines = run(tmp_path / "local", METHODS["local"], federation)
-    assert all(sum(line["down"].values()) + sum(line["up"].values()) == 0 for line in lines)
+    assert all(log_record["down"]["values"] == log_record["up"]["values"] == 3 * dense for log_record in log_records)
+    _, log_records = run(tmp_path / "local", METHODS["local"], federation)
+    assert all(sum(log_record["down"].values()) + sum(log_record["up"].values()) == 0 for log_record in log_records)
 
 
 def test_half_precision_halves_the_value_bytes_and_still_learns(federation: Federation, tmp_path: Path) -> None:
     _, whole = run(tmp_path / "32", METHODS["fedspu"], federation)
     _, half = run(tmp_path / "16", METHODS["fedspu"], federation, replace(SETTINGS, values="float16"))
-    assert [2 * line["up"]["values"] for line in half] == [line["up"]["values"] for line in whole]
+    assert [2 * log_record["up"]["values"] for log_record in half] == [
+        log_record["up"]["values"] for log_record in whole
+    ]
     assert half[-1]["evaluation"]["personal"]["accuracy"] > 0.2
 
 
 class BrokenOff(FedSPU):
     """FedSPU, until its third round."""
 
-    def train(self, local: Any, plan: Any) -> Reply:
+    def train(self, client_state: Any, plan: Any) -> Reply:
         if plan.round == 3:
             raise RuntimeError("broken off")
-        return super().train(local, plan)
+        return super().train(client_state, plan)
 
 
 def test_rounding_by_chance_repeats_when_a_run_is_resumed_with_more_workers(
     federation: Federation, tmp_path: Path
 ) -> None:
     settings = replace(SETTINGS, values="int8")
-    _, lines = run(tmp_path / "once", METHODS["fedspu"], federation, settings)
+    _, log_records = run(tmp_path / "once", METHODS["fedspu"], federation, settings)
     with pytest.raises(RuntimeError, match="broken off"):
         run(tmp_path / "twice", BrokenOff(**vars(METHODS["fedspu"])), federation, settings)
     run(tmp_path / "twice", METHODS["fedspu"], federation, replace(settings, workers=2))
     assert content(tmp_path / "once") == content(tmp_path / "twice")
     _, whole = run(tmp_path / "32", METHODS["fedspu"], federation)
-    assert all(4 * line["up"]["values"] < 1.1 * all32["up"]["values"] for line, all32 in zip(lines, whole, strict=True))
-    assert lines[-1]["evaluation"]["personal"]["accuracy"] > 0.2
+    assert all(
+        4 * log_record["up"]["values"] < 1.1 * all32["up"]["values"]
+        for log_record, all32 in zip(log_records, whole, strict=True)
+    )
+    assert log_records[-1]["evaluation"]["personal"]["accuracy"] > 0.2
 
 
 def test_full_clients_with_the_same_draws_give_fedavg(federation: Federation, tmp_path: Path) -> None:
@@ -169,24 +176,26 @@ class Diverging(LocalOnly):
 
 
 def test_a_refused_reply_is_logged_and_leaves_the_client_as_it_was(federation: Federation, tmp_path: Path) -> None:
-    _, lines = run(tmp_path, Diverging(per_round=6, epochs=1), federation)
-    refused = [record for line in lines for record in line["clients"] if record["status"] == "refused"]
+    _, log_records = run(tmp_path, Diverging(per_round=6, epochs=1), federation)
+    refused = [
+        record for log_record in log_records for record in log_record["clients"] if record["status"] == "refused"
+    ]
     assert [record["reason"] for record in refused] == ["reply of client 2 has loss=inf; expected a finite value"] * 4
     assert not (tmp_path / "clients" / "0002").exists()
     assert (tmp_path / "clients" / "0001").exists()
 
 
-def test_lines_say_what_clients_compute_by_the_papers_count_and_what_was_executed(
+def test_log_records_say_what_clients_compute_by_the_papers_count_and_what_was_executed(
     federation: Federation, tmp_path: Path
 ) -> None:
     """FedAvg executes the nominal count but for the signal to the images; FedSpa its mask, and a batch to move it."""
     macs = federation.graph.macs()
     method = FedSpa(per_round=3, epochs=2, batch=16, density=0.1)
-    _, lines = run(tmp_path / "dense", FedAvg(per_round=3, epochs=2), federation)
+    _, log_records = run(tmp_path / "dense", FedAvg(per_round=3, epochs=2), federation)
     _, sparse = run(tmp_path / "sparse", method, federation, replace(SETTINGS, workers=2))
     first, total = next(iter(macs.values())), sum(macs.values())
-    for line, masked in zip(lines, sparse, strict=True):
-        for record in line["clients"]:
+    for log_record, masked in zip(log_records, sparse, strict=True):
+        for record in log_record["clients"]:
             seen = 2 * len(federation.clients[record["client"]].train)
             assert record["nominal_flops"] == 6 * seen * total and "search_flops" not in record
             assert record["executed_flops"] == 2 * seen * (3 * total - first)
@@ -195,7 +204,7 @@ def test_lines_say_what_clients_compute_by_the_papers_count_and_what_was_execute
             assert record["nominal_flops"] == method.flops(federation.graph, examples)
             assert 0 < record["executed_flops"] <= 4 * examples * (3 * total - first)
             assert ("search_flops" in record) == (masked["round"] < len(sparse)), "alpha is 0 in the last round"
-        for each in (line, masked):
+        for each in (log_record, masked):
             sums = {what: sum(one.get(f"{what}_flops", 0) for one in each["clients"]) for what in each["flops"]}
             assert each["flops"] == sums and list(sums) == ["nominal", "executed", "search"]
     assert 0 < sparse[0]["flops"]["search"] < sparse[0]["flops"]["nominal"]
@@ -204,23 +213,28 @@ def test_lines_say_what_clients_compute_by_the_papers_count_and_what_was_execute
 def test_stopped_clients_cost_nothing_more(federation: Federation, tmp_path: Path) -> None:
     """Invariant of section 2: bytes after a client's stop are 0; the number of running clients never rises."""
     algorithm = FedSPU(keep=(0.5,), per_round=6, epochs=1, lr=0.5, es=True)
-    state, lines = run(tmp_path, algorithm, federation, replace(SETTINGS, rounds=40))
-    stopped_at = {r["client"]: line["round"] for line in lines for r in line["clients"] if r["status"] == "stopped"}
+    state, log_records = run(tmp_path, algorithm, federation, replace(SETTINGS, rounds=40))
+    stopped_at = {
+        r["client"]: log_record["round"]
+        for log_record in log_records
+        for r in log_record["clients"]
+        if r["status"] == "stopped"
+    }
     assert stopped_at
-    for line in lines:
-        assert all(line["round"] <= stopped_at.get(record["client"], 40) for record in line["clients"])
-    running = [line["running"] for line in lines]
+    for log_record in log_records:
+        assert all(log_record["round"] <= stopped_at.get(record["client"], 40) for record in log_record["clients"])
+    running = [log_record["running"] for log_record in log_records]
     assert running == sorted(running, reverse=True)
     if state.values["round_empty"] is not None:
-        assert len(lines) == state.values["round_empty"]
+        assert len(log_records) == state.values["round_empty"]
 
 
 def test_evaluation_covers_all_clients_at_the_asked_rounds(federation: Federation, tmp_path: Path) -> None:
-    _, lines = run(tmp_path, METHODS["fedspu"], federation)
-    assert [line["round"] for line in lines if "evaluation" in line] == [2, 4]
+    _, log_records = run(tmp_path, METHODS["fedspu"], federation)
+    assert [log_record["round"] for log_record in log_records if "evaluation" in log_record] == [2, 4]
     sizes = [len(split.test) for split in federation.clients]
     for kind in ("personal", "global_local"):
-        found = lines[-1]["evaluation"][kind]
+        found = log_records[-1]["evaluation"][kind]
         assert found["examples"] == sizes
         shares = np.array(found["correct"]) / np.array(sizes)
         assert found["accuracy"] == pytest.approx(shares.mean())
@@ -234,9 +248,11 @@ def test_clients_never_selected_hold_the_initial_or_the_current_global_model(
     options = {"per_round": 1, "epochs": 1}
     for first_state in ("init", "current_global"):
         path = tmp_path / first_state
-        _, lines = run(path, FedSPU(first_state=first_state, **options), federation)
-        idle = set(range(SMALL.clients)) - {record["client"] for line in lines for record in line["clients"]}
-        personal, shared = (lines[-1]["evaluation"][kind]["correct"] for kind in ("personal", "global_local"))
+        _, log_records = run(path, FedSPU(first_state=first_state, **options), federation)
+        idle = set(range(SMALL.clients)) - {
+            record["client"] for log_record in log_records for record in log_record["clients"]
+        }
+        personal, shared = (log_records[-1]["evaluation"][kind]["correct"] for kind in ("personal", "global_local"))
         assert idle
         assert all(personal[k] == shared[k] for k in idle) == (first_state == "current_global")
 
@@ -258,8 +274,8 @@ def forget_that_it_is_done(path: Path) -> None:
 
 def test_a_common_test_set_is_evaluated_too(federation: Federation, tmp_path: Path) -> None:
     with_common = replace(federation, common=federation.data)
-    _, lines = run(tmp_path, METHODS["fedavg"], with_common)
-    found = lines[-1]["evaluation"]["global_common"]
+    _, log_records = run(tmp_path, METHODS["fedavg"], with_common)
+    found = log_records[-1]["evaluation"]["global_common"]
     assert found["examples"] == len(federation.data)
     assert 0.2 < found["correct"] / found["examples"] <= 1
 
@@ -311,7 +327,13 @@ def test_a_run_killed_at_any_point_resumes_bit_for_bit(
     owner, name, call, after = POINTS[point]
     path, method = tmp_path / "killed", "fedspu-es"
     script = KILLED_RUN.format(
-        root=str(Path(__file__).parents[3]), path=str(path), method=method, owner=owner, name=name, call=call, after=after
+        root=str(Path(__file__).parents[3]),
+        path=str(path),
+        method=method,
+        owner=owner,
+        name=name,
+        call=call,
+        after=after,
     )
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -40,34 +40,39 @@ def of(fleet: Fleet | None, deadline_s: float = 0.0, **changes: Any) -> Any:
     return replace(PLAIN, fleet=fleet, deadline_s=deadline_s, **changes)
 
 
-def states(lines: list[Any], status: str) -> list[tuple[int, int]]:
-    return [(line["round"], each["client"]) for line in lines for each in line["clients"] if each["status"] == status]
+def states(log_records: list[Any], status: str) -> list[tuple[int, int]]:
+    return [
+        (log_record["round"], each["client"])
+        for log_record in log_records
+        for each in log_record["clients"]
+        if each["status"] == status
+    ]
 
 
-def test_time_and_energy_follow_from_what_the_line_counts(federation: Federation, tmp_path: Path) -> None:
-    _, lines = run(tmp_path, METHOD, federation, of(FLEET))
+def test_time_and_energy_follow_from_what_the_log_record_counts(federation: Federation, tmp_path: Path) -> None:
+    _, log_records = run(tmp_path, METHOD, federation, of(FLEET))
     ended = 0.0
-    for line in lines:
+    for log_record in log_records:
         seconds, joules = [], 0.0
-        for each in line["clients"]:
+        for each in log_record["clients"]:
             macs, down, up = each["executed_flops"] / 2, each["down"], each["up"]
             assert each["device"] == ("slow" if each["client"] in (0, 3) else "fast")
             seconds.append(1 + down / 1e6 + up / 5e5 + macs / (1e7 if each["device"] == "slow" else 1e9))
             joules += 6 + down * 1e-6 + up * 2e-6 + macs * 1e-9
             assert each["virtual_seconds"] == pytest.approx(seconds[-1])
-        assert line["virtual"]["began"] == ended
-        assert line["virtual"]["joules"] == pytest.approx(joules)
-        ended = line["virtual"]["ended"]
-        assert ended == pytest.approx(line["virtual"]["began"] + max(seconds))
-    assert len(lines) == 6 and ended > 6
+        assert log_record["virtual"]["began"] == ended
+        assert log_record["virtual"]["joules"] == pytest.approx(joules)
+        ended = log_record["virtual"]["ended"]
+        assert ended == pytest.approx(log_record["virtual"]["began"] + max(seconds))
+    assert len(log_records) == 6 and ended > 6
 
 
 def test_slow_devices_get_what_they_train_in_time(federation: Federation, tmp_path: Path) -> None:
     """The slow ones take 100 ns a multiply-add: what takes less than eight seconds there lies after the last cut."""
     free = Fleet(tuple(replace(each, profile=replace(each.profile, latency_s=0.0)) for each in FLEET.devices))
     method = FedSPUCached(keep=SMALL.keep, per_round=3, epochs=5, round_seconds=8.0)
-    _, lines = run(tmp_path, method, federation, of(free))
-    trained = {each["client"]: each for line in lines for each in line["clients"]}
+    _, log_records = run(tmp_path, method, federation, of(free))
+    trained = {each["client"]: each for log_record in log_records for each in log_record["clients"]}
     assert {each.get("cut", "") for each in trained.values() if each["device"] == "slow"} == {"flatten"}
     assert {each.get("cut", "") for each in trained.values() if each["device"] == "fast"} == {""}
     for each in trained.values():
@@ -79,9 +84,9 @@ def test_slow_devices_get_what_they_train_in_time(federation: Federation, tmp_pa
 
 def test_devices_that_are_always_there_change_no_bit(federation: Federation, tmp_path: Path) -> None:
     modelled, _ = run(tmp_path / "devices", METHOD, federation, of(FLEET))
-    plain, lines = run(tmp_path / "none", METHOD, federation, of(None))
+    plain, log_records = run(tmp_path / "none", METHOD, federation, of(None))
     assert difference(modelled, plain) is None
-    assert all("virtual" not in line and "device" not in str(line) for line in lines)
+    assert all("virtual" not in log_record and "device" not in str(log_record) for log_record in log_records)
 
 
 HARD = Fleet(
@@ -103,37 +108,37 @@ def test_nothing_depends_on_workers(federation: Federation, tmp_path: Path) -> N
 
 
 def test_a_run_that_was_broken_off_goes_on_at_the_same_time(federation: Federation, tmp_path: Path) -> None:
-    _, lines = late_run(federation, tmp_path / "whole")
+    _, log_records = late_run(federation, tmp_path / "whole")
     with pytest.raises(RuntimeError, match="broken off"):
         method = BrokenOff(keep=SMALL.keep, per_round=3, epochs=1)
         run(tmp_path / "broken", method, federation, of(HARD, 2.5))
     late_run(federation, tmp_path / "broken")
     assert content(tmp_path / "broken") == content(tmp_path / "whole")
-    times = [line["virtual"] for line in lines]
-    assert states(lines, "late") and any(b["began"] > a["ended"] for a, b in pairwise(times))
+    times = [log_record["virtual"] for log_record in log_records]
+    assert states(log_records, "late") and any(b["began"] > a["ended"] for a, b in pairwise(times))
 
 
 def test_exactly_the_slow_ones_are_late_and_keep_what_they_trained(federation: Federation, tmp_path: Path) -> None:
-    _, lines = run(tmp_path, METHOD, federation, of(FLEET, 2.5))
-    late, on = states(lines, "late"), states(lines, "on")
+    _, log_records = run(tmp_path, METHOD, federation, of(FLEET, 2.5))
+    late, on = states(log_records, "late"), states(log_records, "on")
     assert late and {client for _, client in late} <= {0, 3} and not {0, 3} & {client for _, client in on}
     kept = Journal(tmp_path)
     assert all(kept.tag(client) == max(t for t, c in late if c == client) for _, client in late)
     kept.close()
-    for line in lines:
-        is_waited_for = any(each["status"] == "late" for each in line["clients"])
-        assert (line["virtual"]["ended"] - line["virtual"]["began"] == pytest.approx(2.5)) == is_waited_for
+    for log_record in log_records:
+        is_waited_for = any(each["status"] == "late" for each in log_record["clients"])
+        assert (log_record["virtual"]["ended"] - log_record["virtual"]["began"] == pytest.approx(2.5)) == is_waited_for
 
 
 def test_a_run_with_the_same_outcomes_has_the_same_bits(federation: Federation, tmp_path: Path) -> None:
     """Busy clients are no candidates: those whose late replies come after the next rounds have begun."""
-    state, lines = run(tmp_path / "clock", METHOD, federation, of(FLEET, 2.5))
+    state, log_records = run(tmp_path / "clock", METHOD, federation, of(FLEET, 2.5))
     busy, among, outcomes = dict[int, float](), {}, {}
-    for line in lines:
-        began = line["virtual"]["began"]
-        among[line["round"]] = frozenset(k for k in range(SMALL.clients) if busy.get(k, 0.0) <= began)
-        for each in line["clients"]:
-            outcomes[line["round"], each["client"]] = "late" if each["status"] == "late" else "accepted"
+    for log_record in log_records:
+        began = log_record["virtual"]["began"]
+        among[log_record["round"]] = frozenset(k for k in range(SMALL.clients) if busy.get(k, 0.0) <= began)
+        for each in log_record["clients"]:
+            outcomes[log_record["round"], each["client"]] = "late" if each["status"] == "late" else "accepted"
             busy[each["client"]] = began + each["virtual_seconds"]
     assert any(len(there) < SMALL.clients for there in among.values())
     journal = Journal(tmp_path / "logged")
@@ -151,5 +156,5 @@ def test_a_run_in_which_every_reply_is_late_says_so(federation: Federation, tmp_
 def test_a_day_is_waited_for(federation: Federation, tmp_path: Path) -> None:
     """Everybody is there for a second from 01:00: a round a day."""
     hour = Fleet((SimulatedDevice("hour", replace(FAST, available=((3600.0, 3601.0),))),))
-    _, lines = run(tmp_path, FedAvg(per_round=3, epochs=1), federation, of(hour))
-    assert [line["virtual"]["began"] for line in lines] == [3600 + DAY_S * day for day in range(6)]
+    _, log_records = run(tmp_path, FedAvg(per_round=3, epochs=1), federation, of(hour))
+    assert [log_record["virtual"]["began"] for log_record in log_records] == [3600 + DAY_S * day for day in range(6)]

@@ -41,12 +41,12 @@ def method(name: str) -> Algorithm:
     return build(name, {**OPTIONS, "epochs": 2 if name == "subfedavg" else 1})
 
 
-def break_off(line: dict[str, Any]) -> None:
+def break_off(log_record: dict[str, Any]) -> None:
     raise RuntimeError("broken off")
 
 
 def run(
-    path: Path, name: str, federation: Federation, workers: int = 1, watch: Any = lambda line: None
+    path: Path, name: str, federation: Federation, workers: int = 1, watch: Any = lambda log_record: None
 ) -> dict[str, bytes]:
     """Everything that the server and the clients hold in the end."""
     journal = Journal(path)
@@ -59,7 +59,7 @@ def run(
 def held(state: State, journal: Journal) -> dict[str, bytes]:
     found = {key: array.tobytes() for key, array in state_file.flat(state.arrays).items()}
     for client in range(SMALL.clients):
-        kept = journal.load_local(client)
+        kept = journal.load_client_state(client)
         if kept:
             found |= {f"{client}/{key}": np.ascontiguousarray(array).tobytes() for key, array in kept.flat().items()}
     return found

@@ -48,9 +48,9 @@ def run(path: Path, name: str, federation: Federation, make: MakeLearner) -> dic
     state = simulate(method, federation, Settings(rounds=3, eval_every=1), journal, make=make)
     found: dict[str, object] = {"state": bits(state_file.flat(state.arrays)), "values": state.values}
     for client in range(4):
-        kept = journal.load_local(client)
+        kept = journal.load_client_state(client)
         found[f"client {client}"] = kept and (bits(kept.flat()), kept.private)
-    found["evaluations"] = [line["evaluation"] for line in journal.metrics()]
+    found["evaluations"] = [log_record["evaluation"] for log_record in journal.metrics()]
     journal.close()
     return found
 

@@ -41,8 +41,8 @@ def finished(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -
     found = {}
     for name, method in METHODS.items():
         path = tmp_path_factory.mktemp(name)
-        state, lines = run(path, method, federation, SETTINGS)
-        found[name] = content(path), state, lines
+        state, log_records = run(path, method, federation, SETTINGS)
+        found[name] = content(path), state, log_records
     return found
 
 
@@ -80,8 +80,8 @@ def test_a_run_that_is_lost_after_a_round_resumes_bit_for_bit(
 ) -> None:
     """t_restart_bitwise: rounds 1 and 3 are not committed; what clients wrote in them is repeated."""
 
-    def lose(line: dict[str, Any]) -> None:
-        if line["round"] == round:
+    def lose(log_record: dict[str, Any]) -> None:
+        if log_record["round"] == round:
             raise LostError
 
     journal = Journal(tmp_path)
@@ -109,11 +109,11 @@ def test_value_bytes_equal_the_formula(
     spec = ModelSpec.of(federation.graph)
     learn, stat = (NeuronSet.full(spec).count(spec, (kind,)) for kind in ("learn", "stat"))  # type: ignore[arg-type]
     message = 4 * (vectors * learn + stat)
-    for line in finished[name][2]:
-        assert line["down"]["values"] == receivers * message
-        assert line["up"]["values"] == CHOSEN * message
-        assert all(record["steps"] > 0 for record in line["clients"])
-        assert len(line["clients"]) == receivers
+    for log_record in finished[name][2]:
+        assert log_record["down"]["values"] == receivers * message
+        assert log_record["up"]["values"] == CHOSEN * message
+        assert all(record["steps"] > 0 for record in log_record["clients"])
+        assert len(log_record["clients"]) == receivers
 
 
 def test_without_fusion_the_round_loop_gives_uniform_fedavg(federation: Federation, tmp_path: Path) -> None:
@@ -126,11 +126,11 @@ def test_without_fusion_the_round_loop_gives_uniform_fedavg(federation: Federati
 
 
 def test_a_client_keeps_one_vector_and_only_if_it_may_not_send(federation: Federation, tmp_path: Path) -> None:
-    _, lines = run(tmp_path, METHODS["fedumf"], federation, SETTINGS)
+    _, log_records = run(tmp_path, METHODS["fedumf"], federation, SETTINGS)
     journal = Journal(tmp_path)
-    sent = {record["client"]: record["up"] > 0 for record in lines[-1]["clients"]}
+    sent = {record["client"]: record["up"] > 0 for record in log_records[-1]["clients"]}
     for client in range(CLIENTS):
-        kept = journal.load_local(client)
+        kept = journal.load_client_state(client)
         assert kept is not None
         assert not kept.params
         assert bool(kept.arrays) == (not sent[client])

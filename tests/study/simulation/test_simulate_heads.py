@@ -44,8 +44,8 @@ def finished(federation: Federation, tmp_path_factory: pytest.TempPathFactory) -
     found = {}
     for name, method in METHODS.items():
         path = tmp_path_factory.mktemp(name)
-        state, lines = run(path, method, federation, SETTINGS)
-        found[name] = content(path), state, lines
+        state, log_records = run(path, method, federation, SETTINGS)
+        found[name] = content(path), state, log_records
     return found
 
 
@@ -65,8 +65,8 @@ def test_a_run_that_is_lost_after_a_round_resumes_bit_for_bit(
 ) -> None:
     """t_restart_bitwise: the optimiser's moments and count come back with the parameters, heads with their clients."""
 
-    def lose(line: dict[str, Any]) -> None:
-        if line["round"] == round:
+    def lose(log_record: dict[str, Any]) -> None:
+        if log_record["round"] == round:
             raise LostError
 
     journal = Journal(tmp_path)
@@ -93,15 +93,15 @@ def test_value_bytes_are_those_of_the_body_each_way(
     """t_pflego_bytes, t_bytes_counters_equal_formula: 4 P_theta for each of r clients (ALGORITHMS 10.1)."""
     spec = ModelSpec.of(federation.graph)
     expected = 4 * CHOSEN * sum(int(np.prod(spec.params[part].shape)) for part in spec.body)
-    for line in finished[name][2]:
-        assert line["down"]["values"] == line["up"]["values"] == expected
+    for log_record in finished[name][2]:
+        assert log_record["down"]["values"] == log_record["up"]["values"] == expected
 
 
 def test_clients_keep_their_heads_and_label_maps_alone(federation: Federation, tmp_path: Path) -> None:
     run(tmp_path, METHODS["pflego"], federation, SETTINGS)
     journal = Journal(tmp_path)
     for client in (each for each in range(CLIENTS) if journal.tag(each) is not None):
-        kept = journal.load_local(client)
+        kept = journal.load_client_state(client)
         assert kept is not None
         assert not kept.params
         assert kept.private.keys() == {CLASSES}
@@ -113,10 +113,10 @@ def test_clients_keep_their_heads_and_label_maps_alone(federation: Federation, t
 @pytest.mark.parametrize("name", METHODS)
 def test_personal_models_are_evaluated_and_no_global_one(name: str, finished: dict[str, Any]) -> None:
     """(a) and (b) of ALGORITHMS 0 for every client, selected or not: the body of now under the head of each."""
-    for line in finished[name][2]:
-        if "evaluation" in line:
-            assert line["evaluation"].keys() == {"personal"}
-            assert len(line["evaluation"]["personal"]["correct"]) == CLIENTS
+    for log_record in finished[name][2]:
+        if "evaluation" in log_record:
+            assert log_record["evaluation"].keys() == {"personal"}
+            assert len(log_record["evaluation"]["personal"]["correct"]) == CLIENTS
 
 
 def test_after_training_the_clients_of_the_round_are_tested(federation: Federation, finished: dict[str, Any]) -> None:
@@ -142,18 +142,18 @@ def test_fedavg_is_tested_after_training_where_that_is_asked(federation: Federat
 def test_personalised_heads_learn(federation: Federation, tmp_path: Path) -> None:
     """Three classes of ten each: a guess is right once in three times."""
     method = PFLEGO(per_round=CLIENTS, tau=20, beta=0.1, rho=0.01, server="adam")
-    state, lines = run(tmp_path, method, federation, Settings(rounds=20, eval_every=20, checkpoint_every=20))
+    state, log_records = run(tmp_path, method, federation, Settings(rounds=20, eval_every=20, checkpoint_every=20))
     assert BODY in state.arrays
-    assert lines[-1]["evaluation"]["personal"]["accuracy"] > 0.8
+    assert log_records[-1]["evaluation"]["personal"]["accuracy"] > 0.8
 
 
-def test_a_published_test_part_is_dealt_like_the_training_part(tmp_path: Path) -> None:
+def test_a_published_test_part_is_partitioned_like_the_training_part(tmp_path: Path) -> None:
     """ALGORITHMS 11.6: the same classes, every example once, and clients train on all of their share."""
     digits = load("digits")
     x, y = digits.x, digits.y
     np.savez(tmp_path / "dealt.npz", x_train=x[:1500], y_train=y[:1500], x_test=x[1500:], y_test=y[1500:])
     settings: dict[str, Any] = {"data": "dealt.npz", "clients": 7, "partition": "classes:2", "model": "pflego_mlp"}
-    made = assemble(Experiment(**settings, deal_test=True, validation_share=0.0), tmp_path)
+    made = assemble(Experiment(**settings, partition_test=True, validation_share=0.0), tmp_path)
     train, test = (np.concatenate([vars(c)[part] for c in made.clients]) for part in ("train", "test"))
     assert sorted(train) == list(range(1500))
     assert sorted(test) == list(range(1500, len(y)))
@@ -163,10 +163,12 @@ def test_a_published_test_part_is_dealt_like_the_training_part(tmp_path: Path) -
     assert len(made.common) == len(y) - 1500
 
 
-def test_a_test_part_that_cannot_be_dealt_is_refused() -> None:
-    message = r"deal_test with partition=classes:2 and 0 published test examples; expected classes:K and a published"
+def test_a_test_part_that_cannot_be_partitioned_is_refused() -> None:
+    message = (
+        r"partition_test with partition=classes:2 and 0 published test examples; expected classes:K and a published"
+    )
     with pytest.raises(ValueError, match=message):
-        assemble(Experiment(partition="classes:2", deal_test=True))
+        assemble(Experiment(partition="classes:2", partition_test=True))
 
 
 def test_presets_are_table_1_s_settings() -> None:
@@ -189,11 +191,14 @@ def test_pflego_executes_its_trunk_twice_forward_and_once_backward(
 ) -> None:
     """ALGORITHMS 10.1: what a client executes grows with tau by two products of the head; evaluation is none of it."""
     *body, head = federation.graph.macs().values()
-    for line in finished["pflego"][2]:
-        for record in line["clients"]:
+    for log_record in finished["pflego"][2]:
+        for record in log_record["clients"]:
             split = federation.clients[record["client"]]
             classes = len(np.unique(federation.data.y[np.concatenate([split.train, split.validation, split.test])]))
             own = head // federation.graph.output_shape[0] * classes
             steps = 2 * sum(body) + (2 * sum(body) - body[0]) + (4 - 1) * 2 * own + 3 * own
             assert record["executed_flops"] == 2 * len(split.train) * steps, record
-        assert line["flops"] == {"executed": sum(each["executed_flops"] for each in line["clients"]), "search": 0}
+        assert log_record["flops"] == {
+            "executed": sum(each["executed_flops"] for each in log_record["clients"]),
+            "search": 0,
+        }

@@ -46,12 +46,12 @@ class Run:
     def __init__(self, path: Path, method: Algorithm, settings: Settings) -> None:
         with closing(Journal(path)) as journal:
             self.state = simulate(method, federation(), settings, journal)
-            self.lines = [dict(line) for line in journal.metrics()]
-            self.kept = [journal.load_local(client) for client in range(SMALL.clients)]
+            self.log_records = [dict(log_record) for log_record in journal.metrics()]
+            self.kept = [journal.load_client_state(client) for client in range(SMALL.clients)]
 
     @property
     def last(self) -> dict[str, Any]:
-        return self.lines[-1]["evaluation"]
+        return self.log_records[-1]["evaluation"]
 
     def everything(self) -> dict[str, bytes]:
         found = {name: array.tobytes() for name, array in state_file.flat(self.state.arrays).items()}
@@ -71,9 +71,9 @@ def own(run: Run, client: int) -> ClientState:
     return ClientState(client, federation().seed, spec, learner, federation().data, *parts, kept.private, kept.arrays)
 
 
-def after(local: ClientState, epochs: int, **how: Any) -> Evaluation:
-    local.learner.fit(local.data, minibatches(local, 0, epochs, 16), SGD(OPTIONS["lr"]), **how)
-    return local.learner.evaluate(local.data, local.test)
+def after(client_state: ClientState, epochs: int, **how: Any) -> Evaluation:
+    client_state.learner.fit(client_state.data, minibatches(client_state, 0, epochs, 16), SGD(OPTIONS["lr"]), **how)
+    return client_state.learner.evaluate(client_state.data, client_state.test)
 
 
 def says(scores: dict[str, Any], client: int) -> tuple[int, float]:
@@ -86,13 +86,13 @@ def test_a_refresh_changes_nothing_of_the_run(name: str, tmp_path: Path) -> None
     plain = Run(tmp_path / "plain", method, ROUNDS)
     asked = Run(tmp_path / "asked", method, replace(ROUNDS, refresh=2, train_scores=True, workers=2))
     assert asked.everything() == plain.everything()
-    for line, before in zip(asked.lines, plain.lines, strict=True):
-        refreshed, training = (line["evaluation"].pop(kind) for kind in ("refreshed", "training"))
-        assert line["evaluation"] == before["evaluation"]
+    for log_record, before in zip(asked.log_records, plain.log_records, strict=True):
+        refreshed, training = (log_record["evaluation"].pop(kind) for kind in ("refreshed", "training"))
+        assert log_record["evaluation"] == before["evaluation"]
         assert (refreshed["epochs"], len(refreshed["correct"])) == (2, SMALL.clients)
         assert training["examples"] == [len(split.train) for split in federation().clients]
         assert (refreshed["down"] == 0) == (name == "local")
-    assert refreshed["loss_sum"] != next(iter(line["evaluation"].values()))["loss_sum"]
+    assert refreshed["loss_sum"] != next(iter(log_record["evaluation"].values()))["loss_sum"]
 
 
 def test_after_a_refresh_fedavg_is_fedavg_ft(tmp_path: Path) -> None:
@@ -121,37 +121,39 @@ def test_fedspu_takes_the_values_of_its_next_neurons_and_trains_those(name: str,
     plans = replace(method, per_round=SMALL.clients).plan(task, everybody, 3)  # type: ignore[type-var]
     assert len(plans) == SMALL.clients
     for plan in plans:
-        local = own(run, plan.client)
+        client_state = own(run, plan.client)
         neurons = None if plan.selection.is_full else plan.selection
-        local.learner.write(take(run.state.arrays[MODEL], task.spec, neurons))
-        expected = after(local, 1, trainable=neurons)
+        client_state.learner.write(take(run.state.arrays[MODEL], task.spec, neurons))
+        expected = after(client_state, 1, trainable=neurons)
         assert says(run.last["refreshed"], plan.client) == (expected.correct, expected.loss_sum)
 
 
-def ditto(run: Run, local: ClientState) -> Evaluation:
-    return after(local, 2, pull=(0.5, run.state.arrays[MODEL]))
+def ditto(run: Run, client_state: ClientState) -> Evaluation:
+    return after(client_state, 2, pull=(0.5, run.state.arrays[MODEL]))
 
 
-def fedper(run: Run, local: ClientState) -> Evaluation:
-    mine = Personal.of(local, run.state.arrays[BODY], "torch")
-    mine.learner.fit(mine.samples, minibatches(local, 0, 2, 16), SGD(OPTIONS["lr"]))
+def fedper(run: Run, client_state: ClientState) -> Evaluation:
+    mine = Personal.of(client_state, run.state.arrays[BODY], "torch")
+    mine.learner.fit(mine.samples, minibatches(client_state, 0, 2, 16), SGD(OPTIONS["lr"]))
     return mine.evaluate()
 
 
-def pflego(run: Run, local: ClientState) -> Evaluation:
-    mine = Personal.of(local, run.state.arrays[BODY], "torch")
-    features, labels = mine.learner.features(mine.samples, local.train, 128), mine.samples.y[local.train]
+def pflego(run: Run, client_state: ClientState) -> Evaluation:
+    mine = Personal.of(client_state, run.state.arrays[BODY], "torch")
+    features, labels = mine.learner.features(mine.samples, client_state.train, 128), mine.samples.y[client_state.train]
     everything = RepeatedBatch(np.arange(len(labels), dtype=np.int32), 2)
     mine.learner.head().fit(Samples(features, labels, loss=mine.samples.loss), everything, SGD(OPTIONS["beta"]))
     return mine.evaluate()
 
 
-def fedspa(run: Run, local: ClientState) -> Evaluation:
-    (mask, *_) = build("fedspa", OPTIONS).held(local)
-    with restricted(local.learner, mask, 128):
-        local.learner.write(take(run.state.arrays[MODEL], local.spec, mask))
-        local.learner.fit(local.data, minibatches(local, 0, 2, 128), SGD(OPTIONS["lr"], weight_decay=5e-4))
-        return local.learner.evaluate(local.data, local.test)
+def fedspa(run: Run, client_state: ClientState) -> Evaluation:
+    (mask, *_) = build("fedspa", OPTIONS).held(client_state)
+    with restricted(client_state.learner, mask, 128):
+        client_state.learner.write(take(run.state.arrays[MODEL], client_state.spec, mask))
+        client_state.learner.fit(
+            client_state.data, minibatches(client_state, 0, 2, 128), SGD(OPTIONS["lr"], weight_decay=5e-4)
+        )
+        return client_state.learner.evaluate(client_state.data, client_state.test)
 
 
 @pytest.mark.parametrize("by_hand", [ditto, fedper, pflego, fedspa], ids=lambda by_hand: by_hand.__name__)
@@ -166,10 +168,13 @@ def test_training_scores_are_of_the_model_that_counts(tmp_path: Path) -> None:
     for name, kind in (("local", "personal"), ("fedavg", "global_local")):
         run = Run(tmp_path / name, build(name, OPTIONS), replace(ROUNDS, train_scores=True))
         for client in range(SMALL.clients):
-            local = own(run, client)
+            client_state = own(run, client)
             if kind == "global_local":
-                local.learner.write(run.state.arrays[MODEL])
-            tested, trained = (local.learner.evaluate(local.data, rows) for rows in (local.test, local.train))
+                client_state.learner.write(run.state.arrays[MODEL])
+            tested, trained = (
+                client_state.learner.evaluate(client_state.data, rows)
+                for rows in (client_state.test, client_state.train)
+            )
             assert says(run.last[kind], client) == (tested.correct, tested.loss_sum)
             assert says(run.last["training"], client) == (trained.correct, trained.loss_sum)
 

@@ -34,10 +34,14 @@ def run(path: Path, name: str, make: MakeLearner) -> dict[str, Any]:
     journal = Journal(path / "run")
     method = build(name, OPTIONS | OWN.get(name, {}))
     state = simulate(method, clients, Settings(rounds=2, eval_every=1), journal, make=make)
-    kept = [journal.load_local(client) for client in range(CLIENTS)]
-    lines = list(journal.metrics())
+    kept = [journal.load_client_state(client) for client in range(CLIENTS)]
+    log_records = list(journal.metrics())
     journal.close()
-    return {"state": state_file.flat(state.arrays), "kept": [each and each.flat() for each in kept], "lines": lines}
+    return {
+        "state": state_file.flat(state.arrays),
+        "kept": [each and each.flat() for each in kept],
+        "lines": log_records,
+    }
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -55,10 +59,11 @@ def payloads(found: dict[str, Any]) -> list[Any]:
     """Who was asked in each round, and the bytes each way."""
     names = ("client", "status", "down", "up")
     return [
-        [{n: v for n, v in c.items() if n in names or "bytes" in n} for c in line["clients"]] for line in found["lines"]
+        [{n: v for n, v in c.items() if n in names or "bytes" in n} for c in log_record["clients"]]
+        for log_record in found["lines"]
     ]
 
 
 def scored(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The right decisions of every evaluation."""
-    return [{kind: each["correct"] for kind, each in line["evaluation"].items()} for line in found["lines"]]
+    return [{kind: each["correct"] for kind, each in log_record["evaluation"].items()} for log_record in found["lines"]]

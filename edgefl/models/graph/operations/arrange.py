@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.models.graph.operations.base import Operation, Pair, Quad, Shape, line, planes
+from edgefl.models.graph.operations.base import Operation, Pair, Quad, Shape, planes, sequence
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Slice(Operation):
         return SliceOfRow(self.start, self.length)
 
     def output(self, *inputs: Shape) -> Shape:
-        channels, length = line(self, inputs[0])
+        channels, length = sequence(self, inputs[0])
         return (channels, self._within(length))
 
     def _within(self, length: int) -> int:

@@ -77,7 +77,7 @@ def planes(op: Operation, shape: Shape, channels: int | None = None) -> tuple[in
     return shape[0], shape[1], shape[2]
 
 
-def line(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int, int]:
+def sequence(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int, int]:
     """`shape` as [channels, length], with the given number of channels if one is given."""
     if len(shape) != 2:
         op.refuse(f"input of shape {shape}", "[channels, length]")
@@ -90,18 +90,18 @@ def slide(op: Operation, size: Shape, reach: Shape, stride: Shape, padding: Shap
     ceil_mode  rounded up; but a window begins in the cells or in the padding before them
     """
     axes = zip(size, reach, stride, padding, strict=True)
-    places = _places_rounded_up if ceil_mode else _places
-    result = tuple(places(*axis) for axis in axes)
+    positions = _positions_rounded_up if ceil_mode else _positions
+    result = tuple(positions(*axis) for axis in axes)
     if min(result) < 1:
         op.refuse(f"a window of {reach} over {size} cells with padding {padding}", "at least one output cell")
     return result
 
 
-def _places(cells: int, window: int, step: int, pad: int) -> int:
+def _positions(cells: int, window: int, step: int, pad: int) -> int:
     return (cells + 2 * pad - window) // step + 1
 
 
-def _places_rounded_up(cells: int, window: int, step: int, pad: int) -> int:
+def _positions_rounded_up(cells: int, window: int, step: int, pad: int) -> int:
     count = -(-(cells + 2 * pad - window) // step) + 1
     return count - 1 if (count - 1) * step >= cells + pad else count
 

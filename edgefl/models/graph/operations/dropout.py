@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgefl.models.graph.operations.base import Operation, Shape, line, planes
+from edgefl.models.graph.operations.base import Operation, Shape, planes, sequence
 
 
 @dataclass(frozen=True)
@@ -42,4 +42,4 @@ class Dropout1d(AnyDropout):
         return Dropout2d(self.p)
 
     def output(self, *inputs: Shape) -> Shape:
-        return line(self, inputs[0])
+        return sequence(self, inputs[0])

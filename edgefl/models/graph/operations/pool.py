@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.models.graph.operations.base import Operation, Pair, Shape, line, planes, slide
+from edgefl.models.graph.operations.base import Operation, Pair, Shape, planes, sequence, slide
 
 LARGEST_WINDOW = 255  # cells of a max pool's window: the position that won is stored in one byte
 
@@ -109,7 +109,7 @@ class AdaptiveAvgPool1d(Operation):
         return AdaptiveAvgPool2d((1, self.output_size))
 
     def output(self, *inputs: Shape) -> Shape:
-        channels, _ = line(self, inputs[0])
+        channels, _ = sequence(self, inputs[0])
         return (channels, self.output_size)
 
 
@@ -135,7 +135,7 @@ class Pool1d(Operation):
         return (1, self.kernel_size), (1, self.stride), (0, self.padding)
 
     def output(self, *inputs: Shape) -> Shape:
-        channels, length = line(self, inputs[0])
+        channels, length = sequence(self, inputs[0])
         return self.as_planes.output((channels, 1, length))[::2]
 
 

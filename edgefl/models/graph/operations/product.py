@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from edgefl.models.graph.operations.base import Operation, Pair, ParamInfo, Shape, line, planes, slide
+from edgefl.models.graph.operations.base import Operation, Pair, ParamInfo, Shape, planes, sequence, slide
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Conv1d(Operation):
         return self.as_planes.is_depthwise
 
     def output(self, *inputs: Shape) -> Shape:
-        channels, length = line(self, inputs[0], self.in_channels)
+        channels, length = sequence(self, inputs[0], self.in_channels)
         return self.as_planes.output((channels, 1, length))[::2]
 
     def parameters(self) -> dict[str, ParamInfo]:
@@ -150,10 +150,10 @@ class Linear(Operation):
         return Conv2d(self.in_features, self.out_features, (1, 1), bias=self.bias)
 
     def output(self, *inputs: Shape) -> Shape:
-        features, *places = inputs[0]
+        features, *positions = inputs[0]
         if features != self.in_features:
-            self.refuse(f"input of shape {inputs[0]}", str((self.in_features, *places)))
-        return (self.out_features, *places)
+            self.refuse(f"input of shape {inputs[0]}", str((self.in_features, *positions)))
+        return (self.out_features, *positions)
 
     def parameters(self) -> dict[str, ParamInfo]:
         weight = ParamInfo((self.out_features, self.in_features))

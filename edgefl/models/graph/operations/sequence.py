@@ -85,6 +85,6 @@ class SelfAttention(Operation):
         return weight | ({"in_proj_bias": ParamInfo((3 * self.features,))} if self.bias else {})
 
     def macs_by_weight(self, output: Shape) -> dict[str, int]:
-        places = output[-1]
-        pairs = places * (places + 1) // 2 if self.causal else places**2
-        return {"in_proj_weight": 3 * self.features * self.in_features * places, "": 2 * self.features * pairs}
+        positions = output[-1]
+        pairs = positions * (positions + 1) // 2 if self.causal else positions**2
+        return {"in_proj_weight": 3 * self.features * self.in_features * positions, "": 2 * self.features * pairs}
