@@ -98,8 +98,8 @@ typedef struct {
     efl_int64 steps, batch, units;
 } efl_recurrence;
 
-/* Lines [batch, channels, places] whose channels are those of `heads` heads one after another; causal unless 0: a place
- * takes nothing of those after it. */
+/* Sequences [batch, channels, places] whose channels are the channels of `heads` heads one after another; causal unless
+ * 0: a position takes nothing of the positions after it. */
 typedef struct {
     efl_int64 batch, channels, places, heads;
     efl_int32 causal;
@@ -198,20 +198,20 @@ efl_status efl_conv2d_grad_input_f32(const efl_conv2d* conv, const float* dy, co
 efl_status efl_conv2d_grad_weight_f32(const efl_conv2d* conv, const float* x, efl_int64 x_channels, const float* dy,
                                       efl_index outs, efl_index ins, float* dw);
 
-/* ---- sparse convolution: a weight of which a mask keeps `count` places ------------------------------------------ */
+/* ---- sparse convolution: a weight of which a mask keeps `count` positions --------------------------------------- */
 
 /* Groups are not supported: EFL_BAD_ARGUMENT. A layer whose planes are too large for 16-bit offsets (wider than some
  * 8,000 cells, or strides of more than 4,096 phases) is EFL_BAD_SHAPE. EFL_BAD_STRUCTURE if a structure was made for
  * another layer or count, or is corrupt; every call checks what it says, so that nothing outside is read or written.
  *
  * values and gradients have `count` floats in the order of the forward structure's slots, values_t in that of the
- * transposed one. A structure holds for any batch, tier and number of threads.
+ * transposed one. A structure holds for any batch, instruction set and number of threads.
  *
  * x_lanes, y_lanes say how x and dx, and y and dy lie: 1 as ever, or L, which efl_sparse_conv2d_lanes gives, for
  * images side by side, [batch / L, channels, height, width, L], as the kernels need them. L must divide the batch
  * (EFL_BAD_SHAPE); another number is EFL_BAD_ARGUMENT. The results have the same bits. */
 
-/* The floats in a word of the tier in use: images that lie side by side. */
+/* The floats in a vector of the instruction set in use: images that lie side by side. */
 efl_int64 efl_sparse_conv2d_lanes(void);
 
 /* The uint32 words of a structure; -1 if the layer cannot have one. */
@@ -256,13 +256,13 @@ efl_status efl_linear_update_f32(const float* x, const float* dy, efl_int64 batc
 efl_status efl_channel_sum_f32(const float* dy, efl_int64 batch, efl_int64 channels, efl_int64 inner, efl_index outs,
                                float* db);
 
-/* ---- sparse linear: a weight of which a mask keeps `count` places ------------------------------------------------ */
+/* ---- sparse linear: a weight of which a mask keeps `count` positions --------------------------------------------- */
 
 /* A structure says which weights exist, in the order in which kernels read them: the order of values and gradients, a
- * float for each. It holds for any batch, tier and number of threads; the `batch` that it is built for is the one that
- * it is laid out for. The places of a matrix are numbered by 32 bits, its rows and columns by 23. EFL_BAD_STRUCTURE if
- * a structure was made for another layer or count, or is corrupt: every call checks what it says, so that nothing
- * outside of the arrays is read or written. */
+ * float for each. It holds for any batch, instruction set and number of threads; the `batch` that it is built for is
+ * the one that it is laid out for. The positions of a matrix are numbered by 32 bits, its rows and columns by 23.
+ * EFL_BAD_STRUCTURE if a structure was made for another layer or count, or is corrupt: every call checks what it says,
+ * so that nothing outside of the arrays is read or written. */
 
 /* The uint32 words of a structure, or of a transposed one; -1 if the layer cannot have one. */
 efl_int64 efl_sparse_linear_words(efl_int64 out_features, efl_int64 in_features, efl_int64 count, efl_int64 batch,
@@ -360,9 +360,9 @@ efl_status efl_groupnorm_lanes_backward_f32(const efl_norm_lanes* shape, const f
                                             const float* weight, const float* bias, const float* mean,
                                             const float* inv_std, float* dx, float* dweight, float* dbias);
 
-/* ---- norm, of each place over its channels ------------------------------------------------------------------- */
+/* ---- norm, of each position over its channels ---------------------------------------------------------------- */
 
-/* xhat = (x - mean) / sqrt(var + eps) with the statistics of the channels of a place; inv_std [batch, inner]; y =
+/* xhat = (x - mean) / sqrt(var + eps) with the statistics of the channels of a position; inv_std [batch, inner]; y =
  * weight xhat + bias. xhat may be NULL. y or xhat may alias x, not each other. */
 efl_status efl_layernorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                      efl_int64 channels, efl_int64 inner, float eps, float* y, float* xhat,
@@ -440,8 +440,9 @@ efl_status efl_transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, ef
  * not a whole number in [0, rows). */
 efl_status efl_embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
                                      efl_int64 rows, efl_int64 features, float* y);
-/* dweight [rows, |cols|], compact for cols: at each row the sum of dy[b, cols, t] over the places with its id, images
- * and places in order; 0 at row `padding` (-1: no row). EFL_BAD_INDEX as above. O(rows |cols| + batch length |cols|).
+/* dweight [rows, |cols|], compact for cols: at each row the sum of dy[b, cols, t] over the positions with its id,
+ * images and positions in order; 0 at row `padding` (-1: no row). EFL_BAD_INDEX as above. O(rows |cols| + batch length
+ * |cols|).
  */
 efl_status efl_embedding_backward_f32(const float* dy, const float* ids, efl_int64 batch, efl_int64 features,
                                       efl_int64 length, efl_int64 rows, efl_int32 padding, efl_index cols,
@@ -488,7 +489,7 @@ efl_status efl_gru_forward_f32(const efl_recurrence* shape, const float* weight,
                                float* hidden, float* states);
 /* dy [steps, batch, units] of states[1:]. gates, as the forward pass left them, become the gradients of what the input
  * gave them; dhidden [steps, batch, 3 units] is written: those of weight states[t] + bias. Of units that are not in
- * `listed` both are 0, and no signal passes through their gates. */
+ * `listed` both are 0, and no gradient passes through their gates. */
 efl_status efl_gru_backward_f32(const efl_recurrence* shape, const float* dy, const float* weight, const float* hidden,
                                 const float* states, efl_index listed, float* gates, float* dhidden);
 /* weight [4 units, units], bias [4 units] or NULL; gates [steps, batch, 4 units] as above, on return i, f, g, o.
@@ -582,8 +583,8 @@ efl_status efl_adam_f32(float* w, efl_int64 n_rows, efl_int64 n_cols, efl_int64 
 efl_status efl_keep_largest_f32(const float* grad, efl_int64 size, efl_int64 first, const efl_uint8* exists,
                                 efl_int64 exists_bytes, efl_int64 count, float* magnitudes, efl_int32* places,
                                 efl_int64 capacity, efl_int32* filled, float* smallest);
-/* found [count] = the places of the `count` largest of the first *filled magnitudes, of equal ones the first, in order.
- * EFL_BAD_ARGUMENT unless count <= *filled <= capacity. */
+/* found [count] = the positions of the `count` largest of the first *filled magnitudes, of equal ones the first, in
+ * order. EFL_BAD_ARGUMENT unless count <= *filled <= capacity. */
 efl_status efl_largest_places_f32(const float* magnitudes, const efl_int32* places, efl_int64 capacity,
                                   const efl_int32* filled, efl_int64 count, efl_int32* found);
 
@@ -615,7 +616,8 @@ efl_status efl_decode_mask(const efl_uint8* code, efl_int64 room, efl_int64 ones
 /* ---- narrow: values in fewer bits ---------------------------------------------------------------------------- */
 
 /* halves [n], two bytes each: x [n] rounded to nearest even.
- * float16: what is too large, from 65520 on, becomes infinity. NaN stays NaN. The bits are the same on every tier. */
+ * float16: what is too large, from 65520 on, becomes infinity. NaN stays NaN. The bits are the same on every
+ * instruction set. */
 efl_status efl_narrow_float16_f32(const float* x, efl_int64 n, efl_uint8* halves);
 efl_status efl_widen_float16_f32(const efl_uint8* halves, efl_int64 n, float* x);
 efl_status efl_narrow_bfloat16_f32(const float* x, efl_int64 n, efl_uint8* halves);
@@ -623,7 +625,7 @@ efl_status efl_widen_bfloat16_f32(const efl_uint8* halves, efl_int64 n, float* x
 
 /* Of every 256 values of x [n] the largest magnitude, largest [ceil(n / 256)], 0 if it is below 2^-100; and codes [n]:
  *   codes[i] = floor(127 x[i] / largest + 128 + (noise[i] + 1/2) / 256)
- * in float64, so that noise [n] of uniform bytes rounds by chance. 128 where largest is 0 or not finite. */
+ * in float64, so that noise [n] of uniform bytes rounds at random. 128 where largest is 0 or not finite. */
 efl_status efl_narrow_int8_f32(const float* x, efl_int64 n, const efl_uint8* noise, float* largest, efl_uint8* codes);
 /* x[i] = (codes[i] - 128) * (largest[i / 256] / 127), in float64 until it is rounded once. */
 efl_status efl_widen_int8_f32(const float* largest, const efl_uint8* codes, efl_int64 n, float* x);

@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "norm-relu-last-of-pairs",
         f"{K}norm/relu.inl.h",
-        "if (oh < height / 2) all.add_windows(row(0), zero(), row(1), zero(), signals_of_rows(dy, nullptr, n / 2));",
+        "if (oh < height / 2) all.add_windows(row(0), zero(), row(1), zero(), grads_of_rows(dy, nullptr, n / 2));",
         "",
         "the last of an odd number of narrow rows of windows is not summed",
         cases("batchnorm_relu_backward"),
@@ -180,8 +180,8 @@ MUTANTS = (
     Mutant(
         "features-place",
         "csrc/micro/channels.inl.h",
-        "place = next;",
-        "place = 0;",
+        "position = next;",
+        "position = 0;",
         "gradients of features' weights are all written to the first word's place",
         cases("batchnorm_relu_backward"),
     ),
@@ -454,7 +454,7 @@ MUTANTS = (
     Mutant(
         "linear-kept-tiles",
         "csrc/micro/tile.inl.h",
-        "keep += WORDS * W;",
+        "keep += VECTORS * W;",
         "",
         "of the tiles that the first panel leaves for the others only the first row is right",
         LARGE,
@@ -478,7 +478,7 @@ MUTANTS = (
     Mutant(
         "linear-mask-of-rest",
         f"{K}linear/product.inl.h",
-        "t.chosen ? whole * cut.words : 0",
+        "t.chosen ? whole * cut.vectors : 0",
         "0",
         "of a row whose chosen columns alone are written the last tile has the choice of the first",
         LARGE,
@@ -527,7 +527,7 @@ MUTANTS = (
     Mutant(
         "pool-strip-end",
         f"{K}pool/strip.inl.h",
-        "for (int64_t i = end[q]; i < to; i += W) store(origin + q * STRIP_LINE + i, set1(fill));",
+        "for (int64_t i = end[q]; i < to; i += W) store(origin + q * STRIP_SEQUENCE + i, set1(fill));",
         "",
         "what lies behind a row is what was in memory",
         cases("pool_forward"),

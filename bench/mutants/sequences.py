@@ -95,7 +95,7 @@ MUTANTS = (
     Mutant(
         "gru-carry",
         f"{K}recurrent.inl.h",
-        "        store(carry + k, mul(signal, z));",
+        "        store(carry + k, mul(grad, z));",
         "        store(carry + k, zero());",
         "what a GRU keeps of a state passes no signal back",
         cases("gru_backward"),
@@ -135,8 +135,8 @@ MUTANTS = (
     Mutant(
         "attention-scale",
         f"{K}attention.inl.h",
-        "mul(set1(scale), part(shares + j * places() + i, n))",
-        "part(shares + j * places() + i, n)",
+        "mul(set1(scale), part(shares + j * positions() + i, n))",
+        "part(shares + j * positions() + i, n)",
         "gradients of scores are not scaled",
         cases("attention_backward"),
     ),

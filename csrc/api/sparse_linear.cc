@@ -7,13 +7,13 @@ using namespace efl;
 
 namespace {
 
-// A matrix of which `count` places are kept, numbered by 32 bits.
+// A matrix of which `count` positions are kept, numbered by 32 bits.
 efl_status matrix(efl_int64 out, efl_int64 in, efl_int64 count) {
     EFL_CHECK(extents({out, in}));
     EFL_CHECK(extents({count}));
-    const efl_int64 places = out * in, most = SparseLinear::MOST_SLOTS;
+    const efl_int64 positions = out * in, most = SparseLinear::MOST_SLOTS;
     const efl_int64 longest = out > in ? out : in;
-    if (count > places || places > most || longest >= SparseLinear::MOST_ROWS) return EFL_BAD_SHAPE;
+    if (count > positions || positions > most || longest >= SparseLinear::MOST_ROWS) return EFL_BAD_SHAPE;
     return EFL_OK;
 }
 

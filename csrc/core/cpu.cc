@@ -1,4 +1,4 @@
-// Which tiers this CPU and its operating system can run, and the table filled from them.
+// Which instruction sets this CPU and its operating system can run, and the table filled from them.
 #include <cstdlib>
 #include <cstring>
 
@@ -9,9 +9,9 @@
 #endif
 
 namespace efl {
-// What each part of a tier's bodies brings: isa/<tier>_<part>.cc.
-#define EFL_TIER(tier)                  \
-    namespace tier {                    \
+// Declares what each part of an instruction set's bodies brings, isa/<isa>_<part>.cc, and defines their install().
+#define EFL_ISA(isa)                    \
+    namespace isa {                     \
     void install_plain(Table&);         \
     void install_linear(Table&);        \
     void install_convolution(Table&);   \
@@ -23,14 +23,14 @@ namespace efl {
         install_sparse(table);          \
     }                                   \
     }
-EFL_TIER(scalar)
+EFL_ISA(scalar)
 #if defined(__x86_64__)
-EFL_TIER(avx2)
-EFL_TIER(avx512)
+EFL_ISA(avx2)
+EFL_ISA(avx512)
 #elif defined(__aarch64__)
-EFL_TIER(neon)
+EFL_ISA(neon)
 #endif
-#undef EFL_TIER
+#undef EFL_ISA
 
 namespace {
 
@@ -64,13 +64,13 @@ bool runs_avx512() {
 }
 #endif
 
-struct Tier {
+struct Isa {
     const char* name;
     bool (*runs)();
     void (*install)(Table&);
 };
 
-const Tier ladder[] = {
+const Isa ladder[] = {
     {"scalar", always, scalar::install},
 #if defined(__x86_64__)
     {"avx2", runs_avx2, avx2::install},
@@ -81,27 +81,27 @@ const Tier ladder[] = {
 };
 
 Table current;
-const Tier* in_use = nullptr;
+const Isa* in_use = nullptr;
 
-const Tier* find(const char* name) {
-    for (const Tier& tier : ladder)
-        if (name && !std::strcmp(tier.name, name)) return &tier;
+const Isa* find(const char* name) {
+    for (const Isa& isa : ladder)
+        if (name && !std::strcmp(isa.name, name)) return &isa;
     return nullptr;
 }
 
-void fill(const Tier* highest) {
-    for (const Tier& tier : ladder) {
-        if (&tier > highest || !tier.runs()) break;
-        tier.install(current);
-        in_use = &tier;
+void fill(const Isa* highest) {
+    for (const Isa& isa : ladder) {
+        if (&isa > highest || !isa.runs()) break;
+        isa.install(current);
+        in_use = &isa;
     }
 }
 
-// EDGEFL_ISA is a cap: a tier above this CPU's best, or an unknown name, leaves the best in use. Python refuses such a
-// name.
+// EDGEFL_ISA is a cap: an instruction set above this CPU's best, or an unknown name, leaves the best in use. Python
+// refuses such a name.
 struct AtLoad {
     AtLoad() {
-        const Tier* cap = find(std::getenv("EDGEFL_ISA"));
+        const Isa* cap = find(std::getenv("EDGEFL_ISA"));
         fill(cap ? cap : ladder + sizeof ladder / sizeof *ladder - 1);
     }
 } at_load;
@@ -115,8 +115,8 @@ const Table& table() { return current; }
 const char* efl_isa(void) { return efl::in_use->name; }
 
 efl_int32 efl_has_isa(const char* name) {
-    const efl::Tier* tier = efl::find(name);
-    return tier && tier->runs();
+    const efl::Isa* isa = efl::find(name);
+    return isa && isa->runs();
 }
 
 efl_status efl_cap_isa(const char* name) {

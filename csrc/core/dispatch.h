@@ -1,7 +1,8 @@
 // The table of kernels in use: a pointer per row of kernels.h, with efl_<name>'s arguments, already checked by api/.
 //
-// A tier's install() overwrites entries. The ladder runs from the baseline up to what this CPU and the cap allow, so a
-// tier needs to bring only the kernels it does better. The table changes at load and in efl_cap_isa, nowhere else.
+// An instruction set's install() overwrites entries. The ladder runs from the baseline up to what this CPU and the cap
+// allow, so an instruction set needs to bring only the kernels it does better. The table changes at load and in
+// efl_cap_isa, nowhere else.
 #pragma once
 #include "abi.h"
 

@@ -1,4 +1,4 @@
-// How many places a sliding window has: the one formula for the output extents of convolutions and pools.
+// How many positions a sliding window has: the one formula for the output extents of convolutions and pools.
 #pragma once
 #include "abi.h"
 

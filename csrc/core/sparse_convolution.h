@@ -1,10 +1,10 @@
-// The structure of a masked convolution: how the places of its weights lie in memory, which follows from the layer and
-// from how many weights there are. No arithmetic on values, and nothing of an instruction set.
+// The structure of a masked convolution: how the positions of its weights lie in memory, which follows from the layer
+// and from how many weights there are. No arithmetic on values, and nothing of an instruction set.
 //
 // Both directions are one correlation: rows of results sum over channels of a source, whose cells are vectors of one
 // cell of several images. Forward, rows are output channels and channels are inputs; transposed, rows are inputs, once
 // for each phase of the stride, and channels are outputs. Taps whose cells lie side by side are merged into runs of up
-// to three (kinds 0, 1, 2: three, two, one); on maps of 4x4 and 2x2 a list for each tap takes their place (kind = tap).
+// to three (kinds 0, 1, 2: three, two, one); on maps of 4x4 and 2x2 there is a list for each tap instead (kind = tap).
 //
 // structure  uint32: HEADER words (the layer), a SparseCell for each part of the rows and block of the channels, part
 //            by part; a list for each row of each cell; a uint16 for each run, its first cell within its block.

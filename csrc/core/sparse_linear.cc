@@ -4,7 +4,7 @@
 namespace efl {
 namespace {
 
-constexpr efl_int64 FEW = 16, SOME = 32;  // examples: one word, two words of the widest tier
+constexpr efl_int64 FEW = 16, SOME = 32;  // examples: one vector, two vectors of the widest instruction set
 
 // Columns of a block: with the examples of one pass, 24 to 32 kB of activations. More columns and fewer examples at
 // once where rows are short, as each visit of a row costs as much as some of its weights.
@@ -33,8 +33,8 @@ bool segment_is_sound(const SparseLinear& s, efl_int64 panel, efl_int64 block) {
     if (block == 0 && start[2] - start[0] != s.rows_of(panel)) return false;
     efl_int64 slots = 0;
     for (efl_int64 e = start[0]; e < start[2]; ++e) {
-        const efl_int64 place = SparseLinear::row(s.entries[e]) - s.first_row(panel);
-        if (place < 0 || place >= s.rows_of(panel)) return false;
+        const efl_int64 position = SparseLinear::row(s.entries[e]) - s.first_row(panel);
+        if (position < 0 || position >= s.rows_of(panel)) return false;
         slots += SparseLinear::count(s.entries[e]);
     }
     return slots == start[3] - start[1] && offsets_stay_inside(s.offsets + start[1], slots, s.columns_of(block));

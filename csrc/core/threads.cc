@@ -173,7 +173,7 @@ public:
         task_ = task;
         context_ = context;
         most_ = size_t(most);
-        deal(count);
+        partition(count);
         home_.store(processor(), std::memory_order_relaxed);
         joined_.store(0, std::memory_order_relaxed);
         open_.store(true);
@@ -191,7 +191,7 @@ public:
     }
 
 private:
-    void deal(int64_t count) {
+    void partition(int64_t count) {
         count_ = count;
         for (size_t k = 0; k < shares_.size(); ++k) shares_[k].next.store(int64_t(k), std::memory_order_relaxed);
     }

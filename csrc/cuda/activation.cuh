@@ -5,7 +5,7 @@
 #include "reduce.cuh"
 
 struct Activation {
-    int kind;  // its place in ACTIVATIONS of edgefl/kernels/table.py
+    int kind;  // its position in ACTIVATIONS of edgefl/kernels/table.py
     float beta, threshold;
 };
 
@@ -78,7 +78,7 @@ struct ActivationArgs {
 
 EFL_KERNEL(activation_forward, 256, ActivationArgs) {
     const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
-    each_place(a.count, [&](int i) { a.y[i] = activated(f, a.x[i]); });
+    each_position(a.count, [&](int i) { a.y[i] = activated(f, a.x[i]); });
 }
 
 struct ActivationBackArgs {
@@ -92,8 +92,8 @@ struct ActivationBackArgs {
 
 EFL_KERNEL(activation_backward, 256, ActivationBackArgs) {
     const Activation f = {int(a.kind), float(a.beta), float(a.threshold)};
-    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
-        const int at = place_of(a.chosen, i).at;
+    each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const int at = position_of(a.chosen, i).at;
         a.dx[at] = a.dy[at] * slope_of(f, a.saved[at]);
     });
 }
@@ -108,7 +108,7 @@ struct PreluArgs {
 };
 
 EFL_KERNEL(prelu_forward, 256, PreluArgs) {
-    each_place(a.planes * a.inner, [&](int i) {
+    each_position(a.planes * a.inner, [&](int i) {
         const float slope = a.weight[a.weights == 1 ? 0 : unsigned(i) / unsigned(a.inner) % unsigned(a.channels)];
         a.y[i] = a.x[i] > 0 ? a.x[i] : slope * a.x[i];
     });
@@ -124,10 +124,10 @@ struct PreluSignalArgs {
 };
 
 EFL_KERNEL(prelu_signal, 256, PreluSignalArgs) {
-    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
-        const ChosenPlace place = place_of(a.chosen, i);
-        const float slope = a.weight[a.weights == 1 ? 0 : place.channel], dy = a.dy[place.at];
-        a.dx[place.at] = a.x[place.at] > 0 ? dy : slope * dy;
+    each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const ChosenPosition position = position_of(a.chosen, i);
+        const float slope = a.weight[a.weights == 1 ? 0 : position.channel], dy = a.dy[position.at];
+        a.dx[position.at] = a.x[position.at] > 0 ? dy : slope * dy;
     });
 }
 

@@ -11,7 +11,7 @@ struct CopyRowsArgs {
 };
 
 EFL_KERNEL(copy_rows, 256, CopyRowsArgs) {
-    each_place(a.rows * a.width, [&](int i) {
+    each_position(a.rows * a.width, [&](int i) {
         const unsigned row = unsigned(i) / unsigned(a.width), at = unsigned(i) % unsigned(a.width);
         a.to[row * unsigned(a.to_step) + at] = a.from[row * unsigned(a.from_step) + at];
     });
@@ -35,7 +35,7 @@ EFL_DEVICE Cell cell_of(int i, Size height, Size width) {
 
 EFL_KERNEL(pad_planes, 256, RoomArgs) {
     const int height = int(a.height), width = int(a.width), top = int(a.top), left = int(a.left);
-    each_place(a.planes * a.out_height * a.out_width, [&](int i) {
+    each_position(a.planes * a.out_height * a.out_width, [&](int i) {
         const Cell to = cell_of(i, a.out_height, a.out_width);
         const int row = to.row - top, col = to.col - left;
         const bool is_inside = row >= 0 && row < height && col >= 0 && col < width;
@@ -45,7 +45,7 @@ EFL_KERNEL(pad_planes, 256, RoomArgs) {
 
 EFL_KERNEL(crop_planes, 256, RoomArgs) {
     const int out_height = int(a.out_height), out_width = int(a.out_width), top = int(a.top), left = int(a.left);
-    each_place(a.planes * a.height * a.width, [&](int i) {
+    each_position(a.planes * a.height * a.width, [&](int i) {
         const Cell to = cell_of(i, a.height, a.width);
         a.to[i] = a.from[(to.plane * out_height + top + to.row) * out_width + left + to.col];
     });
@@ -61,7 +61,7 @@ struct ScalingArgs {
 EFL_KERNEL(upsample_forward, 256, ScalingArgs) {
     const int height = int(a.height), width = int(a.width);
     const unsigned scale_h = unsigned(a.scale_h), scale_w = unsigned(a.scale_w);
-    each_place(a.planes * a.height * a.width * a.scale_h * a.scale_w, [&](int i) {
+    each_position(a.planes * a.height * a.width * a.scale_h * a.scale_w, [&](int i) {
         const Cell to = cell_of(i, a.height * a.scale_h, a.width * a.scale_w);
         const int row = int(unsigned(to.row) / scale_h), col = int(unsigned(to.col) / scale_w);
         a.to[i] = a.from[(to.plane * height + row) * width + col];
@@ -71,7 +71,7 @@ EFL_KERNEL(upsample_forward, 256, ScalingArgs) {
 EFL_KERNEL(upsample_backward, 256, ScalingArgs) {
     const int scale_h = int(a.scale_h), scale_w = int(a.scale_w);
     const int height = int(a.height) * scale_h, width = int(a.width) * scale_w;
-    each_place(a.planes * a.height * a.width, [&](int i) {
+    each_position(a.planes * a.height * a.width, [&](int i) {
         const Cell to = cell_of(i, a.height, a.width);
         const float* const from = a.from + (to.plane * height + to.row * scale_h) * width + to.col * scale_w;
         float sum = 0;
@@ -96,7 +96,7 @@ EFL_KERNEL(transpose_values, TILE_THREADS, TransposeArgs) {  // inner: 1
 
 EFL_KERNEL(transpose_lines, 256, TransposeArgs) {
     const unsigned rows = unsigned(a.rows), cols = unsigned(a.cols), inner = unsigned(a.inner);
-    each_place(a.batch * a.rows * a.cols * a.inner, [&](int i) {
+    each_position(a.batch * a.rows * a.cols * a.inner, [&](int i) {
         const unsigned line = unsigned(i) / inner, image = line / rows / cols, c = line / rows % cols;
         a.y[i] = a.x[((image * rows + line % rows) * cols + c) * inner + unsigned(i) % inner];
     });
@@ -128,44 +128,44 @@ struct EmbeddingBackArgs {
     const float* ids;
     float* dweight;
     Ids cols;
-    Size places, length, rows, features, padding;
+    Size positions, length, rows, features, padding;
 };
 
-constexpr int TABLE_ROWS = 8, TABLE_COLS = 32, PLACES_AT_ONCE = 1024;  // of a block, and between two barriers
+constexpr int TABLE_ROWS = 8, TABLE_COLS = 32, POSITIONS_AT_ONCE = 1024;  // of a block, and between two barriers
 
-// Which of the block's rows four places name, a byte each; 255: none of them.
-EFL_DEVICE unsigned rows_of_places(const EmbeddingBackArgs& a, int first, int block_row) {
+// Which of the block's rows four positions name, a byte each; 255 where a position names no row of the block.
+EFL_DEVICE unsigned rows_of_positions(const EmbeddingBackArgs& a, int first, int block_row) {
     unsigned found = 0;
     for (int k = 0; k < 4; ++k) {
-        const int row = first + k < a.places ? row_of(a.ids[first + k], int(a.rows)) : -1, within = row - block_row;
+        const int row = first + k < a.positions ? row_of(a.ids[first + k], int(a.rows)) : -1, within = row - block_row;
         const bool is_here = row >= 0 && row != a.padding && within >= 0 && within < TABLE_ROWS;
         found |= (is_here ? unsigned(within) : 255u) << (8 * k);
     }
     return found;
 }
 
-// A block takes 8 rows of the table and 32 columns, a thread one value. It passes over all places, in order: without
+// A block takes 8 rows of the table and 32 columns, a thread one value. It passes over all positions, in order: without
 // atomics and without sorting, which pays for tables of some ten thousand rows at most.
 EFL_KERNEL(embedding_backward, 256, EmbeddingBackArgs) {
-    EFL_SHARED unsigned named[PLACES_AT_ONCE / 4];
+    EFL_SHARED unsigned named[POSITIONS_AT_ONCE / 4];
     const int group = int(threadIdx.x) / TABLE_COLS, lane = int(threadIdx.x) % TABLE_COLS;
     const int block_row = int(blockIdx.x) * TABLE_ROWS, row = block_row + group;
     const int j = int(blockIdx.y) * TABLE_COLS + lane, length = int(a.length), features = int(a.features);
     const bool is_here = row < a.rows && j < a.cols.count;
     const int col = is_here ? id_at(a.cols, j) : 0;
     float sum = 0;
-    for (int from = 0; from < a.places; from += PLACES_AT_ONCE) {
-        named[threadIdx.x] = rows_of_places(a, from + 4 * int(threadIdx.x), block_row);
+    for (int from = 0; from < a.positions; from += POSITIONS_AT_ONCE) {
+        named[threadIdx.x] = rows_of_positions(a, from + 4 * int(threadIdx.x), block_row);
         barrier();
-        for (int word = 0; word < PLACES_AT_ONCE / 4; ++word) {
+        for (int word = 0; word < POSITIONS_AT_ONCE / 4; ++word) {
             if (named[word] == ~0u) continue;
             for (int k = 0; k < 4; ++k) {
                 if (int(named[word] >> (8 * k) & 255) != group || !is_here) continue;
-                const int place = from + 4 * word + k, image = place / length;
-                sum += a.dy[(image * features + col) * length + place % length];
+                const int position = from + 4 * word + k, image = position / length;
+                sum += a.dy[(image * features + col) * length + position % length];
             }
         }
-        barrier();  // before the next places
+        barrier();  // before the next positions
     }
     if (is_here) a.dweight[row * a.cols.count + j] = sum;
 }

@@ -1,6 +1,6 @@
-// Attention of the places of a line to each other, by heads. Contracts: csrc/edgefl.h.
+// Attention of the positions of a sequence to each other, by heads. Contracts: csrc/edgefl.h.
 //
-// A block has some places of a head for its own and takes all that they meet HELD at a time, as a tile of shared
+// A block has some positions of a head for its own and takes all that they meet HELD at a time, as a tile of shared
 // memory. A column of it needs a sum over all of its keys before what comes of them is known: where more than HELD keys
 // count their tiles are made once for the sum and once again. Causal attention passes over tiles that count for
 // nothing. Going back one launch has queries for its own, a second keys, so that no sum is split.
@@ -26,8 +26,8 @@ struct Column {
 };
 
 EFL_DEVICE Column column_of_thread(const Lines& lines, const Tile& tile) {
-    const int lane = int(threadIdx.x) % OWN, places = int(lines.places), query = tile.first + lane;
-    const int end = query >= places ? 0 : lines.is_causal ? query + 1 : places;
+    const int lane = int(threadIdx.x) % OWN, positions = int(lines.positions), query = tile.first + lane;
+    const int end = query >= positions ? 0 : lines.is_causal ? query + 1 : positions;
     return {query, end, int(threadIdx.x) / OWN, lane, shares_at(lines, tile) + query};
 }
 
@@ -47,7 +47,7 @@ EFL_DEVICE void clear(const Column& column, float* tile, int from, int to) {
 }
 
 EFL_DEVICE int share_at(const Lines& lines, const Column& column, int key) {
-    return column.share + key * int(lines.places);
+    return column.share + key * int(lines.positions);
 }
 
 // What is asked of a tile's columns: `look` at each, `settle` what is asked of all of them, `change` each into what is
@@ -102,7 +102,8 @@ EFL_DEVICE void settle(const Lines& lines, const Column& column, AttentionMemory
     barrier();
     slopes.total = 0;
     for (int w = 0; w < WARPS; ++w) slopes.total += memory.totals[w][column.lane];
-    if (column.warp == 0 && column.query < lines.places) slopes.totals[totals_at(lines) + column.query] = slopes.total;
+    if (column.warp == 0 && column.query < lines.positions)
+        slopes.totals[totals_at(lines) + column.query] = slopes.total;
 }
 
 EFL_DEVICE void change(const Lines& lines, const Column& column, float& value, int key, bool, Slopes& slopes) {
@@ -114,7 +115,7 @@ template <int HELD, class Asked>
 EFL_DEVICE void by_queries(const Lines& lines, const Tile& own, AttentionMemory<HELD>& memory, const Pair& pair,
                            float factor, const float* values, float* out, Asked& asked) {
     const Column column = column_of_thread(lines, own);
-    const int places = int(lines.places), end = lines.is_causal ? smaller(own.first + OWN, places) : places;
+    const int positions = int(lines.positions), end = lines.is_causal ? smaller(own.first + OWN, positions) : positions;
     const bool again = end > HELD;
     int turn = 0;
     EFL_ROLLED
@@ -154,10 +155,10 @@ EFL_DEVICE void forward(const AttentionForwardArgs& a, AttentionMemory<HELD>& me
     const Pair pair = {keys, queries, own.first};
     by_queries(a.lines, own, memory, pair, float(a.lines.scale), values, a.y + part_at(a.lines, own, 1, 0), softmax);
     const Column column = column_of_thread(a.lines, own);
-    const int places = int(a.lines.places);
-    if (!softmax.kept || column.query >= places) return;
+    const int positions = int(a.lines.positions);
+    if (!softmax.kept || column.query >= positions) return;
     EFL_ROLLED
-    for (int key = own.first + column.warp; key < places; key += WARPS)
+    for (int key = own.first + column.warp; key < positions; key += WARPS)
         if (key >= column.end) softmax.kept[share_at(a.lines, column, key)] = 0;
 }
 
@@ -176,7 +177,7 @@ EFL_KERNEL(attention_forward_long, EFL_RESIDENT(ATTENTION_THREADS, 4), Attention
 struct AttentionBackwardArgs {
     const float *dy, *qkv, *shares;
     float* dqkv;
-    float* totals;  // of queries: their shares by the slopes of these, [images, heads needed, places]
+    float* totals;  // of queries: the sum of shares times the shares' slopes, [images, heads needed, positions]
     Lines lines;
 };
 
@@ -214,7 +215,7 @@ struct TurnedShares {
     float of[OTHERS / QUERIES][OWN / KEYS];
 };
 
-EFL_DEVICE void fetch(const float* shares, int places, int query, int key, TurnedShares& next) {
+EFL_DEVICE void fetch(const float* shares, int positions, int query, int key, TurnedShares& next) {
     using Turned = TurnedShares;
     EFL_UNROLL
     for (int m = 0; m < OTHERS / Turned::QUERIES; ++m) {
@@ -222,7 +223,7 @@ EFL_DEVICE void fetch(const float* shares, int places, int query, int key, Turne
         for (int n = 0; n < OWN / Turned::KEYS; ++n) {
             const int i = query + int(threadIdx.x) % Turned::QUERIES + m * Turned::QUERIES;
             const int j = key + int(threadIdx.x) / Turned::QUERIES + n * Turned::KEYS;
-            next.of[m][n] = i < places && j < places ? shares[j * places + i] : 0.0f;
+            next.of[m][n] = i < positions && j < positions ? shares[j * positions + i] : 0.0f;
         }
     }
 }
@@ -252,15 +253,15 @@ EFL_DEVICE void change(KeyMemory& memory, const float* totals, int from, int to,
 EFL_KERNEL(attention_keys, EFL_RESIDENT(ATTENTION_THREADS, 4), AttentionBackwardArgs) {
     EFL_SHARED KeyMemory memory;
     const Tile own = tile_of_block(a.lines);
-    const int places = int(a.lines.places), begin = a.lines.is_causal ? own.first : 0;
+    const int positions = int(a.lines.positions), begin = a.lines.is_causal ? own.first : 0;
     const float *const queries = a.qkv + part_at(a.lines, own, 3, 0), *const dy = a.dy + part_at(a.lines, own, 1, 0);
     const Pair pair = {dy, a.qkv + part_at(a.lines, own, 3, 2), own.first};
     int turn = 0;
     EFL_ROLLED
-    for (int query = begin; query < places; query += OTHERS) {
-        const int to = smaller(query + OTHERS, places);
+    for (int query = begin; query < positions; query += OTHERS) {
+        const int to = smaller(query + OTHERS, positions);
         TurnedShares next;
-        fetch(a.shares + shares_at(a.lines, own), places, query, own.first, next);
+        fetch(a.shares + shares_at(a.lines, own), positions, query, own.first, next);
         pairs(a.lines, memory.stage, turn, pair, query, to, 1.0f, memory.slopes);
         store(next, memory.shares);  // what was there has been read before a barrier of `pairs`
         barrier();

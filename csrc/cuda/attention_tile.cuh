@@ -1,16 +1,16 @@
-// What attention is made of: the heads of lines, and two products of a block's own places with others: one makes a tile
-// [others][own] in shared memory, one sums over its rows. No kernels: attention.cuh has them.
+// What attention is made of: the heads of sequences, and two products of a block's own positions with others: one makes
+// a tile [others][own] in shared memory, one sums over its rows. No kernels: attention.cuh has them.
 //
-// A part of a head, its queries say, is [channels, places]. While operands are multiplied the next are on their way to
-// registers; they are stored in the two halves of Stage by turns, of which one has been read when the barrier after the
-// other is passed. Each sum takes its terms in their order, by fmaf.
+// A part of a head, its queries say, is [channels, positions]. While operands are multiplied the next are on their way
+// to registers; they are stored in the two halves of Stage by turns, of which one has been read when the barrier after
+// the other is passed. Each sum takes its terms in their order, by fmaf.
 #pragma once
 #include "places.cuh"
 
 namespace attention {
 
 constexpr int ATTENTION_THREADS = 128;
-constexpr int OWN = 32;                           // places of a block: columns of its tiles
+constexpr int OWN = 32;                           // positions of a block: columns of its tiles
 constexpr int OTHERS = 64;                        // rows of a tile that are made at once
 constexpr int TERMS = 16;                         // of a sum, staged at once
 constexpr int EACH = 4;                           // neighbouring columns of a thread, and rows in `pairs`
@@ -21,8 +21,8 @@ constexpr int CHANNEL_PITCH = TERMS + 4;          // in `over`: channels of a wa
 
 struct Lines {
     Ids heads;
-    Size all_heads, size, places;  // size: channels of a head
-    Size tiles;                    // of a line
+    Size all_heads, size, positions;  // size: channels of a head
+    Size tiles;                       // of a sequence
     Size is_causal;
     double scale;  // of scores
 };
@@ -32,7 +32,7 @@ struct Stage {
     static_assert(EACH * DOWN * CHANNEL_PITCH <= TERMS * SIDES, "channels of `over`");
 };
 
-// A block's head of an image, and the first of its places.
+// A block's head of an image, and the first of its positions.
 struct Tile {
     int image, head, first;
 };
@@ -46,15 +46,15 @@ EFL_DEVICE Tile tile_of_block(const Lines& lines) {
 // Where a part of the tile's head begins among `parts` of them: queries, keys and values; or the result alone.
 EFL_DEVICE int part_at(const Lines& lines, const Tile& tile, int parts, int part) {
     const int heads = int(lines.all_heads);
-    return ((tile.image * parts + part) * heads + tile.head) * int(lines.size) * int(lines.places);
+    return ((tile.image * parts + part) * heads + tile.head) * int(lines.size) * int(lines.positions);
 }
 
 EFL_DEVICE int shares_at(const Lines& lines, const Tile& tile) {
-    return (tile.image * int(lines.all_heads) + tile.head) * int(lines.places) * int(lines.places);
+    return (tile.image * int(lines.all_heads) + tile.head) * int(lines.positions) * int(lines.positions);
 }
 
-// Where a block's values begin in [images, heads that the launch has, places].
-EFL_DEVICE int totals_at(const Lines& lines) { return int(blockIdx.x) / int(lines.tiles) * int(lines.places); }
+// Where a block's values begin in [images, heads that the launch has, positions].
+EFL_DEVICE int totals_at(const Lines& lines) { return int(blockIdx.x) / int(lines.tiles) * int(lines.positions); }
 
 EFL_DEVICE int rounded(int count, int to) { return (count + to - 1) / to * to; }
 
@@ -70,14 +70,15 @@ EFL_DEVICE void add_product(float (&sums)[EACH], float factor, const float4& fou
     sums[3] = fmaf(factor, four.w, sums[3]);
 }
 
-// A thread's values of a place, of channels from one on: those of a block have SPAN places. Zeros beyond the ends.
+// Reads a thread's values of a position, from a channel on; a block's values have SPAN positions. Beyond the ends it
+// gives zeros.
 template <int SPAN, int COUNT>
-EFL_DEVICE void fetch(const Lines& lines, const float* head, int channel, int place, float (&next)[COUNT]) {
+EFL_DEVICE void fetch(const Lines& lines, const float* head, int channel, int position, float (&next)[COUNT]) {
     constexpr int APART = ATTENTION_THREADS / SPAN;
-    const int places = int(lines.places), left = place < places ? int(lines.size) - channel : 0;
-    int from = channel * places + place;
+    const int positions = int(lines.positions), left = position < positions ? int(lines.size) - channel : 0;
+    int from = channel * positions + position;
     EFL_UNROLL
-    for (int m = 0; m < COUNT; ++m, from += APART * places) next[m] = m * APART < left ? head[from] : 0.0f;
+    for (int m = 0; m < COUNT; ++m, from += APART * positions) next[m] = m * APART < left ? head[from] : 0.0f;
 }
 
 template <int SPAN, int PITCH, int COUNT>
@@ -100,7 +101,7 @@ EFL_DEVICE Step after(const Step& step, int size) {
 }
 
 struct Pair {
-    const float *far, *near;  // of a head; zeros beyond its channels and places
+    const float *far, *near;  // of a head; zeros beyond its channels and positions
     int own;                  // the first
 };
 
@@ -173,7 +174,7 @@ EFL_DEVICE void pairs(const Lines& lines, Stage& stage, int& turn, const Pair& p
 
 // ---- out[c][own] = sum over others of values[c][other] tile[other][own] ---------------------------------------------
 
-// A tile's rows stand for the others [from, to); those up to a multiple of 4 are there, zeros beyond the places.
+// A tile's rows stand for the others [from, to); rows up to a multiple of 4 are there, zeros beyond the positions.
 struct Over {
     const float* values;  // of a head
     const float* tile;
@@ -201,7 +202,7 @@ EFL_DEVICE void add_over(float (&sums)[ROWS][EACH], const float* stage, const fl
     }
 }
 
-// Neighbours of a line's last `columns`: four at once where they lie so.
+// Neighbours of a sequence's last `columns`: four at once where they lie so.
 EFL_DEVICE void put(const float (&sums)[EACH], bool adds, int columns, float* to) {
     if (columns >= EACH && are_aligned(to)) {
         float4& four = *reinterpret_cast<float4*>(to);
@@ -232,11 +233,11 @@ EFL_DEVICE void over_channels(const Lines& lines, Stage& stage, int& turn, const
         barrier();
         turn ^= 1;
     }
-    const int places = int(lines.places), first = channel + group_of_thread(), own = over.own + own_of_thread();
-    const int rows = int(lines.size) - first, columns = places - own;
-    float* to = out + first * places + own;
+    const int positions = int(lines.positions), first = channel + group_of_thread(), own = over.own + own_of_thread();
+    const int rows = int(lines.size) - first, columns = positions - own;
+    float* to = out + first * positions + own;
     EFL_UNROLL
-    for (int m = 0; m < ROWS; ++m, to += DOWN * places)
+    for (int m = 0; m < ROWS; ++m, to += DOWN * positions)
         if (m * DOWN < rows) put(sums[m], over.adds, columns, to);
 }
 

@@ -18,7 +18,7 @@ template <class Pixel>
 EFL_DEVICE void gather_rows(const GatherRowsArgs& a) {
     const Pixel* const src = static_cast<const Pixel*>(a.src);
     const float scale = float(a.scale), shift = float(a.shift);
-    each_place(a.count * a.width, [&](int i) {
+    each_position(a.count * a.width, [&](int i) {
         const unsigned width = unsigned(a.width);
         const int row = a.index[unsigned(i) / width];
         const Size at = row * a.width + unsigned(i) % width;
@@ -37,7 +37,7 @@ struct GatherLabelsArgs {
 };
 
 EFL_KERNEL(gather_labels, 256, GatherLabelsArgs) {
-    each_place(a.count, [&](int i) { a.out[i] = is_below(a.index[i], a.rows) ? a.src[a.index[i]] : -1; });
+    each_position(a.count, [&](int i) { a.out[i] = is_below(a.index[i], a.rows) ? a.src[a.index[i]] : -1; });
 }
 
 struct TakeChannelsArgs {
@@ -48,6 +48,6 @@ struct TakeChannelsArgs {
 };
 
 EFL_KERNEL(take_channels, 256, TakeChannelsArgs) {
-    each_place(a.batch * a.chosen.channels.count * a.chosen.inner,
-               [&](int i) { a.out[i] = a.x[place_of(a.chosen, i).at]; });
+    each_position(a.batch * a.chosen.channels.count * a.chosen.inner,
+                  [&](int i) { a.out[i] = a.x[position_of(a.chosen, i).at]; });
 }

@@ -12,7 +12,7 @@ struct BlockOf {
 EFL_DEVICE Size size_of(const BlockOf& block) { return block.rows.count * block.columns.count * block.inner; }
 
 // Where the compact value k lies in w.
-EFL_DEVICE int place_of(const BlockOf& block, int k) {
+EFL_DEVICE int position_of(const BlockOf& block, int k) {
     const unsigned inner = unsigned(block.inner), columns = unsigned(block.columns.count);
     if (!block.columns.list) {  // rows are whole
         const unsigned row = inner * columns;

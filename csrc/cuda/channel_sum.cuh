@@ -17,22 +17,22 @@ constexpr int AT_ONCE = 4;  // loads of a thread that are on their way together
 // Blocks (x, y): of a chosen channel a part of its values; out [channels, parts].
 EFL_KERNEL(channel_sum_planes, 256, ChannelSumArgs) {
     EFL_SHARED float shared[256];
-    const int inner = int(a.inner), images = 256 / inner, places = 256 % inner;  // a step's
+    const int inner = int(a.inner), images = 256 / inner, positions = 256 % inner;  // a step's
     const Size first = blockIdx.y * a.part;
     const Size last = smaller(first + a.part, a.batch * inner);
     const Size image_size = a.all_channels * inner;
     const float* const plane = a.dy + Size(id_at(a.channels, int(blockIdx.x))) * inner;
     Size at = first + threadIdx.x;
-    int image = int(at / inner), place = int(at % inner);
+    int image = int(at / inner), position = int(at % inner);
     float sum = 0;
     EFL_ROLLED
     while (at < last) {
         float values[AT_ONCE];
         EFL_UNROLL
         for (int j = 0; j < AT_ONCE; ++j) {
-            values[j] = at < last ? plane[image * image_size + place] : 0.0f;
-            at += 256, image += images, place += places;
-            if (place >= inner) place -= inner, ++image;
+            values[j] = at < last ? plane[image * image_size + position] : 0.0f;
+            at += 256, image += images, position += positions;
+            if (position >= inner) position -= inner, ++image;
         }
         EFL_UNROLL
         for (int j = 0; j < AT_ONCE; ++j) sum += values[j];

@@ -15,7 +15,7 @@ namespace convolution {
 
 using gathered::Column;
 using gathered::OUTSIDE;
-using gathered::Place;
+using gathered::Position;
 
 using Huge = gathered::Tile<128, 128, 8, 8, 8>;
 using Long = gathered::Tile<64, 128, 8, 8, 8>;
@@ -49,7 +49,7 @@ EFL_DEVICE Column column_of(const WindowSource& s, int n) {
     return {(n * int(s.a.source_channels) * s.height + below) * s.width + right, below, right};
 }
 
-EFL_DEVICE Place place_of(const WindowSource& s, int k) {
+EFL_DEVICE Position position_of(const WindowSource& s, int k) {
     const Axis &h = s.work.h, &w = s.work.w;
     const int x = taken(k, w.taps), y = taken(k, h.taps), channel = id_at(s.a.depths, s.work.depths.first + k);
     const int tap = (h.first_tap + y * h.tap_step) * int(s.a.w.kernel) + w.first_tap + x * w.tap_step;
@@ -59,14 +59,14 @@ EFL_DEVICE Place place_of(const WindowSource& s, int k) {
 }
 
 // Where the values of columns n to n + 3 lie in their channel's first plane; OUTSIDE if there is no such column.
-EFL_DEVICE void find_targets(const WindowSource& s, int n, int channels, int* places) {
+EFL_DEVICE void find_targets(const WindowSource& s, int n, int channels, int* positions) {
     const Axis &down = s.work.h, &across = s.work.w;
     const int left = int(s.a.batch) * down.cells * across.cells - n;
     int w = taken(n, across.cells), h = taken(n, down.cells);  // and n is the image
     EFL_UNROLL
     for (int i = 0; i < 4; ++i) {
         const int line = (n * channels * int(s.a.h.target)) + h * down.cell_step + down.first_cell;
-        places[i] = i < left ? line * int(s.a.w.target) + w * across.cell_step + across.first_cell : OUTSIDE;
+        positions[i] = i < left ? line * int(s.a.w.target) + w * across.cell_step + across.first_cell : OUTSIDE;
         if (++w < across.cells) continue;
         w = 0;
         if (++h < down.cells) continue;
@@ -75,7 +75,8 @@ EFL_DEVICE void find_targets(const WindowSource& s, int n, int channels, int* pl
     }
 }
 
-// A block's sums to their places: in the target's chosen channels, or side by side for sum_parts, which adds the bias.
+// Writes a block's sums to their positions: in the target's chosen channels, or side by side for sum_parts, which adds
+// the bias.
 template <class T>
 EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const WindowArgs& a = s.a;
@@ -83,9 +84,9 @@ EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
     const int plane = int(a.h.target) * int(a.w.target), channels = int(is_part ? a.rows.count : a.target_channels);
     float* const target = is_part ? a.parts + Size(s.work.split) * a.batch * channels * plane : a.target;
     const bool is_wide = a.phases == 1 && plane % 4 == 0 && reinterpret_cast<unsigned long long>(target) % 16 == 0;
-    int places[T::WIDE];
+    int positions[T::WIDE];
     EFL_UNROLL
-    for (int j = 0; j < T::WIDE; j += 4) find_targets(s, s.work.first_column + T::column(j), channels, places + j);
+    for (int j = 0; j < T::WIDE; j += 4) find_targets(s, s.work.first_column + T::column(j), channels, positions + j);
     EFL_UNROLL
     for (int i = 0; i < T::TALL; ++i) {
         const int chosen = s.work.rows.first + s.work.first_row + T::row(i);
@@ -96,14 +97,14 @@ EFL_DEVICE void store(const WindowSource& s, float (&sum)[T::TALL][T::WIDE]) {
         EFL_UNROLL
         for (int j = 0; j < T::WIDE; j += 4) {
             const float* const four = &sum[i][j];
-            if (is_wide && places[j] >= 0) {
-                *reinterpret_cast<float4*>(to + places[j]) =
+            if (is_wide && positions[j] >= 0) {
+                *reinterpret_cast<float4*>(to + positions[j]) =
                     make_float4(four[0] + bias, four[1] + bias, four[2] + bias, four[3] + bias);
                 continue;
             }
             EFL_UNROLL
             for (int l = 0; l < 4; ++l) {
-                if (places[j + l] >= 0) to[places[j + l]] = four[l] + bias;
+                if (positions[j + l] >= 0) to[positions[j + l]] = four[l] + bias;
             }
         }
     }
@@ -159,7 +160,7 @@ EFL_DEVICE Column column_of(const WeightSource& s, int n) {
     return {((s.first_plane + id_at(s.a.ins, n)) * s.height + h) * s.width + w, h, w};
 }
 
-EFL_DEVICE Place place_of(const WeightSource& s, int k) {
+EFL_DEVICE Position position_of(const WeightSource& s, int k) {
     const Extent &down = s.a.h, &across = s.a.w;
     const int q = taken(k, across.target), p = taken(k, down.target);
     const int h = p * int(down.stride) - int(down.padding), w = q * int(across.stride) - int(across.padding);
@@ -246,6 +247,6 @@ EFL_KERNEL(convolution_sum_parts, 256, SumPartsArgs) {
     for (int other = 1; other < 8; ++other) sum += sums[other][lane];
     using convolution::taken;
     int image = at;
-    const int place = taken(image, a.inner), channel = id_at(a.rows, taken(image, a.rows.count));
-    a.target[(image * int(a.channels) + channel) * int(a.inner) + place] = a.bias ? sum + a.bias[channel] : sum;
+    const int position = taken(image, a.inner), channel = id_at(a.rows, taken(image, a.rows.count));
+    a.target[(image * int(a.channels) + channel) * int(a.inner) + position] = a.bias ? sum + a.bias[channel] : sum;
 }

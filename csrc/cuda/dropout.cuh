@@ -39,7 +39,7 @@ EFL_KERNEL(dropout_all, 256, DropoutArgs) {
     const unsigned size = unsigned(a.chosen.all * a.chosen.inner), tiles = (size + TILE_VALUES - 1) / TILE_VALUES;
     const unsigned threshold = unsigned(a.threshold), blocks = tiles * TILE_BLOCKS;
     const float scale = float(a.scale);
-    each_place(a.batch * blocks, [&](int i) {
+    each_position(a.batch * blocks, [&](int i) {
         const unsigned example = unsigned(i) / blocks, block = unsigned(i) % blocks;
         const Words words = words_of(a.state, int(a.node), int(example), block);
         const unsigned first = block / TILE_BLOCKS * TILE_VALUES + block % TILE_BLOCKS;
@@ -56,14 +56,15 @@ EFL_KERNEL(dropout_all, 256, DropoutArgs) {
 EFL_KERNEL(dropout_chosen, 256, DropoutArgs) {
     const unsigned threshold = unsigned(a.threshold), inner = unsigned(a.chosen.inner);
     const float scale = float(a.scale);
-    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
-        const ChosenPlace place = place_of(a.chosen, i);
-        const unsigned e = a.whole ? unsigned(place.channel) : unsigned(place.channel) * inner + unsigned(place.within);
+    each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const ChosenPosition position = position_of(a.chosen, i);
+        const unsigned e =
+            a.whole ? unsigned(position.channel) : unsigned(position.channel) * inner + unsigned(position.within);
         const unsigned block = e / TILE_VALUES * TILE_BLOCKS + e % TILE_BLOCKS;
-        const Words words = words_of(a.state, int(a.node), place.image, block);
+        const Words words = words_of(a.state, int(a.node), position.image, block);
         const unsigned k = e % TILE_VALUES / TILE_BLOCKS;
         const unsigned word = k == 0 ? words.word[0] : k == 1 ? words.word[1] : k == 2 ? words.word[2] : words.word[3];
-        a.y[place.at] = a.x[place.at] * (word >= threshold ? scale : 0);
+        a.y[position.at] = a.x[position.at] * (word >= threshold ? scale : 0);
     });
 }
 

@@ -52,11 +52,11 @@ struct RectifyBackArgs {
 EFL_KERNEL(rectify_backward, 256, RectifyBackArgs) {
     const int all = int(a.chosen.all), bytes = int((a.chosen.inner + 7) / 8);
     const float slope = float(a.slope);
-    each_place(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
-        const ChosenPlace place = place_of(a.chosen, i);
-        const Byte byte = a.bits[(place.image * all + place.channel) * bytes + place.within / 8];
-        const float dy = a.dy[place.at];
-        a.dx[place.at] = byte >> (place.within % 8) & 1 ? dy : slope == 0 ? 0.0f : dy * slope;
+    each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const ChosenPosition position = position_of(a.chosen, i);
+        const Byte byte = a.bits[(position.image * all + position.channel) * bytes + position.within / 8];
+        const float dy = a.dy[position.at];
+        a.dx[position.at] = byte >> (position.within % 8) & 1 ? dy : slope == 0 ? 0.0f : dy * slope;
     });
 }
 
@@ -82,8 +82,8 @@ struct AddChannelsArgs {
 };
 
 EFL_KERNEL(add_channels, 256, AddChannelsArgs) {
-    each_place(a.planes * a.inner,
-               [&](int i) { a.y[i] += a.offset[unsigned(i) / unsigned(a.inner) % unsigned(a.channels)]; });
+    each_position(a.planes * a.inner,
+                  [&](int i) { a.y[i] += a.offset[unsigned(i) / unsigned(a.inner) % unsigned(a.channels)]; });
 }
 
 struct ScaleChannelsArgs {
@@ -94,7 +94,7 @@ struct ScaleChannelsArgs {
 };
 
 EFL_KERNEL(scale_channels, 256, ScaleChannelsArgs) {
-    each_place(a.planes * a.inner, [&](int i) { a.y[i] = a.scale[unsigned(i) / unsigned(a.inner)] * a.x[i]; });
+    each_position(a.planes * a.inner, [&](int i) { a.y[i] = a.scale[unsigned(i) / unsigned(a.inner)] * a.x[i]; });
 }
 
 struct ChannelDotArgs {
@@ -104,7 +104,7 @@ struct ChannelDotArgs {
     Size planes, inner;
 };
 
-// A plane takes 32 threads: a warp's loads are one line, and a layer's planes are enough warps.
+// A plane takes 32 threads: a warp's loads are one cache line, and a layer's planes are enough warps.
 EFL_KERNEL(channel_dot, 256, ChannelDotArgs) {
     EFL_SHARED float shared[256];
     const Size plane = thread_of_grid() / 32, first = plane * a.inner;
@@ -122,7 +122,7 @@ struct FillZeroArgs {
 
 EFL_KERNEL(fill_zero, 256, FillZeroArgs) {
     const Size fours = are_aligned(a.x) ? a.bytes / 16 : 0;
-    each_place(fours, [&](int i) { reinterpret_cast<float4*>(a.x)[i] = make_float4(0, 0, 0, 0); });
+    each_position(fours, [&](int i) { reinterpret_cast<float4*>(a.x)[i] = make_float4(0, 0, 0, 0); });
     const Size rest = a.bytes - 16 * fours;  // may be of 2^31 bytes and more
     for (Size i = thread_of_grid(); i < rest; i += threads_of_grid()) a.x[16 * fours + i] = 0;
 }

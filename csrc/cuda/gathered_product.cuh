@@ -5,9 +5,9 @@
 // The caller's Source says where a value lies, in functions beside it. right(k, column) is a cell of a plane, 0 outside
 // of it, so that a window's padding costs a comparison and no memory; a matrix has planes of one cell.
 //
-//     int row_of(source, m)         what row m adds to a place's `left`; OUTSIDE if there is no such row
-//     Column column_of(source, n)   what column n adds to a place's `right`, h and w; h is OUTSIDE if there is none
-//     Place place_of(source, k)     of a depth; called by few threads, one step ahead, so that it may divide
+//     int row_of(source, m)             what row m adds to a position's `left`; OUTSIDE if there is no such row
+//     Column column_of(source, n)       what column n adds to a position's `right`, h and w; h is OUTSIDE if there is
+//     none Position position_of(source, k)   of a depth; called by few threads, one step ahead, so that it may divide
 //     const float *left, *right;  int height, width;  of right's planes
 #pragma once
 #include "portable.cuh"
@@ -16,7 +16,7 @@ namespace gathered {
 
 constexpr int OUTSIDE = -(1 << 29);  // two of them are still an int
 
-struct alignas(16) Place {
+struct alignas(16) Position {
     int left, right, h, w;
 };
 
@@ -24,7 +24,7 @@ struct alignas(16) Column {
     int right, h, w;
 };
 
-// A line has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
+// A row of shared memory has 4 floats more than it needs: threads that store 8 depths of 4 neighbours meet 32 banks.
 template <int LINES>
 constexpr int PITCH = LINES + 4;
 
@@ -72,7 +72,7 @@ struct Tile {
 template <class T, bool ALONG>
 struct alignas(16) Shared {
     float left[2][T::DEPTH][PITCH<T::ROWS>], right[2][T::DEPTH][PITCH<T::COLUMNS>];
-    Place places[2][T::DEPTH];
+    Position positions[2][T::DEPTH];
     int rows[T::ROWS];
     Column columns[ALONG ? T::COLUMNS : 1];  // else a thread fetches for one column, and knows it
 };
@@ -112,19 +112,19 @@ template <class T, bool ALONG, class Source>
 EFL_DEVICE void fetch(const Source& of, int half, const Shared<T, ALONG>& shared, Carried<T, ALONG>& carried) {
     using Left = typename Carried<T, ALONG>::Left;
     using Right = typename Carried<T, ALONG>::Right;
-    const Place* const places = shared.places[half];
+    const Position* const positions = shared.positions[half];
     EFL_UNROLL
     for (int i = 0; i < Left::COUNT; ++i) {
-        const int depth = places[Left::depth(i)].left, row = shared.rows[Left::line(i)];
+        const int depth = positions[Left::depth(i)].left, row = shared.rows[Left::line(i)];
         carried.left[i] = (depth | row) < 0 ? 0.0f : of.left[depth + row];
     }
     EFL_UNROLL
     for (int i = 0; i < Right::COUNT; ++i) {
-        const Place place = places[Right::depth(i)];
+        const Position position = positions[Right::depth(i)];
         const Column column = ALONG ? shared.columns[Right::line(i)] : carried.column;
-        const bool is_inside =
-            unsigned(place.h + column.h) < unsigned(of.height) && unsigned(place.w + column.w) < unsigned(of.width);
-        carried.right[i] = is_inside ? of.right[place.right + column.right] : 0.0f;
+        const bool is_inside = unsigned(position.h + column.h) < unsigned(of.height) &&
+                               unsigned(position.w + column.w) < unsigned(of.width);
+        carried.right[i] = is_inside ? of.right[position.right + column.right] : 0.0f;
     }
 }
 
@@ -140,9 +140,10 @@ EFL_DEVICE void put(const Carried<T, ALONG>& carried, int half, Shared<T, ALONG>
 }
 
 template <class T, bool ALONG, class Source>
-EFL_DEVICE void note_places(const Source& of, int step, int first, int last, Shared<T, ALONG>& shared) {
+EFL_DEVICE void note_positions(const Source& of, int step, int first, int last, Shared<T, ALONG>& shared) {
     const int i = int(threadIdx.x), k = first + step * T::DEPTH + i;
-    if (i < T::DEPTH) shared.places[step & 1][i] = k < last ? place_of(of, k) : Place{OUTSIDE, 0, OUTSIDE, OUTSIDE};
+    if (i < T::DEPTH)
+        shared.positions[step & 1][i] = k < last ? position_of(of, k) : Position{OUTSIDE, 0, OUTSIDE, OUTSIDE};
 }
 
 // sum[i][j] = the sum over k from `first` to before `last`, in order, of row first_row + T::row(i) and column
@@ -162,7 +163,7 @@ EFL_DEVICE void multiply(const Source& of, int first_row, int first_column, int 
         const int next = step + 1;
         const bool is_fetched = next >= 0 && next < steps;
         if (is_fetched) fetch(of, next & 1, shared, carried);
-        note_places(of, next + 1, first, last, shared);  // over those of `step`, which are used up
+        note_positions(of, next + 1, first, last, shared);  // over those of `step`, which are used up
         if (step >= 0) T::add_products(shared.left[step & 1], shared.right[step & 1], sum);
         if (is_fetched) put(carried, next & 1, shared);
         if (next < steps) barrier();

@@ -97,11 +97,11 @@ EFL_KERNEL(growth_settle, SELECT_THREADS, KeepLargestArgs) {
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.count; i += threads_of_grid()) {
         a.list.magnitudes[i] = a.kept.magnitudes[i];
-        a.list.places[i] = a.kept.places[i];
+        a.list.positions[i] = a.kept.positions[i];
     }
 }
 
-// ---- the places of the largest, by one block -----------------------------------------------------------------------
+// ---- the positions of the largest, by one block --------------------------------------------------------------------
 
 struct LargestPlacesArgs {
     Ranked list;

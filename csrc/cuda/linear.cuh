@@ -32,29 +32,29 @@ EFL_DEVICE Part part_of(const ProductArgs& a, int rows) {
 
 // The columns of out that this thread's sums belong to, or -1, and their biases.
 template <class Tile>
-struct Places {
+struct Positions {
     int columns[Tile::WIDE];
     float biases[Tile::WIDE];
 };
 
 template <class Tile>
-EFL_DEVICE Places<Tile> places_of(const ProductArgs& a, int first) {
-    Places<Tile> places;
+EFL_DEVICE Positions<Tile> positions_of(const ProductArgs& a, int first) {
+    Positions<Tile> positions;
     EFL_UNROLL
     for (int n = 0; n < Tile::WIDE; ++n) {
         const int column = first + Tile::column(n);
         const bool is_inside = column < a.columns.count;
-        places.columns[n] = is_inside ? id_at(a.placed, column) : -1;
-        places.biases[n] = is_inside && a.bias ? a.bias[column] : 0.0f;
+        positions.columns[n] = is_inside ? id_at(a.placed, column) : -1;
+        positions.biases[n] = is_inside && a.bias ? a.bias[column] : 0.0f;
     }
-    return places;
+    return positions;
 }
 
-// Writes each sum as `change(place, sum, bias)` says; to_row: of out, for a row.
+// Writes each sum as `change(value at its position, sum, bias)` says; to_row: of out, for a row.
 template <class Tile, class Row, class Change>
 EFL_DEVICE void put(const ProductArgs& a, const Part& part, const Sums<Tile>& sums, Row to_row, Change change) {
     float* const out = a.out + Size(blockIdx.z) * a.rows.count * a.out_pitch;
-    const Places<Tile> places = places_of<Tile>(a, part.column);
+    const Positions<Tile> positions = positions_of<Tile>(a, part.column);
     EFL_UNROLL
     for (int m = 0; m < Tile::TALL; ++m) {
         const int row = part.row + Tile::row(m);
@@ -62,7 +62,7 @@ EFL_DEVICE void put(const ProductArgs& a, const Part& part, const Sums<Tile>& su
         float* const to = out + to_row(row) * a.out_pitch;
         EFL_UNROLL
         for (int n = 0; n < Tile::WIDE; ++n)
-            if (places.columns[n] >= 0) change(to[places.columns[n]], sums.of[m][n], places.biases[n]);
+            if (positions.columns[n] >= 0) change(to[positions.columns[n]], sums.of[m][n], positions.biases[n]);
     }
 }
 
@@ -70,7 +70,7 @@ template <class Tile>
 EFL_DEVICE void put(const ProductArgs& a, const Part& part, const Sums<Tile>& sums) {
     put<Tile>(
         a, part, sums, [](int row) { return Size(row); },
-        [](float& place, float sum, float bias) { place = sum + bias; });
+        [](float& value, float sum, float bias) { value = sum + bias; });
 }
 
 // As SgdStep (csrc/kernels/update.inl.h) moves a weight without momentum; without hyper, dw: what moves 0 at the rate
@@ -81,9 +81,9 @@ EFL_DEVICE void put_or_step(const ProductArgs& a, const Part& part, const Sums<T
     const float lr = steps ? a.hyper[0] : -1.0f, decay = steps ? a.hyper[2] : 0.0f;
     put<Tile>(
         a, part, sums, [&](int row) { return Size(steps ? id_at(a.rows, row) : row); },
-        [&](float& place, float grad, float) {
-            const float w = steps ? place : 0.0f;
-            place = w - lr * (grad + decay * w);
+        [&](float& value, float grad, float) {
+            const float w = steps ? value : 0.0f;
+            value = w - lr * (grad + decay * w);
         });
 }
 

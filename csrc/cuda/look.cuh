@@ -54,7 +54,7 @@ EFL_DEVICE void append(const Seen& seen, int run, Wanted wanted, const Ranked& l
     for (int i = 0; i < RUN; ++i) {
         if (!(wanted >> i & 1)) continue;
         list.magnitudes[at] = magnitude_of(seen.grad[run * RUN + i]);
-        list.places[at++] = int(seen.first) + run * RUN + i;
+        list.positions[at++] = int(seen.first) + run * RUN + i;
     }
 }
 

@@ -87,23 +87,23 @@ EFL_DEVICE float shared_weights(const CrossEntropyArgs& a, double* shared) {
     return float(a.share) * float(block_sum<LOSS_THREADS>(sum, shared));
 }
 
-// A logit and where it is.
-struct Placed {
+// A logit and its position.
+struct Candidate {
     float value;
-    int place;
+    int position;
 };
 
 // The larger one; of equals the first; a NaN before all others.
-EFL_DEVICE Placed first_largest(Placed p, Placed q) {
+EFL_DEVICE Candidate first_largest(Candidate p, Candidate q) {
     const bool p_is_nan = p.value != p.value, q_is_nan = q.value != q.value;
     const bool is_tie = p_is_nan ? q_is_nan : p.value == q.value;
-    const bool takes_p = is_tie ? p.place < q.place : p_is_nan || (!q_is_nan && p.value > q.value);
+    const bool takes_p = is_tie ? p.position < q.position : p_is_nan || (!q_is_nan && p.value > q.value);
     return takes_p ? p : q;
 }
 
 // The first largest of the values of every LANES neighbours, for each of them.
 template <int LANES>
-EFL_DEVICE Placed lanes_largest(Placed value, Placed* shared) {
+EFL_DEVICE Candidate lanes_largest(Candidate value, Candidate* shared) {
     const int thread = int(threadIdx.x), lane = thread % LANES;
     shared[thread] = value;
     for (int half = LANES / 2; half > 0; half /= 2) {
@@ -116,8 +116,8 @@ EFL_DEVICE Placed lanes_largest(Placed value, Placed* shared) {
 
 // A row of logits, of which a thread looks at each LANES-th.
 struct Row {
-    int first, end;  // of the thread's places among all logits; none for threads without a row
-    int label;       // its place; of one that is no class -1
+    int first, end;  // of the thread's positions among all logits; threads without a row have no position
+    int label;       // its position; -1 where the label is no class
 };
 
 // The sum over the row of e^(logit - top), and what it adds to the loss without its logarithm.
@@ -147,7 +147,7 @@ EFL_DEVICE void write_slopes(const CrossEntropyArgs& a, const Row& row, float to
 struct LossShared {
     double sums[LOSS_THREADS];
     float parts[LOSS_THREADS];
-    Placed placed[LOSS_THREADS];
+    Candidate candidates[LOSS_THREADS];
 };
 
 // LANES threads a row; rows in turns.
@@ -164,11 +164,11 @@ EFL_DEVICE void cross_entropy_rows(const CrossEntropyArgs& a, LossShared& shared
         const int begin = at < a.batch ? at * classes : 0, end = at < a.batch ? begin + classes : 0;
         const bool is_known = is_class(a, label);
         const Row row = {begin + lane, end, is_known ? begin + label : -1};
-        Placed best = {-INFINITY, row.end};
+        Candidate best = {-INFINITY, row.end};
         EFL_ROLLED
         for (int i = row.first; i < row.end; i += LANES) best = first_largest(best, {a.logits[i], i});
-        best = lanes_largest<LANES>(best, shared.placed);
-        correct += lane == 0 && best.place == row.label;
+        best = lanes_largest<LANES>(best, shared.candidates);
+        correct += lane == 0 && best.position == row.label;
         const float total = lanes_sum<LANES>(sum_row<LANES>(a, row, best.value, &loss), shared.parts);
         const float all = is_known ? float(a.own) * weight_of(a, label) + every : NAN;
         if (lane == 0 && row.end > 0) loss += double(all * logf(total));

@@ -1,5 +1,5 @@
 // Batch, group and layer normalisation, with a rectifier or without. Contracts: csrc/edgefl.h. What a layer
-// normalisation is over, the channels of a place, is a group of all channels with places for lanes.
+// normalisation is over, the channels of a position, is a group of all channels with positions for lanes.
 #pragma once
 #include "norm_back.cuh"
 #include "statistics.cuh"
@@ -22,42 +22,42 @@ EFL_KERNEL(norm_forward, 256, ForwardArgs) {
     const int inner = int(a.runs.inner);
     const Address address = address_of(a.runs, part, inner);
     const float most = float(a.most);
-    each_place<4>(
+    each_position<4>(
         walk_of(a.runs, part, inner),
         [&](int row, int column) {
-            return Read{a.x[place_at(address, row, column)], a.by_row ? with_channel(a, part, f, row) : f};
+            return Read{a.x[position_at(address, row, column)], a.by_row ? with_channel(a, part, f, row) : f};
         },
         [&](int row, int column, const Read& read) {
-            const int place = place_at(address, row, column);
+            const int position = position_at(address, row, column);
             const float normal = normal_of(read.f, read.x), z = affine_of(read.f, normal);
-            if (a.xhat) a.xhat[place] = normal;
-            a.y[place] = a.rectifies ? rectified(z, 0, most) : z;
+            if (a.xhat) a.xhat[position] = normal;
+            a.y[position] = a.rectifies ? rectified(z, 0, most) : z;
         });
 }
 
 // ---- back ---------------------------------------------------------------------------------------------------------
 
-// A value's signal, and what it was normalised by.
+// A value's gradient of the output, and what the value was normalised by.
 struct Sent {
     float dy, x;
     Affine f;
 };
 
-EFL_DEVICE Sent sent_at(const BackArgs& a, const Part& part, const Affine& f, int place, int row, int column) {
-    return {a.dy[place], a.x[place], affine_at(a, part, f, row, column)};
+EFL_DEVICE Sent sent_at(const BackArgs& a, const Part& part, const Affine& f, int position, int row, int column) {
+    return {a.dy[position], a.x[position], affine_at(a, part, f, row, column)};
 }
 
-EFL_DEVICE Pair signals_of(const BackArgs& a, const Part& part) {
+EFL_DEVICE Pair grads_of(const BackArgs& a, const Part& part) {
     if (!part.exists) return {0, 0};
     const Address address = address_of(a.runs, part, int(a.runs.inner));
     const Affine f = fixed_affine(a, part);
-    Signals sum = {0, 0};
-    each_place<4>(
+    GradSums sum = {0, 0};
+    each_position<4>(
         walk_of(a.runs, part, int(a.runs.inner)),
-        [&](int row, int column) { return sent_at(a, part, f, place_at(address, row, column), row, column); },
+        [&](int row, int column) { return sent_at(a, part, f, position_at(address, row, column), row, column); },
         [&](int, int, const Sent& sent) {
             const float normal = normal_of(sent.f, sent.x);
-            add_signal(a, sum, sent.f, passed(a, affine_of(sent.f, normal), sent.dy), normal);
+            add_grad(a, sum, sent.f, passed(a, affine_of(sent.f, normal), sent.dy), normal);
         });
     return {sum.dz, sum.dz_xhat};
 }
@@ -66,19 +66,19 @@ EFL_KERNEL(norm_backward, 256, BackArgs) {
     EFL_SHARED Pair shared[RUN_THREADS];
     EFL_SHARED Way ways[RUN_THREADS];
     const Part part = part_of(a.runs);
-    const Pair seen = a.left ? pieces_of(a.runs, part, a.left) : signals_of(a, part);
+    const Pair seen = a.left ? pieces_of(a.runs, part, a.left) : grads_of(a, part);
     const Pair sum = team_sum(a.runs, part, seen, shared);
     if (is_for_sums(a)) return leave_sums(a, part, sum);
     const Way way = way_of(a, part, sum, ways);
     if (!part.exists) return;
     const Address address = address_of(a.runs, part, int(a.runs.inner));
     const Affine f = fixed_affine(a, part);
-    each_place<4>(
+    each_position<4>(
         walk_of(a.runs, part, int(a.runs.inner)),
-        [&](int row, int column) { return sent_at(a, part, f, place_at(address, row, column), row, column); },
+        [&](int row, int column) { return sent_at(a, part, f, position_at(address, row, column), row, column); },
         [&](int row, int column, const Sent& sent) {
             const float normal = normal_of(sent.f, sent.x), dz = passed(a, affine_of(sent.f, normal), sent.dy);
-            a.dx[place_at(address, row, column)] = gradient(a, way, sent.f, dz, normal);
+            a.dx[position_at(address, row, column)] = gradient(a, way, sent.f, dz, normal);
         });
 }
 

@@ -1,4 +1,5 @@
-// What the backward passes of normalisations share: the signal that a rectifier passes, its sums, and dx of them.
+// What the backward passes of normalisations share: the gradient of the output that a rectifier passes, its sums, and
+// dx of them.
 //
 //     dx = weight inv_std dz - inv_std / n (S + xhat T),  S and T the sums of weight dz and weight dz xhat
 //
@@ -60,14 +61,14 @@ EFL_DEVICE float passed(const BackArgs& a, float z, float dy) {
     return a.rectifies == 0 || (z > 0 && z < float(a.most)) ? dy : 0;
 }
 
-struct Signals {
+struct GradSums {
     float dz, dz_xhat;
 };
 
-EFL_DEVICE void add_signal(const BackArgs& a, Signals& sum, const Affine& f, float dz, float normal) {
-    const float signal = a.by_row ? f.weight * dz : dz;
-    sum.dz += signal;
-    sum.dz_xhat = fmaf(signal, normal, sum.dz_xhat);
+EFL_DEVICE void add_grad(const BackArgs& a, GradSums& sum, const Affine& f, float dz, float normal) {
+    const float grad = a.by_row ? f.weight * dz : dz;
+    sum.dz += grad;
+    sum.dz_xhat = fmaf(grad, normal, sum.dz_xhat);
 }
 
 // Where the sums of a run, or of a block's piece of it, go.
@@ -81,8 +82,8 @@ EFL_DEVICE void leave_sums(const BackArgs& a, const Part& part, Pair sum) {
     }
 }
 
-// The place of an id among outs, -1 if it is none.
-EFL_DEVICE int place_among(const Ids& outs, int id) {
+// The position of an id among outs, -1 if it is not among them.
+EFL_DEVICE int position_among(const Ids& outs, int id) {
     if (!outs.list) return outs.count > 0 ? id : -1;  // an empty list is null, too
     int low = 0;
     EFL_ROLLED
@@ -105,7 +106,7 @@ EFL_DEVICE Way way_of(const BackArgs& a, const Part& part, Pair sum, Way* ways) 
         const double inv_std = a.inv_std[statistic_of(a, part)];
         const double gain = a.by_row ? inv_std : a.weight[part.id] * inv_std, mean = gain * a.per_value;
         ways[part.slot] = {float(gain), float(mean * sum.first), float(mean * sum.second)};
-        const int out = !a.by_row && blockIdx.y == 0 ? place_among(a.outs, part.id) : -1;
+        const int out = !a.by_row && blockIdx.y == 0 ? position_among(a.outs, part.id) : -1;
         if (out >= 0) {
             a.dweight[out] = float(sum.second);
             a.dbias[out] = float(sum.first);

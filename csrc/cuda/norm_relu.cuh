@@ -54,14 +54,14 @@ EFL_KERNEL(norm_pooled_forward, 256, ForwardArgs) {
     const Halves halves = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, halves.count);
     const float most = float(a.most);
-    each_place<2>(
+    each_position<2>(
         walk_of(a.runs, part, halves.count),
         [&](int row, int column) {
-            const float* const x = a.x + place_at(planes, row, first_cell(halves, column));
+            const float* const x = a.x + position_at(planes, row, first_cell(halves, column));
             return ReadWindow{window_at(x, halves.width), a.by_row ? with_channel(a, part, f, row) : f};
         },
         [&](int row, int column, const ReadWindow& read) {
-            a.y[place_at(pooled, row, column)] = largest(read.f, read.x, most);
+            a.y[position_at(pooled, row, column)] = largest(read.f, read.x, most);
         });
 }
 
@@ -93,22 +93,22 @@ EFL_DEVICE Winner winner_of(const Window& x, float weight) {
     return best;
 }
 
-EFL_DEVICE Pair pooled_signals_of(const BackArgs& a, const Part& part) {
+EFL_DEVICE Pair pooled_grads_of(const BackArgs& a, const Part& part) {
     if (!part.exists) return {0, 0};
     const Halves halves = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, halves.count);
     const Affine f = fixed_affine(a, part);
-    Signals sum = {0, 0};
-    each_place<2>(
+    GradSums sum = {0, 0};
+    each_position<2>(
         walk_of(a.runs, part, halves.count),
         [&](int row, int column) {
-            const float* const x = a.x + place_at(planes, row, first_cell(halves, column));
-            return SentWindow{a.dy[place_at(pooled, row, column)], window_at(x, halves.width),
+            const float* const x = a.x + position_at(planes, row, first_cell(halves, column));
+            return SentWindow{a.dy[position_at(pooled, row, column)], window_at(x, halves.width),
                               affine_at(a, part, f, row, 0)};
         },
         [&](int, int, const SentWindow& sent) {
             const float normal = normal_of(sent.f, winner_of(sent.x, sent.f.weight).x);
-            add_signal(a, sum, sent.f, passed(a, affine_of(sent.f, normal), sent.dy), normal);
+            add_grad(a, sum, sent.f, passed(a, affine_of(sent.f, normal), sent.dy), normal);
         });
     return {sum.dz, sum.dz_xhat};
 }
@@ -139,7 +139,7 @@ EFL_KERNEL(norm_pooled_backward, 256, BackArgs) {
     EFL_SHARED Pair shared[RUN_THREADS];
     EFL_SHARED Way ways[RUN_THREADS];
     const Part part = part_of(a.runs);
-    const Pair seen = a.left ? pieces_of(a.runs, part, a.left) : pooled_signals_of(a, part);
+    const Pair seen = a.left ? pieces_of(a.runs, part, a.left) : pooled_grads_of(a, part);
     const Pair sum = team_sum(a.runs, part, seen, shared);
     if (is_for_sums(a)) return leave_sums(a, part, sum);
     const Way way = way_of(a, part, sum, ways);
@@ -148,22 +148,22 @@ EFL_KERNEL(norm_pooled_backward, 256, BackArgs) {
     const Halves whole = halves_of(a.runs.inner, a.width, 0, a.by_windows);
     const Address planes = address_of(a.runs, part, int(a.runs.inner)), pooled = address_of(a.runs, part, whole.count);
     const Affine f = fixed_affine(a, part);
-    each_place<2>(
+    each_position<2>(
         walk_of(a.runs, part, all.count),
         [&](int row, int column) {
             const Corner at = corner_of(all, column);
             const bool is_whole = at.right && at.below;
-            const float* const x = a.x + place_at(planes, row, at.cell);
+            const float* const x = a.x + position_at(planes, row, at.cell);
             const Window cells = {
                 {x[0], at.right ? x[1] : 0, at.below ? x[all.width] : 0, is_whole ? x[all.width + 1] : 0}};
-            const float dy = is_whole ? a.dy[place_at(pooled, row, at.h * whole.columns + at.w)] : 0;
+            const float dy = is_whole ? a.dy[position_at(pooled, row, at.h * whole.columns + at.w)] : 0;
             return SentWindow{dy, cells, affine_at(a, part, f, row, 0)};
         },
         [&](int row, int column, const SentWindow& sent) {
             const Corner at = corner_of(all, column);
             const Winner winner = winner_of(sent.x, sent.f.weight);
             const float dz = passed(a, affine_of(sent.f, normal_of(sent.f, winner.x)), sent.dy);
-            write_window(a, way, sent, at, dz, winner.cell, all.width, a.dx + place_at(planes, row, at.cell));
+            write_window(a, way, sent, at, dz, winner.cell, all.width, a.dx + position_at(planes, row, at.cell));
         });
 }
 

@@ -16,7 +16,7 @@ struct TakeAxesArgs {
 EFL_KERNEL(take_axes, 256, TakeAxesArgs) {
     EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.block); k += threads_of_grid())
-        a.values[k] = a.w[place_of(a.block, int(k))];
+        a.values[k] = a.w[position_of(a.block, int(k))];
 }
 
 struct PutAxesArgs {
@@ -28,7 +28,7 @@ struct PutAxesArgs {
 EFL_KERNEL(put_axes, 256, PutAxesArgs) {
     EFL_ROLLED
     for (Size k = thread_of_grid(); k < size_of(a.block); k += threads_of_grid())
-        a.w[place_of(a.block, int(k))] = a.values[k];
+        a.w[position_of(a.block, int(k))] = a.values[k];
 }
 
 struct TakeFlatArgs {

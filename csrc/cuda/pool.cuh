@@ -45,7 +45,7 @@ struct PoolArgs {
     Size with_padding;
 };
 
-// A result's place, and its window's cells.
+// A result's position, and its window's cells.
 struct Result {
     int plane, lane;
     Range rows, columns;
@@ -130,9 +130,9 @@ struct PoolBackArgs {
     Size with_padding;
 };
 
-// An input's place, and the windows that it is in.
+// An input's position, and the windows that it is in.
 struct Source {
-    int place, results;  // of the plane's first result
+    int position, results;  // of the plane's first result
     Range rows, columns;
 };
 
@@ -141,11 +141,11 @@ EFL_DEVICE Source source_of(const PoolBackArgs& a, int number) {
     const Split lane = split(number, lanes, a.by_lanes);
     const Cell cell = cell_of(a.chosen, lane.whole);
     const int results = int(a.vertical.result * a.horizontal.result);
-    return {cell.place * lanes + lane.rest, cell.plane * results * lanes + lane.rest, windows_of(a.vertical, cell.row),
-            windows_of(a.horizontal, cell.column)};
+    return {cell.position * lanes + lane.rest, cell.plane * results * lanes + lane.rest,
+            windows_of(a.vertical, cell.row), windows_of(a.horizontal, cell.column)};
 }
 
-// The sum of share(place of the result, row, column) over the windows of an input.
+// The sum of share(position of the result, row, column) over the windows of an input.
 template <class Share>
 EFL_DEVICE float over_windows(const PoolBackArgs& a, const Source& at, const Share& share) {
     const int columns = int(a.horizontal.result), lanes = int(a.lanes);
@@ -162,9 +162,9 @@ EFL_KERNEL(maxpool_backward, 256, PoolBackArgs) {
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count * a.lanes; i += threads_of_grid()) {
         const Source at = source_of(a, int(i));
-        a.dx[at.place] = over_windows(a, at, [&](int place, int row, int column) {
+        a.dx[at.position] = over_windows(a, at, [&](int position, int row, int column) {
             const int cell = (at.rows.first - row * down) * width + at.columns.first - column * across;
-            return int(a.codes[place]) == cell ? a.dy[place] : 0;
+            return int(a.codes[position]) == cell ? a.dy[position] : 0;
         });
     }
 }
@@ -174,10 +174,10 @@ EFL_KERNEL(avgpool_backward, 256, PoolBackArgs) {
     EFL_ROLLED
     for (Size i = thread_of_grid(); i < a.chosen.count; i += threads_of_grid()) {
         const Source at = source_of(a, int(i));
-        a.dx[at.place] = over_windows(a, at, [&](int place, int row, int column) {
+        a.dx[at.position] = over_windows(a, at, [&](int position, int row, int column) {
             const int rows = counted(a.vertical, cells_of(a.vertical, row), with_padding);
             const int columns = counted(a.horizontal, cells_of(a.horizontal, column), with_padding);
-            return a.dy[place] / (float(rows) * float(columns));
+            return a.dy[position] / (float(rows) * float(columns));
         });
     }
 }

@@ -14,7 +14,7 @@ struct Chosen {
 };
 
 struct Cell {
-    int place, plane, row, column;
+    int position, plane, row, column;
 };
 
 EFL_DEVICE Cell cell_of(const Chosen& chosen, int number) {
@@ -57,7 +57,7 @@ EFL_KERNEL(adaptive_avgpool_forward, 256, AdaptiveArgs) {
         EFL_ROLLED
         for (int h = rows.begin; h < rows.end; ++h)
             for (int w = columns.begin; w < columns.end; ++w) sum += x[h * width + w];
-        a.to[at.place] = sum / (float(rows.end - rows.begin) * float(columns.end - columns.begin));
+        a.to[at.position] = sum / (float(rows.end - rows.begin) * float(columns.end - columns.begin));
     }
 }
 
@@ -79,7 +79,7 @@ EFL_KERNEL(adaptive_avgpool_backward, 256, AdaptiveArgs) {
                 sum += dy[row * int(a.columns) + column] / cells;
             }
         }
-        a.to[at.place] = sum;
+        a.to[at.position] = sum;
     }
 }
 
@@ -98,8 +98,8 @@ EFL_KERNEL(plane_means, 256, MeansArgs) {
     const int inner = int(a.planes.inner);
     const Address address = address_of(a.planes, part, inner);
     float sum = 0;
-    each_place<4>(
-        walk_of(a.planes, part, inner), [&](int row, int column) { return a.x[place_at(address, row, column)]; },
+    each_position<4>(
+        walk_of(a.planes, part, inner), [&](int row, int column) { return a.x[position_at(address, row, column)]; },
         [&](int, int, float value) { sum += value; });
     const Pair total = team_sum(a.planes, part, {sum, 0}, shared);
     if (part.exists && part.member == 0) a.y[part.run] = float(total.first / inner);

@@ -49,6 +49,6 @@ struct Ids {
 
 EFL_DEVICE int id_at(const Ids& ids, int i) { return ids.list ? ids.list[i] : i; }
 
-// The place of this thread among all of a launch with blocks in a row, and how many there are.
+// The position of this thread among all of a launch with blocks in a row, and how many there are.
 EFL_DEVICE Size thread_of_grid() { return Size(blockIdx.x) * blockDim.x + threadIdx.x; }
 EFL_DEVICE Size threads_of_grid() { return Size(gridDim.x) * blockDim.x; }

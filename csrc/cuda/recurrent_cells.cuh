@@ -37,11 +37,11 @@ struct Gru {
 
     EFL_DEVICE Slopes slopes(const Saved& saved, float product, float carried, bool passes) {
         const float r = saved.gates[0], z = saved.gates[1], fresh = saved.gates[2];
-        const float signal = saved.dy + product + carried;
-        const float da = passes ? signal * (1 - z) * less_square(fresh) : 0.0f;
-        const float dz = passes ? signal * (saved.before - fresh) * slope_of_sigmoid(z) : 0.0f;
+        const float grad = saved.dy + product + carried;
+        const float da = passes ? grad * (1 - z) * less_square(fresh) : 0.0f;
+        const float dz = passes ? grad * (saved.before - fresh) * slope_of_sigmoid(z) : 0.0f;
         const float dr = passes ? da * saved.beside * slope_of_sigmoid(r) : 0.0f;
-        return {{dr, dz, da, 0.0f}, da * r, signal * z};
+        return {{dr, dz, da, 0.0f}, da * r, grad * z};
     }
 };
 
@@ -59,12 +59,12 @@ struct Lstm {
 
     EFL_DEVICE Slopes slopes(const Saved& saved, float product, float carried, bool passes) {
         const float i = saved.gates[0], f = saved.gates[1], g = saved.gates[2], o = saved.gates[3];
-        const float signal = saved.dy + product, curve = tanhf(saved.beside);
-        const float dcell = fmaf(signal * o, less_square(curve), carried);
+        const float grad = saved.dy + product, curve = tanhf(saved.beside);
+        const float dcell = fmaf(grad * o, less_square(curve), carried);
         const float di = passes ? dcell * g * slope_of_sigmoid(i) : 0.0f;
         const float df = passes ? dcell * saved.before * slope_of_sigmoid(f) : 0.0f;
         const float dg = passes ? dcell * i * less_square(g) : 0.0f;
-        const float dout = passes ? signal * curve * slope_of_sigmoid(o) : 0.0f;
+        const float dout = passes ? grad * curve * slope_of_sigmoid(o) : 0.0f;
         return {{di, df, dg, dout}, dout, dcell * f};
     }
 };
@@ -101,11 +101,11 @@ struct BackwardArgs {
     Size turn;
 };
 
-EFL_DEVICE int place_of(const Extents& extents, int step, int example, int unit) {
+EFL_DEVICE int position_of(const Extents& extents, int step, int example, int unit) {
     return (step * int(extents.batch) + example) * int(extents.units) + unit;
 }
 
-// The place of a unit's first gate; others are `units` further each.
+// The position of a unit's first gate; others are `units` further each.
 template <class Cell>
 EFL_DEVICE int gates_of(const Extents& extents, int step, int example, int unit) {
     return (step * int(extents.batch) + example) * Cell::GATES * int(extents.units) + unit;
@@ -113,7 +113,7 @@ EFL_DEVICE int gates_of(const Extents& extents, int step, int example, int unit)
 
 template <class Cell>
 EFL_DEVICE Saved saved_at(const BackwardArgs& a, int step, int example, int unit) {
-    const int at = place_of(a.extents, step, example, unit), units = int(a.extents.units);
+    const int at = position_of(a.extents, step, example, unit), units = int(a.extents.units);
     Saved saved = {a.dy[at], {}, a.before[at], a.beside[at]};
     const float* const gates = a.gates + gates_of<Cell>(a.extents, step, example, unit);
     EFL_UNROLL
@@ -134,7 +134,7 @@ EFL_DEVICE void put(const BackwardArgs& a, const Slopes& slopes, int step, int e
 // A step's last gate and what follows from it; the gates before it are the caller's to write.
 template <class Cell>
 EFL_DEVICE void put(const ForwardArgs& a, const Moved& moved, int step, int example, int unit) {
-    const int at = place_of(a.extents, step, example, unit), units = int(a.extents.units);
+    const int at = position_of(a.extents, step, example, unit), units = int(a.extents.units);
     a.gates[gates_of<Cell>(a.extents, step, example, unit) + Cell::LAST * units] = moved.last;
     if (a.beside) a.beside[at] = moved.beside;
     a.states[at + int(a.extents.batch) * units] = moved.state;

@@ -164,9 +164,9 @@ EFL_DEVICE void step_forward(const ForwardArgs& a, StepMemory& memory) {
             biases[g] = a.bias ? a.bias[g * units + unit] : 0.0f;
         }
         if (step == 0) begin(a, example, unit);
-        else before = (a.start ? a.start : a.states)[place_of(a.extents, step, example, unit)];
+        else before = (a.start ? a.start : a.states)[position_of(a.extents, step, example, unit)];
     }
-    const float* const states = a.states + place_of(a.extents, step, first, 0);
+    const float* const states = a.states + position_of(a.extents, step, first, 0);
     const GateRows<Cell> right = {a.weight, units, int(blockIdx.x) * UNITS};
     multiply(memory, states, int(a.extents.batch) - first, step == 0 ? 0 : units, right);  // at first they are 0
     barrier();
@@ -180,7 +180,7 @@ EFL_DEVICE void step_forward(const ForwardArgs& a, StepMemory& memory) {
     put<Cell>(a, Cell::moved(gates, given[Cell::LAST], sum, before), step, example, unit);
 }
 
-// Every thread has a unit of an example. The signal comes from the step after, if there is one.
+// Every thread has a unit of an example. The gradient of the state comes from the step after, if there is one.
 template <class Cell>
 EFL_DEVICE void step_backward(const BackwardArgs& a, StepMemory& memory) {
     const int units = int(a.extents.units), batch = int(a.extents.batch), terms = Cell::GATES * units;

@@ -182,7 +182,8 @@ EFL_DEVICE void slope(const BackwardArgs& a, const Role& role, int step, const S
     }
 }
 
-// A thread's products are those of its gate's gradients with its unit's column of the weight: a part of the signal.
+// A thread's products are those of its gate's gradients with its unit's column of the weight: a part of the gradient of
+// the state.
 template <class Cell, int THREADS>
 EFL_DEVICE void through_backward(const BackwardArgs& a, ThroughMemory<THREADS>& memory, float* marks) {
     const Role role = role_of<Cell>(a.extents, int(a.turn));

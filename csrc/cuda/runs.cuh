@@ -1,6 +1,6 @@
 // The runs of values that normalisations and sums are over, how a block's threads share them, and sums over those
-// threads. A run is a channel of all images, or a group of channels, or one place of them, of one image; it is walked
-// plane by plane. Nothing is known here of what is done with the values.
+// threads. A run is a channel of all images, or a group of channels, or one position of them, of one image; it is
+// walked plane by plane. Nothing is known here of what is done with the values.
 #pragma once
 #include "divisor.cuh"
 
@@ -52,7 +52,7 @@ struct Address {
     int base, row_step, column_step;
 };
 
-EFL_DEVICE int place_at(const Address& address, int row, int column) {
+EFL_DEVICE int position_at(const Address& address, int row, int column) {
     return address.base + row * address.row_step + column * address.column_step;
 }
 
@@ -62,12 +62,12 @@ EFL_DEVICE Address address_of(const Runs& runs, const Part& part, int cells) {
     return {part.plane * cells * lanes + part.lane, int(runs.step) * cells * lanes, lanes};
 }
 
-// A thread's places among rows of `length`, in turns.
+// A thread's positions among rows of `length`, in turns.
 struct Walk {
     int row, column, left, step_row, step_column, length;
 };
 
-// Its share of this block's piece of rows * length places.
+// Its share of this block's piece of rows * length positions.
 EFL_DEVICE Walk walk_of(const Runs& runs, const Part& part, int length) {
     const unsigned all = unsigned(runs.rows) * length, pieces = unsigned(runs.pieces);
     const unsigned piece = (all + pieces - 1) / pieces, first = blockIdx.y * piece;
@@ -86,9 +86,10 @@ EFL_DEVICE void advance(Walk& walk) {
     ++walk.row;
 }
 
-// use(row, column, load(row, column)) for each place, AT_ONCE loads before what is done with them: memory is far away.
+// use(row, column, load(row, column)) for each position, AT_ONCE loads before what is done with them: memory is far
+// away.
 template <int AT_ONCE, class Load, class Use>
-EFL_DEVICE void each_place(Walk walk, const Load& load, const Use& use) {
+EFL_DEVICE void each_position(Walk walk, const Load& load, const Use& use) {
     EFL_ROLLED
     for (; walk.left > 0; walk.left -= AT_ONCE) {
         int rows[AT_ONCE], columns[AT_ONCE];

@@ -107,7 +107,7 @@ EFL_DEVICE Size compared(int value, int cut) { return Size(value > cut) + (Size(
 EFL_DEVICE int kept_of(Size counted, int rank) { return int(counted & 0xffffffff) + smaller(int(counted >> 32), rank); }
 
 struct Ranked {
-    int *magnitudes, *places;  // magnitudes may be null where they are written
+    int *magnitudes, *positions;  // magnitudes may be null where they are written
 };
 
 // Writes those of the values [first, last) that are kept to `to`, which may be where they are; `before`: what was
@@ -116,13 +116,13 @@ EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Si
                      SelectMemory& memory) {
     EFL_ROLLED
     for (; first < last; first += SELECT_TILE) {
-        int magnitudes[EACH], places[EACH];
+        int magnitudes[EACH], positions[EACH];
         Size counted = 0;
         EFL_UNROLL
         for (int j = 0; j < EACH; ++j) {
             const int at = first + int(threadIdx.x) * EACH + j;
             magnitudes[j] = at < last ? from.magnitudes[at] : NONE;
-            places[j] = at < last ? from.places[at] : 0;
+            positions[j] = at < last ? from.positions[at] : 0;
             counted += compared(magnitudes[j], cut.bits);
         }
         const Scanned scan = scanned(counted, memory);
@@ -133,7 +133,7 @@ EFL_DEVICE void keep(const Ranked& from, int first, int last, const Cut& cut, Si
             seen += compared(magnitudes[j], cut.bits);
             if (kept_of(seen, cut.rank) == at) continue;
             if (to.magnitudes) to.magnitudes[at] = magnitudes[j];
-            to.places[at] = places[j];
+            to.positions[at] = positions[j];
         }
         before += scan.all;
         barrier();

@@ -12,7 +12,7 @@ struct Several {
     Args of[SEVERAL];
 };
 
-// The call of this block, the thread's place among the call's threads, and how many these are.
+// The call of this block, the thread's position among the call's threads, and how many these are.
 struct Turn {
     int call;
     Size thread, threads;

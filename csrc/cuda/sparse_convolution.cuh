@@ -2,7 +2,7 @@
 // The products are in sparse_products.cuh and sparse_gradients.cuh; the structure in csrc/core/sparse_convolution.h.
 #pragma once
 #include "sparse_gradients.cuh"
-#include "sparse_places.cuh"
+#include "sparse_positions.cuh"
 #include "sparse_products.cuh"
 
 struct SparseUnpackArgs {
@@ -14,7 +14,7 @@ struct SparseUnpackArgs {
     Size plane, phase_plane, pitch;                   // of the structure's offsets
     Size tile_rows, tile_pitch, group_pitch, phases;  // of a tile's
     Size cut, cuts;                                   // channels of a tile, and tiles of a block
-    Size most;                                        // the last place that any position may read from
+    Size most;                                        // the last position in a tile that any result may read from
 };
 
 // A list of the structure's: its first slot and run, none at `end` or beyond, and the tile whose weights are wanted.
@@ -23,8 +23,8 @@ struct SparseWalk {
     int slot, run, end, first_channel;
 };
 
-// The place in a tile of an offset of the structure's; channel: of the tile.
-EFL_DEVICE int sparse_place(const SparseUnpackArgs& a, int offset, int channel, int kind) {
+// The position in a tile of an offset of the structure's; channel: of the tile.
+EFL_DEVICE int sparse_position(const SparseUnpackArgs& a, int offset, int channel, int kind) {
     const int rest = offset % int(a.plane), in_phase = rest % int(a.phase_plane);
     const int phase = a.is_whole ? 0 : rest / int(a.phase_plane);
     const int down = a.is_whole ? kind / 3 : in_phase / int(a.pitch);
@@ -63,12 +63,12 @@ EFL_DEVICE SparseList sparse_count(const SparseUnpackArgs& a, const SparseWalk& 
 EFL_DEVICE void sparse_unpack_list(const SparseUnpackArgs& a, const SparseWalk& walk, int row, int to) {
     sparse_walk(a, walk, [&](int channel, int slot, int weights, int offset, int kind) {
         if (channel < 0 || channel >= a.cut) return;
-        const int first = sparse_place(a, offset, channel, kind);
+        const int first = sparse_position(a, offset, channel, kind);
         EFL_ROLLED
         for (int k = 0; k < weights; ++k, ++to, ++slot) {
-            const int place = sparse_clamped(first + k * a.group_pitch, a.most);
-            a.to.entries[to] = a.values ? SparseEntry{place, sparse_bits(a.values[slot])}
-                                        : SparseEntry{place + row * SPARSE_ROW, slot};
+            const int position = sparse_clamped(first + k * a.group_pitch, a.most);
+            a.to.entries[to] = a.values ? SparseEntry{position, sparse_bits(a.values[slot])}
+                                        : SparseEntry{position + row * SPARSE_ROW, slot};
         }
     });
 }

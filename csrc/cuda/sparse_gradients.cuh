@@ -3,7 +3,7 @@
 // position, which are added up at the end. Shares, where there are several, are added by a launch of their own.
 #pragma once
 #include "reduce.cuh"
-#include "sparse_places.cuh"
+#include "sparse_positions.cuh"
 #include "sparse_products.cuh"
 #include "sparse_tile.cuh"
 
@@ -20,8 +20,7 @@ struct SparseGradientArgs {
 constexpr int SPARSE_SLOTS = 24, SPARSE_SLOTS_AT_ONCE = 8;  // of a thread
 
 template <int QUADS>
-EFL_DEVICE void sparse_signal(const SparseImages& dy, const SparseSpot& spot, int row, int batch,
-                              float4 (&sent)[QUADS]) {
+EFL_DEVICE void sparse_grad(const SparseImages& dy, const SparseSpot& spot, int row, int batch, float4 (&sent)[QUADS]) {
     const int cell = (row * int(dy.height) + spot.down) * int(dy.width) + spot.along;
     const float* const at = dy.data + cell * int(dy.lanes);
     EFL_UNROLL
@@ -34,7 +33,7 @@ EFL_DEVICE void sparse_signal(const SparseImages& dy, const SparseSpot& spot, in
 // Adds the products of one tile to the sums of a thread's slots, whose row changes seldom.
 template <int QUADS>
 EFL_DEVICE void sparse_correlate(const SparseGradientArgs& a, const SparseSpot& spot, int first, int count,
-                                 int first_row, const float4* places, float (&sums)[SPARSE_SLOTS]) {
+                                 int first_row, const float4* positions, float (&sums)[SPARSE_SLOTS]) {
     float4 sent[QUADS];
     int row = -1;
     EFL_UNROLL
@@ -43,12 +42,12 @@ EFL_DEVICE void sparse_correlate(const SparseGradientArgs& a, const SparseSpot& 
         const SparseEntry entry = a.entries[first + j];
         if (sparse_row_of(entry) != row) {
             row = sparse_row_of(entry);
-            sparse_signal<QUADS>(a.dy, spot, first_row + row, int(a.layer.batch), sent);
+            sparse_grad<QUADS>(a.dy, spot, first_row + row, int(a.layer.batch), sent);
         }
-        const float4* const from = places + spot.place + sparse_place_of(entry);
+        const float4* const from = positions + spot.position + sparse_position_of(entry);
         EFL_UNROLL
         for (int quad = 0; quad < QUADS; ++quad) {
-            const float4 x = from[quad * (SPARSE_PLACES / QUADS)];
+            const float4 x = from[quad * (SPARSE_POSITIONS / QUADS)];
             sums[j] = fmaf(sent[quad].x, x.x, sums[j]), sums[j] = fmaf(sent[quad].y, x.y, sums[j]);
             sums[j] = fmaf(sent[quad].z, x.z, sums[j]), sums[j] = fmaf(sent[quad].w, x.w, sums[j]);
         }
@@ -77,7 +76,7 @@ EFL_DEVICE void sparse_collect(const float (&sums)[SPARSE_SLOTS], int lanes, con
 }
 
 template <int QUADS>
-EFL_DEVICE void sparse_gradient(const SparseGradientArgs& a, float4* places) {
+EFL_DEVICE void sparse_gradient(const SparseGradientArgs& a, float4* positions) {
     const SparseList cell = a.cells[blockIdx.x];
     const int lanes = int(a.tiling.lanes), slots = SPARSE_THREADS / lanes * SPARSE_SLOTS;
     const int mine = int(threadIdx.x) / lanes * SPARSE_SLOTS, block = int(blockIdx.x % (a.layer.blocks * a.layer.cuts));
@@ -90,25 +89,25 @@ EFL_DEVICE void sparse_gradient(const SparseGradientArgs& a, float4* places) {
         for (int tile = int(blockIdx.z); tile < tiles; tile += int(gridDim.z)) {
             const SparseSpot spot = sparse_spot<QUADS>(a.layer, a.tiling, tile);
             barrier();
-            sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, places);
+            sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, positions);
             barrier();
             if (spot.is_inside)
-                sparse_correlate<QUADS>(a, spot, cell.first + first + mine, count, first_row, places, sums);
+                sparse_correlate<QUADS>(a, spot, cell.first + first + mine, count, first_row, positions, sums);
         }
         float* const to = a.gradients + blockIdx.z * a.count;
-        sparse_collect(sums, lanes, a.entries + cell.first + first, cell.count - first, to, &places[0].x);
+        sparse_collect(sums, lanes, a.entries + cell.first + first, cell.count - first, to, &positions[0].x);
     }
 }
 
 // Registers for two blocks on a processor: ptxas takes fewer of itself on some, and spills.
 EFL_KERNEL(sparse_gradient_large, EFL_RESIDENT(256, 2), SparseGradientArgs) {
-    EFL_SHARED float4 places[SPARSE_PLACES];
-    sparse_gradient<2>(a, places);
+    EFL_SHARED float4 positions[SPARSE_POSITIONS];
+    sparse_gradient<2>(a, positions);
 }
 
 EFL_KERNEL(sparse_gradient_small, EFL_RESIDENT(256, 2), SparseGradientArgs) {
-    EFL_SHARED float4 places[SPARSE_PLACES];
-    sparse_gradient<1>(a, places);
+    EFL_SHARED float4 positions[SPARSE_POSITIONS];
+    sparse_gradient<1>(a, positions);
 }
 
 // Windows that are too large for a tile.
@@ -123,7 +122,7 @@ EFL_KERNEL(sparse_gradient_direct, 256, SparseGradientArgs) {
         for (int i = int(threadIdx.x); i < a.layer.batch * plane; i += 256) {
             const int image = i / plane, down = i % plane / int(a.dy.width), along = i % int(a.dy.width);
             const int at = ((first_row + sparse_row_of(entry)) * plane + i % plane) * int(a.dy.lanes);
-            const float x = sparse_read(a.x, a.layer, block, sparse_place_of(entry), image, down, along);
+            const float x = sparse_read(a.x, a.layer, block, sparse_position_of(entry), image, down, along);
             sum = fmaf(a.dy.data[sparse_image(a.dy, image) + at], x, sum);
         }
         const float total = block_sum<256>(sum, shared);

@@ -2,7 +2,7 @@
 // The products are in sparse_products.cuh and sparse_gradients.cuh; the structure in csrc/core/sparse_linear.h.
 #pragma once
 #include "sparse_gradients.cuh"
-#include "sparse_places.cuh"
+#include "sparse_positions.cuh"
 #include "sparse_products.cuh"
 
 struct SparseLinearArgs {
@@ -11,7 +11,7 @@ struct SparseLinearArgs {
     SparseUnpacked to;
     Size count, rows, columns, blocks;
     Size block;        // the most columns that a block can have
-    Size group_pitch;  // places of a channel in a tile
+    Size group_pitch;  // positions of a channel in a tile
     Size turned;       // the kind of structure that is unpacked, others being left alone: 1 transposed, 0 not, 2 any
 };
 
@@ -84,9 +84,9 @@ EFL_KERNEL(sparse_linear_unpack, 128, SparseLinearArgs) {
     if (thread >= s.entries) return;
     lists[row.number] = row.slots;
     for (int slot = row.slots.first; slot < row.slots.first + row.slots.count; ++slot) {
-        const int place = sparse_column(s, slot) * int(a.group_pitch);
-        a.to.entries[slot] = a.values ? SparseEntry{place, sparse_bits(a.values[slot])}
-                                      : SparseEntry{place + (row.number - s.first_row) * SPARSE_ROW, slot};
+        const int position = sparse_column(s, slot) * int(a.group_pitch);
+        a.to.entries[slot] = a.values ? SparseEntry{position, sparse_bits(a.values[slot])}
+                                      : SparseEntry{position + (row.number - s.first_row) * SPARSE_ROW, slot};
     }
 }
 
@@ -131,7 +131,7 @@ EFL_KERNEL(sparse_linear_turn, 128, SparseLinearArgs) {
     for (int r = thread; thread < SPARSE_WALKERS && r < s.entries; r += SPARSE_WALKERS)
         for (int from = rows[r].slots.first; from < rows[r].slots.first + rows[r].slots.count; ++from) {
             const int column = sparse_column(s, from), to = starts[column] + seen[thread][column]++;
-            const int place = (rows[r].number - s.first_row) * int(a.group_pitch);
-            a.to.entries[to] = SparseEntry{place, sparse_bits(a.values[from])};
+            const int position = (rows[r].number - s.first_row) * int(a.group_pitch);
+            a.to.entries[to] = SparseEntry{position, sparse_bits(a.values[from])};
         }
 }

@@ -1,10 +1,10 @@
-// Results of masked layers: each row sums its weights' products with places of a tile in shared memory. Forward passes,
-// and gradients of inputs with a transposed structure; not those of weights (sparse_gradients.cuh).
+// Results of masked layers: each row sums its weights' products with positions of a tile in shared memory. Forward
+// passes, and gradients of inputs with a transposed structure; not those of weights (sparse_gradients.cuh).
 //
 // A thread has ROWS rows' results at one position of 4 * QUADS images, so that a weight, which all threads of a row
-// read at once, is worth as many products, and a place of shared memory four.
+// read at once, is worth as many products, and a position of shared memory four.
 #pragma once
-#include "sparse_places.cuh"
+#include "sparse_positions.cuh"
 #include "sparse_tile.cuh"
 
 struct SparseProductArgs {
@@ -29,7 +29,7 @@ EFL_DEVICE void sparse_row(const SparseEntry* entries, SparseList list, const fl
         const float weight = sparse_value(one);
         EFL_UNROLL
         for (int quad = 0; quad < QUADS; ++quad) {
-            const float4 x = from[one.place + quad * (SPARSE_PLACES / QUADS)];
+            const float4 x = from[one.position + quad * (SPARSE_POSITIONS / QUADS)];
             float4& sum = sums[quad];
             sum.x = fmaf(weight, x.x, sum.x), sum.y = fmaf(weight, x.y, sum.y);
             sum.z = fmaf(weight, x.z, sum.z), sum.w = fmaf(weight, x.w, sum.w);
@@ -67,7 +67,7 @@ EFL_DEVICE void sparse_store(const SparseProductArgs& a, const SparseSpot& spot,
 }
 
 template <int ROWS, int QUADS>
-EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* places, SparseList* lists) {
+EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* positions, SparseList* lists) {
     const int lanes = int(a.tiling.lanes), takers = SPARSE_THREADS / lanes, rows = int(a.layer.rows);
     const int first = int(blockIdx.y) * takers * ROWS, taker = int(threadIdx.x) / lanes, tile = int(blockIdx.x);
     const SparseSpot spot = sparse_spot<QUADS>(a.layer, a.tiling, tile);
@@ -81,13 +81,13 @@ EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* places, Spars
     const int share = (blocks + int(gridDim.z) - 1) / int(gridDim.z), from = int(blockIdx.z) * share;
     for (int block = from; block < smaller(from + share, blocks); ++block) {
         barrier();
-        sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, places);
+        sparse_load<QUADS>(a.x, a.layer, a.tiling, tile, block, positions);
         for (int i = int(threadIdx.x); i < takers * ROWS; i += SPARSE_THREADS)
             lists[i] = first + i < rows ? a.lists[block * rows + first + i] : SparseList{0, 0};
         barrier();
         EFL_UNROLL
         for (int k = 0; k < ROWS; ++k)
-            sparse_row<QUADS>(a.entries, lists[taker + k * takers], places + spot.place, sums[k]);
+            sparse_row<QUADS>(a.entries, lists[taker + k * takers], positions + spot.position, sums[k]);
     }
     EFL_UNROLL
     for (int k = 0; k < ROWS; ++k) {
@@ -97,38 +97,38 @@ EFL_DEVICE void sparse_product(const SparseProductArgs& a, float4* places, Spars
 }
 
 EFL_KERNEL(sparse_product_large, 256, SparseProductArgs) {
-    EFL_SHARED float4 places[SPARSE_PLACES];
+    EFL_SHARED float4 positions[SPARSE_POSITIONS];
     EFL_SHARED SparseList lists[SPARSE_LISTS];
-    sparse_product<8, 2>(a, places, lists);
+    sparse_product<8, 2>(a, positions, lists);
 }
 
 EFL_KERNEL(sparse_product_medium, 256, SparseProductArgs) {
-    EFL_SHARED float4 places[SPARSE_PLACES];
+    EFL_SHARED float4 positions[SPARSE_POSITIONS];
     EFL_SHARED SparseList lists[SPARSE_LISTS];
-    sparse_product<4, 1>(a, places, lists);
+    sparse_product<4, 1>(a, positions, lists);
 }
 
 EFL_KERNEL(sparse_product_small, 256, SparseProductArgs) {
-    EFL_SHARED float4 places[SPARSE_PLACES];
+    EFL_SHARED float4 positions[SPARSE_POSITIONS];
     EFL_SHARED SparseList lists[SPARSE_LISTS];
-    sparse_product<1, 1>(a, places, lists);
+    sparse_product<1, 1>(a, positions, lists);
 }
 
 // ---- windows that are too large for a tile -------------------------------------------------------------------------
 
-// What an entry whose place is one of a block's window, [channels, phases, shifts down, shifts along], reads for the
+// What an entry whose position is one of a block's window, [channels, phases, shifts down, shifts along], reads for the
 // position (down, along); 0 in the padding.
-EFL_DEVICE float sparse_read(const SparseImages& x, const SparseLayer& layer, int block, int place, int image, int down,
-                             int along) {
+EFL_DEVICE float sparse_read(const SparseImages& x, const SparseLayer& layer, int block, int position, int image,
+                             int down, int along) {
     const int shifts_down = int(layer.extent_down) + 1, shifts_along = int(layer.extent_along) + 1;
     const int phases_along = int(layer.phases_along), phases = int(layer.phases_down) * phases_along;
-    const int rest = place / shifts_along / shifts_down, phase = rest % phases;
+    const int rest = position / shifts_along / shifts_down, phase = rest % phases;
     const int channel = sparse_channels(layer, block).first + rest / phases, height = int(x.height),
               width = int(x.width);
-    const int i = (down + place / shifts_along % shifts_down) * int(layer.step_down) + int(layer.start_down) +
+    const int i = (down + position / shifts_along % shifts_down) * int(layer.step_down) + int(layer.start_down) +
                   phase / phases_along;
     const int j =
-        (along + place % shifts_along) * int(layer.step_along) + int(layer.start_along) + phase % phases_along;
+        (along + position % shifts_along) * int(layer.step_along) + int(layer.start_along) + phase % phases_along;
     if (i < 0 || i >= height || j < 0 || j >= width || channel >= layer.channels) return 0.0f;
     return x.data[sparse_image(x, image) + ((channel * height + i) * width + j) * int(x.lanes)];
 }
@@ -145,7 +145,8 @@ EFL_KERNEL(sparse_product_direct, 256, SparseProductArgs) {
             const SparseList list = a.lists[block * a.layer.rows + row];
             EFL_ROLLED
             for (int e = list.first; e < list.first + list.count; ++e) {
-                const float x = sparse_read(a.x, a.layer, block, a.entries[e].place, spot.image, spot.down, spot.along);
+                const float x =
+                    sparse_read(a.x, a.layer, block, a.entries[e].position, spot.image, spot.down, spot.along);
                 sum = fmaf(sparse_value(a.entries[e]), x, sum);
             }
         }

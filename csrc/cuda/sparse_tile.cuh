@@ -2,7 +2,7 @@
 // memory. A Linear layer's planes have one cell. Not the products.
 #pragma once
 #include "portable.cuh"
-#include "sparse_places.cuh"
+#include "sparse_positions.cuh"
 
 // Images [batch, channels, height, width], or `lanes` of them side by side.
 struct SparseImages {
@@ -26,7 +26,7 @@ struct SparseLayer {
 // A tile: a rectangle of positions, of `groups` of 4 or 8 images, and their source with its margin.
 struct SparseTiling {
     Size down, along, groups;
-    Size pitch, group_pitch;  // cells of a row; places of a cell, which has one for each group
+    Size pitch, group_pitch;  // cells of a row; positions of a cell, which has one for each group
     Size lanes;               // threads for the positions, 256 / lanes of which take a row each
     Size tiles_down, tiles_along, tiles_images;
 };
@@ -44,7 +44,7 @@ EFL_DEVICE SparseChannels sparse_channels(const SparseLayer& layer, int number) 
 }
 
 constexpr int SPARSE_THREADS = 256;
-constexpr int SPARSE_PLACES = 2048;  // of shared memory, of 4 images each
+constexpr int SPARSE_POSITIONS = 2048;  // of shared memory, of 4 images each
 
 EFL_DEVICE int sparse_image(const SparseImages& images, int image) {
     const int size = int(images.channels * images.height * images.width), lanes = int(images.lanes);
@@ -65,7 +65,7 @@ EFL_DEVICE int operator/(int number, const SparseDivisor& d) {
 // Which results a thread computes: a position of 4 * QUADS images.
 struct SparseSpot {
     int down, along, image;  // of the result's phase, and the first of the images
-    int place;               // in a tile, of a weight that reads the first cell
+    int position;            // in a tile, of a weight that reads the first cell
     bool is_inside;
 };
 
@@ -80,15 +80,16 @@ EFL_DEVICE SparseSpot sparse_spot(const SparseLayer& layer, const SparseTiling& 
     spot.along = tile % int(tiling.tiles_along) * along + j;
     spot.down = rest % int(tiling.tiles_down) * int(tiling.down) + i;
     spot.image = (rest / int(tiling.tiles_down) * groups + group) * 4 * QUADS;
-    spot.place = (i * int(tiling.pitch) + j) * int(tiling.group_pitch) + group;
+    spot.position = (i * int(tiling.pitch) + j) * int(tiling.group_pitch) + group;
     spot.is_inside = is_one && spot.down < layer.down && spot.along < layer.along && spot.image < layer.batch;
     return spot;
 }
 
-// Fills `places` [QUADS][SPARSE_PLACES / QUADS] with a tile's channels; 0 in the padding and beyond the last image.
+// Fills `positions` [QUADS][SPARSE_POSITIONS / QUADS] with a tile's channels; 0 in the padding and beyond the last
+// image.
 template <int QUADS>
 EFL_DEVICE void sparse_load(const SparseImages& x, const SparseLayer& layer, const SparseTiling& tiling, int tile,
-                            int block, float4* places) {
+                            int block, float4* positions) {
     const SparseChannels read = sparse_channels(layer, block);
     const int first = read.first, channels = read.count;
     const int phases_along = int(layer.phases_along), phases = int(layer.phases_down) * phases_along;
@@ -111,7 +112,7 @@ EFL_DEVICE void sparse_load(const SparseImages& x, const SparseLayer& layer, con
                           of_down * phases_along;
         const bool is_inside = down >= 0 && down < height && along >= 0 && along < width;
         const float* const at = x.data + ((first + channel) * height * width + down * width + along) * lanes;
-        float4* const to = places + cell * int(tiling.group_pitch) + group;
+        float4* const to = positions + cell * int(tiling.group_pitch) + group;
         EFL_UNROLL
         for (int quad = 0; quad < QUADS; ++quad) {
             float value[4];
@@ -120,7 +121,7 @@ EFL_DEVICE void sparse_load(const SparseImages& x, const SparseLayer& layer, con
                 const int image = ((images + group) * QUADS + quad) * 4 + k;
                 value[k] = is_inside && image < layer.batch ? at[sparse_image(x, image)] : 0.0f;
             }
-            to[quad * (SPARSE_PLACES / QUADS)] = make_float4(value[0], value[1], value[2], value[3]);
+            to[quad * (SPARSE_POSITIONS / QUADS)] = make_float4(value[0], value[1], value[2], value[3]);
         }
     }
 }

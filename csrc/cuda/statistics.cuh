@@ -24,10 +24,10 @@ EFL_DEVICE Pair moments_of(const Runs& runs, const Part& part, const float* x, f
     const Address address = address_of(runs, part, inner);
     const Walk walk = walk_of(runs, part, inner);
     if (walk.left == 0) return {0, 0};
-    const float near = x[place_at(address, walk.row, walk.column)];
+    const float near = x[position_at(address, walk.row, walk.column)];
     float sum = 0, squares = 0;
-    each_place<4>(
-        walk, [&](int row, int column) { return x[place_at(address, row, column)]; },
+    each_position<4>(
+        walk, [&](int row, int column) { return x[position_at(address, row, column)]; },
         [&](int, int, float value) {
             const float d = value - near;
             sum += d;
@@ -66,9 +66,9 @@ EFL_DEVICE Affine statistics_of(const ForwardArgs& a, const Part& part, float or
     const double spread = sum.second * a.per_value - away * away, variance = spread < 0 ? 0 : spread;
     const Affine f = {float(mean), inverse_deviation(variance, a.eps), 0, 0};
     if (blockIdx.y > 0) return f;
-    const int place = part.number * int(a.runs.lanes) + part.lane;
-    a.inv_std[place] = f.inv_std;
-    if (a.mean) a.mean[place] = f.mean;
+    const int position = part.number * int(a.runs.lanes) + part.lane;
+    a.inv_std[position] = f.inv_std;
+    if (a.mean) a.mean[position] = f.mean;
     if (a.running_mean) {
         const double old = 1.0 - a.momentum;
         a.running_mean[part.id] = float(old * a.running_mean[part.id] + a.momentum * mean);

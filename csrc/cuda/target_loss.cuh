@@ -42,7 +42,7 @@ template <class Kind>
 EFL_DEVICE void sum_losses(const TargetArgs& a, double* shared) {
     const float scale = float(1.0 / double(a.count));
     double loss = 0, correct = 0;
-    each_place(a.count, [&](int i) {
+    each_position(a.count, [&](int i) {
         const float y = a.y[i], t = a.targets[i];
         const Loss found = loss_of(Kind{}, a, i, y, t);
         loss += double(found.value);

@@ -97,7 +97,7 @@ EFL_KERNEL(sgd, 256, Several<SgdArgs>) {
     float* const velocity = momentum != 0 || mine.nesterov ? mine.velocity : nullptr;
     EFL_ROLLED
     for (Size k = turn.thread; k < size_of(mine.gradient.block); k += turn.threads) {
-        float& w = mine.gradient.w[place_of(mine.gradient.block, int(k))];
+        float& w = mine.gradient.w[position_of(mine.gradient.block, int(k))];
         const float before = w;
         float g = gradient(mine.gradient, terms, k, before);
         if (velocity) {
@@ -154,7 +154,7 @@ EFL_KERNEL(adam, 256, Several<AdamArgs>) {
     const Terms terms = terms_of(mine.gradient, rates.decay, rates.pull);
     EFL_ROLLED
     for (Size k = turn.thread; k < size_of(mine.gradient.block); k += turn.threads) {
-        float& w = mine.gradient.w[place_of(mine.gradient.block, int(k))];
+        float& w = mine.gradient.w[position_of(mine.gradient.block, int(k))];
         const float before = w, g = gradient(mine.gradient, terms, k, before);
         const float mean = mine.mean[k] + rates.mean_share * (g - mine.mean[k]);
         const float square = rates.square_kept * mine.square[k] + rates.square_share * g * g;

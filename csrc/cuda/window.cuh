@@ -1,6 +1,6 @@
 // A convolution's window on a device: which cells of the source each cell of the target reads, one axis at a time, and
 // which of the chosen channels belong to a group. Forward the source is x and the target y. Backward they are dy and
-// dx: cells of dx that leave the same remainder of the stride, a phase, read the same taps, each from its own place.
+// dx: cells of dx that leave the same remainder of the stride, a phase, read the same taps, each from its own position.
 #pragma once
 #include "portable.cuh"
 

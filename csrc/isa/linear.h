@@ -1,5 +1,6 @@
 // Dense products of features, what sequences make of them, and what a step writes into parameters: the bodies of one
-// tier, and the function that writes them over the table. Included inside a tier's namespace, after its simd words.
+// instruction set, and the function that writes them over the table. Included inside the namespace of that instruction
+// set, after its vectors (csrc/simd).
 
 #include "micro.h"
 

@@ -1,6 +1,6 @@
-// What the bodies of a tier share. Included inside the tier's namespace, after its simd words. Everything here is
-// static: nothing of a tier may be shared with another. No part needs
-// all of it.
+// What the bodies of an instruction set share. Included inside the namespace of that instruction set, after its vectors
+// (csrc/simd). Everything here is static: nothing of an instruction set may be shared with another. No part needs all
+// of this file.
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"

@@ -1,5 +1,6 @@
-// The region of this tier around one part of its bodies, EFL_PART. Every 64-bit ARM has these instructions.
-#include "tier.h"
+// Opens the region of this instruction set around one part of its bodies, EFL_PART. Every 64-bit ARM has these
+// instructions.
+#include "isa.h"
 #if defined(__aarch64__)
 #include <arm_neon.h>
 namespace efl::neon {

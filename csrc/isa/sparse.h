@@ -1,5 +1,5 @@
-// Products by sparse weights: the bodies of one tier, and the function that writes them over the table. Included
-// inside a tier's namespace, after its simd words.
+// Products by sparse weights: the bodies of one instruction set, and the function that writes them over the table.
+// Included inside the namespace of that instruction set, after its vectors (csrc/simd).
 
 #include "micro.h"
 

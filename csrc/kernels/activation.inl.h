@@ -1,4 +1,4 @@
-// Smooth activations: a word of y for a word of x, and the slope from what is saved, y or x.
+// Smooth activations: a vector of y for a vector of x, and the slope from what is saved, y or x.
 
 struct Sigmoid {
     inline vf value(vf x) const { return sigmoid(x); }
@@ -82,19 +82,19 @@ static inline void with_activation(efl_int32 kind, float beta, float threshold, 
 
 constexpr int64_t ACTIVATION_WORK = 8;  // times that of an addition
 
-constexpr int ABREAST_WORDS = 4;
+constexpr int ABREAST_VECTORS = 4;
 
 template <class F>
 static inline void activate_run(const F& f, const float* x, int64_t n, float* y) {
     int64_t i = 0;
-    for (; i + ABREAST_WORDS * W <= n; i += ABREAST_WORDS * W) {
-        vf v[ABREAST_WORDS];
+    for (; i + ABREAST_VECTORS * W <= n; i += ABREAST_VECTORS * W) {
+        vf v[ABREAST_VECTORS];
         EFL_UNROLL
-        for (int k = 0; k < ABREAST_WORDS; ++k) v[k] = load(x + i + k * W);
+        for (int k = 0; k < ABREAST_VECTORS; ++k) v[k] = load(x + i + k * W);
         EFL_UNROLL
-        for (int k = 0; k < ABREAST_WORDS; ++k) v[k] = f.value(v[k]);
+        for (int k = 0; k < ABREAST_VECTORS; ++k) v[k] = f.value(v[k]);
         EFL_UNROLL
-        for (int k = 0; k < ABREAST_WORDS; ++k) store(y + i + k * W, v[k]);
+        for (int k = 0; k < ABREAST_VECTORS; ++k) store(y + i + k * W, v[k]);
     }
     for (; i + W <= n; i += W) store(y + i, f.value(load(x + i)));
     if (i < n) store_n(y + i, f.value(load_n(x + i, int(n - i))), int(n - i));
@@ -157,9 +157,9 @@ static void prelu_features(const float* x, const float* weight, int64_t batch, i
     split(batch, channels, [&](int64_t first, int64_t last) {
         for (int64_t b = first; b < last; ++b)
             for (int64_t c = 0; c < channels; c += W) {
-                const ChannelWord word{c, int(least(W, channels - c))};
-                const LeakyReLU f{word.read(weight)};
-                word.write(y + b * channels, f.value(word.read(x + b * channels)), word.all());
+                const ChannelVector vector{c, int(least(W, channels - c))};
+                const LeakyReLU f{vector.read(weight)};
+                vector.write(y + b * channels, f.value(vector.read(x + b * channels)), vector.all());
             }
     });
 }
@@ -179,16 +179,16 @@ static efl_status prelu_forward_f32(const float* x, const float* weight, efl_int
     return EFL_OK;
 }
 
-static inline vf prelu_signal(vf slope, vf dy, vf x) { return if_up_to(x, zero(), mul(slope, dy), dy); }
+static inline vf prelu_grad(vf slope, vf dy, vf x) { return if_up_to(x, zero(), mul(slope, dy), dy); }
 static inline vf prelu_share(vf dy, vf x) { return if_above(x, zero(), zero(), mul(dy, x)); }
 
 // dx of a plane.
 static inline void prelu_plane(float slope, const float* dy, const float* x, int64_t n, float* dx) {
     const vf a = set1(slope);
     int64_t k = 0;
-    for (; k + W <= n; k += W) store(dx + k, prelu_signal(a, load(dy + k), load(x + k)));
+    for (; k + W <= n; k += W) store(dx + k, prelu_grad(a, load(dy + k), load(x + k)));
     const int rest = int(n - k);
-    if (rest) store_n(dx + k, prelu_signal(a, load_n(dy + k, rest), load_n(x + k, rest)), rest);
+    if (rest) store_n(dx + k, prelu_grad(a, load_n(dy + k, rest), load_n(x + k, rest)), rest);
 }
 
 // The sum of dy x where x is not positive.
@@ -210,20 +210,20 @@ static inline double prelu_sum(const float* dy, const float* x, int64_t n) {
 static void prelu_features_backward(const float* dy, const float* x, const float* weight, int64_t batch,
                                     int64_t channels, efl_index channels_needed, efl_index outs, float* dx,
                                     float* dweight) {
-    each_channel_word(channels, 2 * batch, [&](const auto& each) {
+    each_channel_vector(channels, 2 * batch, [&](const auto& each) {
         Members needed{channels_needed}, trained{outs};
-        each([&](const ChannelWord& word) {
-            const unsigned here = needed.of(word), updated = trained.of(word);
-            const vf slope = word.read(weight);
+        each([&](const ChannelVector& vector) {
+            const unsigned here = needed.of(vector), updated = trained.of(vector);
+            const vf slope = vector.read(weight);
             double total[1][W];
             const auto add_share = [&](int64_t b, vf* s) {
-                s[0] = add(s[0], prelu_share(word.read(dy + b * channels), word.read(x + b * channels)));
+                s[0] = add(s[0], prelu_share(vector.read(dy + b * channels), vector.read(x + b * channels)));
             };
             if (updated) sum_examples<1>(batch, add_share, total);
-            if (updated) write_compact(dweight + trained.place, total[0], updated);
+            if (updated) write_compact(dweight + trained.position, total[0], updated);
             for (int64_t b = 0; here && b < batch; ++b) {
                 const int64_t at = b * channels;
-                word.write(dx + at, prelu_signal(slope, word.read(dy + at), word.read(x + at)), here);
+                vector.write(dx + at, prelu_grad(slope, vector.read(dy + at), vector.read(x + at)), here);
             }
         });
     });

@@ -19,7 +19,7 @@ struct AdamStep {
         w[at] = w[at] * rate.kept - rate.step * m / (std::sqrt(v) / rate.root + rate.epsilon);
     }
 
-    inline void word(int64_t at, int64_t k) const {
+    inline void vector(int64_t at, int64_t k) const {
         const vf p = load(w + at);
         vf g = add(mul(set1(scale), load(grad + k)), mul(set1(rate.decay), p));
         if (centre) g = add(g, mul(set1(rate.pull), sub(p, load(centre + k))));
@@ -34,7 +34,7 @@ struct AdamStep {
 
     inline void segment(int64_t at, int64_t k, int64_t n) const {
         int64_t i = 0;
-        for (; i + W <= n; i += W) word(at + i, k + i);
+        for (; i + W <= n; i += W) vector(at + i, k + i);
         for (; i < n; ++i) element(at + i, k + i);
     }
 };

@@ -104,15 +104,15 @@ static efl_status upsample_backward_f32(const efl_scaling* scaling, const float*
 
 // ---- axes exchanged, and rows of a table
 
-// to[k * step] = lane m of row(m)[at + k], for k < W and m < W: a square turned by words.
+// to[k * step] = lane m of row(m)[at + k], for k < W and m < W: a square turned by vectors.
 template <class Row>
 static inline void turned_square(const Row& row, int64_t at, float* to, int64_t step) {
-    vf words[W];
+    vf vectors[W];
     EFL_UNROLL
-    for (int m = 0; m < W; ++m) words[m] = load(row(m) + at);
-    turn(words);
+    for (int m = 0; m < W; ++m) vectors[m] = load(row(m) + at);
+    turn(vectors);
     EFL_UNROLL
-    for (int k = 0; k < W; ++k) store(to + k * step, words[k]);
+    for (int k = 0; k < W; ++k) store(to + k * step, vectors[k]);
 }
 
 // y[c * rows + r] = row(r)[c] for r in [first, last), of `cols` columns.
@@ -129,12 +129,12 @@ static void turned_rows(int64_t first, int64_t last, int64_t rows, int64_t cols,
         for (int64_t c = 0; c < cols; ++c) y[c * rows + r] = row(r)[c];
 }
 
-// Rows are shared among the threads by whole words.
-static int64_t words_of(int64_t n) { return (n + W - 1) / W; }
+// Rows are shared among the threads by whole vectors.
+static int64_t vectors_of(int64_t n) { return (n + W - 1) / W; }
 
 static efl_status transpose_f32(const float* x, efl_int64 batch, efl_int64 rows, efl_int64 cols, efl_int64 inner,
                                 float* y) {
-    const int64_t size = rows * cols * inner, blocks = words_of(rows);
+    const int64_t size = rows * cols * inner, blocks = vectors_of(rows);
     split(batch * blocks, W * cols * inner, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t r = i % blocks * W, end = least(r + W, rows);
@@ -153,7 +153,7 @@ static efl_status transpose_f32(const float* x, efl_int64 batch, efl_int64 rows,
 
 static efl_status embedding_forward_f32(const float* ids, efl_int64 batch, efl_int64 length, const float* weight,
                                         efl_int64, efl_int64 features, float* y) {
-    const int64_t blocks = words_of(length);
+    const int64_t blocks = vectors_of(length);
     split(batch * blocks, W * features, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / blocks, t = i % blocks * W;
@@ -164,18 +164,18 @@ static efl_status embedding_forward_f32(const float* ids, efl_int64 batch, efl_i
     return EFL_OK;
 }
 
-// The columns [first, first + n) of dweight gain the signals of one image, place by place.
+// The columns [first, first + n) of dweight gain the gradients of the output of one image, position by position.
 static void embedding_image(const float* dy, const float* ids, int64_t length, efl_index cols, int64_t first, int n,
                             int64_t width, int64_t padding, float* dweight) {
     const auto channel = [&](int m) { return dy + id_of(cols, first + m) * length; };
     float turned[W * W];
     for (int64_t t = 0; t < length; t += W) {
-        const int places = int(least(W, length - t));
-        if (n == W && places == W) turned_square(channel, t, turned, W);
+        const int positions = int(least(W, length - t));
+        if (n == W && positions == W) turned_square(channel, t, turned, W);
         else
-            for (int k = 0; k < places; ++k)
+            for (int k = 0; k < positions; ++k)
                 for (int m = 0; m < n; ++m) turned[k * W + m] = channel(m)[t + k];
-        for (int k = 0; k < places; ++k) {
+        for (int k = 0; k < positions; ++k) {
             const int64_t id = int64_t(ids[t + k]);
             float* const to = dweight + id * width + first;
             if (id != padding) store_n(to, add(load_n(to, n), load_n(turned + k * W, n)), n);
@@ -190,7 +190,7 @@ static efl_status embedding_backward_f32(const float* dy, const float* ids, efl_
     split(rows, width, [&](int64_t first, int64_t last) {
         memset(dweight + first * width, 0, size_t((last - first) * width) * sizeof(float));
     });
-    split(words_of(width), batch * length * W, [&](int64_t first, int64_t last) {
+    split(vectors_of(width), batch * length * W, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             for (int64_t b = 0; b < batch; ++b)
                 embedding_image(dy + b * features * length, ids + b * length, length, cols, i * W,

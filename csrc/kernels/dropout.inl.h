@@ -1,7 +1,7 @@
 // Dropout: y = x times 0 or a scale, by bits of a counter-based stream; the same call, on dy, is its backward pass.
 //
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). A tile of 64 values takes the
-// four words of 16 blocks, word after word, so that on every tier lanes are blocks and nothing is turned.
+// four words of 16 blocks, word after word, so that on every instruction set lanes are blocks and nothing is turned.
 
 constexpr int TILE_BLOCKS = 16, TILE_VALUES = 4 * TILE_BLOCKS;
 constexpr int64_t DROPOUT_WORK = 8;  // times that of an addition

@@ -1,6 +1,7 @@
 // Rectifiers, which keep one bit per element for the backward pass, addition and multiplication.
 
-constexpr int bit_block = 16;  // elements per step: two bytes of bits, a whole number of words on every tier
+// Elements per step: two bytes of bits, a whole number of vectors on every instruction set.
+constexpr int bit_block = 16;
 
 // The pieces that are worked on at once: planes, or where the bits of a plane need no padding, stretches across planes.
 struct Runs {
@@ -15,12 +16,12 @@ struct Runs {
     inline int64_t byte_at(int64_t i) const { return i * ((length + 7) / 8); }
 };
 
-// What a rectifier computes of a word: y of x, and dx of dy where the bits say x > 0; passed: the same from x itself.
+// What a rectifier computes of a vector: y of x, and dx of dy where the bits say x > 0; passed: dx from x itself.
 struct ReLU {
     inline vf value(vf x) const { return max(x, zero()); }
     inline vf passed(vf dy, vf x) const { return keep_positive(dy, x); }
     inline unsigned bits(vf x) const { return positive_bits(x); }
-    inline vf signal(vf dy, unsigned on) const { return keep_bits(dy, on); }
+    inline vf grad(vf dy, unsigned on) const { return keep_bits(dy, on); }
 };
 
 // Its backward pass is ReLU's: the bits say where the slope is 1.
@@ -35,9 +36,7 @@ struct LeakyReLU {
 
     inline unsigned bits(vf x) const { return positive_bits(x); }
     inline vf value(vf x) const { return if_up_to(x, zero(), mul(slope, x), x); }
-    inline vf signal(vf dy, unsigned on) const {
-        return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy));
-    }
+    inline vf grad(vf dy, unsigned on) const { return if_above(keep_bits(set1(1.0f), on), zero(), dy, mul(slope, dy)); }
 };
 
 template <class Rectifier>
@@ -97,7 +96,7 @@ static inline void rectify_plane_backward(Rectifier f, const float* dy, const ui
     int64_t i = 0;
     for (; i + bit_block <= n; i += bit_block) {
         const unsigned b = unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8;
-        for (int k = 0; k < bit_block; k += W) store(dx + i + k, f.signal(load(dy + i + k), b >> k & ((1u << W) - 1u)));
+        for (int k = 0; k < bit_block; k += W) store(dx + i + k, f.grad(load(dy + i + k), b >> k & ((1u << W) - 1u)));
     }
     const int rest = int(n - i);
     const unsigned b = rest > 8 ? unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8
@@ -105,7 +104,7 @@ static inline void rectify_plane_backward(Rectifier f, const float* dy, const ui
                                 : 0u;
     for (int k = 0; k < rest; k += W) {
         const int lanes = rest - k < W ? rest - k : W;
-        store_n(dx + i + k, f.signal(load_n(dy + i + k, lanes), b >> k & ((1u << W) - 1u)), lanes);
+        store_n(dx + i + k, f.grad(load_n(dy + i + k, lanes), b >> k & ((1u << W) - 1u)), lanes);
     }
 }
 

@@ -3,18 +3,18 @@
 // Magnitudes are not negative, so that they are ordered as their bits are. The list is in the order of coordinates
 // throughout: the first of equal magnitudes has the lowest coordinate, and nothing is ever sorted.
 
-constexpr int RUN = 16;      // values between two looks at the room in the list, on every tier
+constexpr int RUN = 16;      // values between two looks at the room in the list, on every instruction set
 constexpr int AT_ONCE = 64;  // values that are compared at once, where there is room for all of them
 
 struct Ranked {
     float* magnitudes;
-    int32_t* places;
+    int32_t* positions;
 
     // Appends the lanes whose bits are set behind the first n; returns the new n.
-    inline int64_t append(int64_t n, vf magnitude, vf place, unsigned bits) const {
+    inline int64_t append(int64_t n, vf magnitude, vf position, unsigned bits) const {
         const int count = __builtin_popcount(bits);
         store_packed(magnitudes + n, magnitude, bits, count);
-        store_packed(reinterpret_cast<float*>(places + n), place, bits, count);
+        store_packed(reinterpret_cast<float*>(positions + n), position, bits, count);
         return n + count;
     }
 };
@@ -121,7 +121,8 @@ static Span cut_at(const float* magnitudes, int64_t n, int64_t rank) {
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// put(first, lanes, bits) for words of the `count` largest of n magnitudes, in order; 0 < count <= n. Returns the cut.
+// put(first, lanes, bits) for vectors of the `count` largest of n magnitudes, in order; 0 < count <= n. Returns the
+// cut.
 template <class Put>
 static float each_largest(const float* magnitudes, int64_t n, int64_t count, Put&& put) {
     const Span cut = cut_at(magnitudes, n, count);
@@ -145,8 +146,8 @@ static float shrink(Ranked list, int64_t n, int64_t count) {
     if (count == 0) return INFINITY;
     int64_t kept = 0;
     return each_largest(list.magnitudes, n, count, [&](int64_t i, int lanes, unsigned bits) {
-        const vf places = load_first(reinterpret_cast<const float*>(list.places + i), lanes);
-        kept = list.append(kept, load_first(list.magnitudes + i, lanes), places, bits);
+        const vf positions = load_first(reinterpret_cast<const float*>(list.positions + i), lanes);
+        kept = list.append(kept, load_first(list.magnitudes + i, lanes), positions, bits);
     });
 }
 
@@ -181,9 +182,9 @@ static inline int64_t look(const Ranked& list, int64_t n, const float* grad, int
 }
 
 static efl_status keep_largest_f32(const float* grad, efl_int64 size, efl_int64 first, const efl_uint8* exists,
-                                   efl_int64 exists_bytes, efl_int64 count, float* magnitudes, efl_int32* places,
+                                   efl_int64 exists_bytes, efl_int64 count, float* magnitudes, efl_int32* positions,
                                    efl_int64 capacity, efl_int32* filled, float* smallest) {
-    const Ranked list{magnitudes, places};
+    const Ranked list{magnitudes, positions};
     int64_t n = first == 0 ? 0 : *filled;
     float limit = first == 0 ? -1.0f : *smallest;
     for (int64_t i = 0, seen; i < size; i += seen) {
@@ -205,12 +206,12 @@ static efl_status keep_largest_f32(const float* grad, efl_int64 size, efl_int64 
     return EFL_OK;
 }
 
-static efl_status largest_places_f32(const float* magnitudes, const efl_int32* places, efl_int64,
+static efl_status largest_places_f32(const float* magnitudes, const efl_int32* positions, efl_int64,
                                      const efl_int32* filled, efl_int64 count, efl_int32* found) {
     if (count == 0) return EFL_OK;
     each_largest(magnitudes, *filled, count, [&](int64_t i, int lanes, unsigned bits) {
         const int kept = __builtin_popcount(bits);
-        store_packed(reinterpret_cast<float*>(found), load_first(reinterpret_cast<const float*>(places + i), lanes),
+        store_packed(reinterpret_cast<float*>(found), load_first(reinterpret_cast<const float*>(positions + i), lanes),
                      bits, kept);
         found += kept;
     });

@@ -1,15 +1,15 @@
-// Images side by side, a cell of each, and back: [batch, inner] to [batch / lanes, inner, lanes]. As many as a word
-// holds are turned by words; any other number goes one by one.
+// Images side by side, a cell of each, and back: [batch, inner] to [batch / lanes, inner, lanes]. As many as a vector
+// holds are turned by vectors; any other number goes one by one.
 
 static void turn_together(const float* x, int64_t inner, int64_t first, int64_t last, float* y) {
     int64_t i = first;
     for (; i + W <= last; i += W) {
-        vf words[W];
+        vf vectors[W];
         EFL_UNROLL
-        for (int m = 0; m < W; ++m) words[m] = load(x + m * inner + i);
-        turn(words);
+        for (int m = 0; m < W; ++m) vectors[m] = load(x + m * inner + i);
+        turn(vectors);
         EFL_UNROLL
-        for (int k = 0; k < W; ++k) store(y + (i + k) * W, words[k]);
+        for (int k = 0; k < W; ++k) store(y + (i + k) * W, vectors[k]);
     }
     for (; i < last; ++i)
         for (int m = 0; m < W; ++m) y[i * W + m] = x[m * inner + i];
@@ -18,12 +18,12 @@ static void turn_together(const float* x, int64_t inner, int64_t first, int64_t 
 static void turn_apart(const float* y, int64_t inner, int64_t first, int64_t last, float* x) {
     int64_t i = first;
     for (; i + W <= last; i += W) {
-        vf words[W];
+        vf vectors[W];
         EFL_UNROLL
-        for (int k = 0; k < W; ++k) words[k] = load(y + (i + k) * W);
-        turn(words);
+        for (int k = 0; k < W; ++k) vectors[k] = load(y + (i + k) * W);
+        turn(vectors);
         EFL_UNROLL
-        for (int m = 0; m < W; ++m) store(x + m * inner + i, words[m]);
+        for (int m = 0; m < W; ++m) store(x + m * inner + i, vectors[m]);
     }
     for (; i < last; ++i)
         for (int m = 0; m < W; ++m) x[m * inner + i] = y[i * W + m];

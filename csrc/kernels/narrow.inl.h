@@ -1,9 +1,9 @@
 // float32 values in fewer bits and back: as halves rounded to nearest even, and as bytes with a scale for every 256 of
-// them, rounded up or down by chance.
+// them, rounded up or down at random.
 //
-// Halves are two bytes each, and those of float16 words of the tier. Of bytes the largest magnitude of a block is code
-// 127 or -127 exactly, and what comes back is coded alike whatever the chance: it lies within 127 * 2^-24 of a step
-// from its code, and noise leaves 2^-9 of a step on either side.
+// Halves are two bytes each; every instruction set has its own functions for float16 halves. Of bytes the largest
+// magnitude of a block is code 127 or -127 exactly, and what comes back is coded alike whatever the random draw: it
+// lies within 127 * 2^-24 of a step from its code, and noise leaves 2^-9 of a step on either side.
 
 namespace narrow {
 
@@ -81,17 +81,17 @@ static inline uint32_t load_half(const uint8_t* halves, int64_t i) {
     return half;
 }
 
-// The last n < W values, by whole words.
+// The last n < W values, by whole vectors.
 static void store_last_halves(uint8_t* halves, const float* x, int n) {
-    uint8_t word[2 * W];
-    store_halves(word, load_n(x, n));
-    memcpy(halves, word, size_t(2 * n));
+    uint8_t vector[2 * W];
+    store_halves(vector, load_n(x, n));
+    memcpy(halves, vector, size_t(2 * n));
 }
 
 static void load_last_halves(float* x, const uint8_t* halves, int n) {
-    uint8_t word[2 * W] = {};
-    memcpy(word, halves, size_t(2 * n));
-    store_n(x, load_halves(word), n);
+    uint8_t vector[2 * W] = {};
+    memcpy(vector, halves, size_t(2 * n));
+    store_n(x, load_halves(vector), n);
 }
 
 static inline uint32_t to_bfloat16(uint32_t bits) {

@@ -88,14 +88,15 @@ static efl_status put_flat_32(void* w, efl_int64, const efl_uint32* ids, efl_int
     return EFL_OK;
 }
 
-// The largest of count places, or 0.
-static uint32_t largest_of(const efl_uint32* places, int64_t count) {
+// The largest of count positions, or 0.
+static uint32_t largest_of(const efl_uint32* positions, int64_t count) {
     uint32_t largest = 0;
-    for (int64_t i = 0; i < count; ++i) largest = places[i] > largest ? places[i] : largest;
+    for (int64_t i = 0; i < count; ++i) largest = positions[i] > largest ? positions[i] : largest;
     return largest;
 }
 
-// Two places a load: what is asked of memory for each value bounds it, not the caches, nor do gather instructions help.
+// Two positions a load: what is asked of memory for each value bounds it, not the caches, nor do gather instructions
+// help.
 static efl_status permute_f32(const float* values, const efl_uint32* order, efl_int64 count, float* permuted) {
     if (count && largest_of(order, count) >= count) return EFL_BAD_INDEX;
     split(count, 8, [&](int64_t first, int64_t last) {
@@ -103,10 +104,10 @@ static efl_status permute_f32(const float* values, const efl_uint32* order, efl_
         for (; i + 8 <= last; i += 8) {
             EFL_UNROLL
             for (int k = 0; k < 8; k += 2) {
-                uint64_t places;
-                std::memcpy(&places, order + i + k, sizeof places);
-                permuted[i + k] = values[uint32_t(places)];
-                permuted[i + k + 1] = values[places >> 32];
+                uint64_t positions;
+                std::memcpy(&positions, order + i + k, sizeof positions);
+                permuted[i + k] = values[uint32_t(positions)];
+                permuted[i + k + 1] = values[positions >> 32];
             }
         }
         for (; i < last; ++i) permuted[i] = values[order[i]];

@@ -19,7 +19,7 @@ static efl_status from_steps_f32(const float* y, efl_int64 passed, efl_int64 bat
     return EFL_OK;
 }
 
-// n of a word's floats.
+// n of a vector's floats.
 static inline vf part(const float* p, int n) { return n == W ? load(p) : load_n(p, n); }
 static inline void put(float* p, vf v, int n) {
     if (n == W) store(p, v);
@@ -27,14 +27,14 @@ static inline void put(float* p, vf v, int n) {
 }
 
 // What every example's way through the steps shares. The weight of a product with a state lies turned, a row a unit of
-// the state before; that of a product with gradients as it is; rows of both in whole words.
+// the state before; the weight of a product with gradients lies as it is; rows of both are whole vectors.
 struct Recurrence {
     const efl_recurrence& shape;
-    int64_t gates, room;  // room: a gate's floats in whole words
+    int64_t gates, room;  // room: a gate's floats in whole vectors
     float *weight, *start, *scratch;
     int64_t scratch_size;
 
-    Recurrence(const efl_recurrence& s, int64_t gates_) : shape(s), gates(gates_), room(whole_words(s.units)) {}
+    Recurrence(const efl_recurrence& s, int64_t gates_) : shape(s), gates(gates_), room(whole_vectors(s.units)) {}
 
     int64_t pitch() const { return gates * shape.units; }  // of an example's gates
     Parts panels() const { return Parts(shape.batch, TILE_ROWS); }
@@ -67,7 +67,7 @@ struct Recurrence {
         small_product(tiles(states, shape.units, gates * room, start, shape.units, sums, false), rows, gates * room);
     }
 
-    // carry [rows][room] += the signal of the gates' gradients at the states before.
+    // carry [rows][room] += the gradient of the states before that the gates' gradients give.
     void of_gradients(const float* gradients, int64_t rows, float* carry) const {
         small_product(tiles(gradients, pitch(), room, nullptr, pitch(), carry, true), rows, room);
     }
@@ -114,9 +114,9 @@ private:
     }
 };
 
-// body(k, n) for each word [k, k + n) of the units.
+// body(k, n) for each vector [k, k + n) of the units.
 template <class Body>
-__attribute__((always_inline)) static inline void each_word(int64_t units, const Body& body) {
+__attribute__((always_inline)) static inline void each_vector(int64_t units, const Body& body) {
     int64_t k = 0;
     for (; k + W <= units; k += W) body(k, W);
     if (k < units) body(k, int(units - k));
@@ -125,7 +125,7 @@ __attribute__((always_inline)) static inline void each_word(int64_t units, const
 static inline vf less_square(vf y) { return sub(set1(1.0f), mul(y, y)); }  // the slope of tanh
 static inline vf slope_of_sigmoid(vf y) { return mul(y, sub(set1(1.0f), y)); }
 
-// Which units pass a signal on, as words that are above 0; all where nothing is listed.
+// Which units pass a gradient on: vectors that are above 0 there; all units where nothing is listed.
 struct Passing {
     const float* marks;
 
@@ -142,14 +142,14 @@ struct Passing {
 // Gates of one example that are sigmoids.
 static inline void sigmoid_gates(int64_t units, int64_t room, int64_t count, const float* sums, float* gates) {
     for (int64_t g = 0; g < count; ++g, sums += room, gates += units)
-        each_word(units,
-                  [&](int64_t k, int n) { put(gates + k, sigmoid(add(part(gates + k, n), load(sums + k))), n); });
+        each_vector(units,
+                    [&](int64_t k, int n) { put(gates + k, sigmoid(add(part(gates + k, n), load(sums + k))), n); });
 }
 
 static inline void gru_units(int64_t units, int64_t room, const float* sums, const float* before, float* gates,
                              float* hidden, float* after) {
     sigmoid_gates(units, room, 2, sums, gates);
-    each_word(units, [&](int64_t k, int n) {
+    each_vector(units, [&](int64_t k, int n) {
         float *const r_at = gates + k, *const z_at = r_at + units, *const n_at = z_at + units;
         const vf a = load(sums + 2 * room + k), fresh = tanh(fma(part(r_at, n), a, part(n_at, n)));
         put(n_at, fresh, n);
@@ -180,16 +180,16 @@ static efl_status gru_forward_f32(const efl_recurrence* shape, const float* weig
 
 static inline void gru_slopes(int64_t units, const Passing& passing, const float* dy, const float* before,
                               const float* hidden, float* gates, float* dhidden, float* carry) {
-    each_word(units, [&](int64_t k, int n) {
+    each_vector(units, [&](int64_t k, int n) {
         float *const r_at = gates + k, *const z_at = r_at + units, *const n_at = z_at + units;
         const vf r = part(r_at, n), z = part(z_at, n), fresh = part(n_at, n);
-        const vf signal = add(part(dy + k, n), load(carry + k));
-        const vf da = passing.of(mul(mul(signal, sub(set1(1.0f), z)), less_square(fresh)), k);
-        const vf dz = passing.of(mul(mul(signal, sub(part(before + k, n), fresh)), slope_of_sigmoid(z)), k);
+        const vf grad = add(part(dy + k, n), load(carry + k));
+        const vf da = passing.of(mul(mul(grad, sub(set1(1.0f), z)), less_square(fresh)), k);
+        const vf dz = passing.of(mul(mul(grad, sub(part(before + k, n), fresh)), slope_of_sigmoid(z)), k);
         const vf dr = mul(mul(da, part(hidden + k, n)), slope_of_sigmoid(r));
         put(r_at, dr, n), put(z_at, dz, n), put(n_at, da, n);
         put(dhidden + k, dr, n), put(dhidden + units + k, dz, n), put(dhidden + 2 * units + k, mul(da, r), n);
-        store(carry + k, mul(signal, z));
+        store(carry + k, mul(grad, z));
     });
 }
 
@@ -222,12 +222,12 @@ static inline void lstm_units(int64_t units, int64_t room, const float* sums, co
     float *const f_gate = gates + units, *const g_gate = f_gate + units, *const o_gate = g_gate + units;
     sigmoid_gates(units, room, 2, sums, gates);
     sigmoid_gates(units, room, 1, sums + 3 * room, o_gate);
-    each_word(units, [&](int64_t k, int n) {
+    each_vector(units, [&](int64_t k, int n) {
         const vf g = tanh(add(part(g_gate + k, n), load(sums + 2 * room + k)));
         put(g_gate + k, g, n);
         put(cell + k, fma(part(f_gate + k, n), part(before + k, n), mul(part(gates + k, n), g)), n);
     });
-    each_word(units, [&](int64_t k, int n) { put(after + k, mul(part(o_gate + k, n), tanh(part(cell + k, n))), n); });
+    each_vector(units, [&](int64_t k, int n) { put(after + k, mul(part(o_gate + k, n), tanh(part(cell + k, n))), n); });
 }
 
 static efl_status lstm_forward_f32(const efl_recurrence* shape, const float* weight, const float* bias, float* gates,
@@ -251,19 +251,19 @@ static efl_status lstm_forward_f32(const efl_recurrence* shape, const float* wei
     return EFL_OK;
 }
 
-// carry: the signal at the state, and at the cell.
+// carry: the gradient of the state, and of the cell.
 static inline void lstm_slopes(int64_t units, const Passing& passing, const float* dy, const float* before,
                                const float* cell, float* gates, float* carry, float* cell_carry) {
-    each_word(units, [&](int64_t k, int n) {
+    each_vector(units, [&](int64_t k, int n) {
         float *const i_at = gates + k, *const f_at = i_at + units, *const g_at = f_at + units,
                      *const o_at = g_at + units;
         const vf i = part(i_at, n), f = part(f_at, n), g = part(g_at, n), o = part(o_at, n);
-        const vf signal = add(part(dy + k, n), load(carry + k)), curve = tanh(part(cell + k, n));
-        const vf dcell = fma(mul(signal, o), less_square(curve), load(cell_carry + k));
+        const vf grad = add(part(dy + k, n), load(carry + k)), curve = tanh(part(cell + k, n));
+        const vf dcell = fma(mul(grad, o), less_square(curve), load(cell_carry + k));
         put(i_at, passing.of(mul(mul(dcell, g), slope_of_sigmoid(i)), k), n);
         put(f_at, passing.of(mul(mul(dcell, part(before + k, n)), slope_of_sigmoid(f)), k), n);
         put(g_at, passing.of(mul(mul(dcell, i), less_square(g)), k), n);
-        put(o_at, passing.of(mul(mul(signal, curve), slope_of_sigmoid(o)), k), n);
+        put(o_at, passing.of(mul(mul(grad, curve), slope_of_sigmoid(o)), k), n);
         store(cell_carry + k, mul(dcell, f));
         store(carry + k, zero());
     });

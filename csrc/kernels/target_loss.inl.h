@@ -1,14 +1,14 @@
 // Losses of outputs against as many targets, one row at a time: binary cross-entropy, squared error, Huber's. Not those
 // of a label for a row (loss.inl.h).
 //
-// A loss gives for a word of outputs and one of targets, `at` in the row, the word of losses and that of slopes.
+// A loss gives for a vector of outputs and one of targets, `at` in the row, the vector of losses and that of slopes.
 
 struct BinaryLoss {
     const float* pos_weight;  // NULL: 1
 
     inline vf weight(int64_t at, int n) const { return pos_weight ? load_n(pos_weight + at, n) : set1(1.0f); }
 
-    inline void word(vf x, vf t, int64_t at, int n, vf* loss, vf* slope) const {
+    inline void vector(vf x, vf t, int64_t at, int n, vf* loss, vf* slope) const {
         const vf against = sub(set1(1.0f), t), asked = mul(weight(at, n), t), e = exp_nonpositive(negated(absolute(x)));
         *loss = add(mul(asked, log1p_exp(negated(x))), mul(against, log1p_exp(x)));
         *slope = sub(mul(against, sigmoid_of(x, e)), mul(asked, sigmoid_of(negated(x), e)));
@@ -16,7 +16,7 @@ struct BinaryLoss {
 };
 
 struct SquaredLoss {
-    inline void word(vf y, vf t, int64_t, int, vf* loss, vf* slope) const {
+    inline void vector(vf y, vf t, int64_t, int, vf* loss, vf* slope) const {
         const vf d = sub(y, t);
         *loss = mul(d, d);
         *slope = add(d, d);
@@ -27,7 +27,7 @@ struct SquaredLoss {
 struct HuberLoss {
     float delta;
 
-    inline void word(vf y, vf t, int64_t, int, vf* loss, vf* slope) const {
+    inline void vector(vf y, vf t, int64_t, int, vf* loss, vf* slope) const {
         const vf d = sub(y, t), low = if_above(set1(-delta), d, set1(-delta), d), cut = at_most(low, delta);
         *loss = mul(cut, sub(d, mul(cut, set1(0.5f))));
         *slope = cut;
@@ -41,7 +41,7 @@ static inline double target_row(const Loss& of, const float* y, const float* tar
     vf total = zero(), loss, slope;
     for (int64_t k = 0; k < n; k += W) {
         const int lanes = int(least(W, n - k));
-        of.word(load_n(y + k, lanes), load_n(targets + k, lanes), k, lanes, &loss, &slope);
+        of.vector(load_n(y + k, lanes), load_n(targets + k, lanes), k, lanes, &loss, &slope);
         total = add(total, lanes == W ? loss : keep_bits(loss, (1u << lanes) - 1u));
         if (gradient) store_n(gradient + k, mul(slope, set1(scale)), lanes);
     }

@@ -23,7 +23,7 @@ struct SgdStep {
     // Whether no term but the gradient and the decay takes part: compilers do not take the questions out of a loop.
     inline bool plain() const { return !centre && !linear && !velocity; }
 
-    // What the word p of w becomes; k in the compact arrays.
+    // What the vector p of w becomes; k in the compact arrays.
     template <bool PLAIN>
     inline vf moved(vf p, int64_t k) const {
         vf g = add(mul(set1(scale), load(grad + k)), mul(set1(decay), p));
@@ -37,9 +37,9 @@ struct SgdStep {
         return sub(p, mul(set1(lr), g));
     }
 
-    // The words of a segment of n; how many scalars they are.
+    // The vectors of a segment of n; how many scalars they are.
     template <bool PLAIN>
-    __attribute__((always_inline)) inline int64_t words(int64_t at, int64_t k, int64_t n) const {
+    __attribute__((always_inline)) inline int64_t vectors(int64_t at, int64_t k, int64_t n) const {
         int64_t i = 0;
         for (; i + W <= n; i += W) store(w + at + i, moved<PLAIN>(load(w + at + i), k + i));
         return i;
@@ -47,11 +47,13 @@ struct SgdStep {
 
     // In its callers' loops, whatever else the compiler inlines: a call from each costs linear_update a fifth more.
     __attribute__((always_inline)) inline void segment(int64_t at, int64_t k, int64_t n) const {
-        for (int64_t i = plain() ? words<true>(at, k, n) : words<false>(at, k, n); i < n; ++i) element(at + i, k + i);
+        for (int64_t i = plain() ? vectors<true>(at, k, n) : vectors<false>(at, k, n); i < n; ++i)
+            element(at + i, k + i);
     }
 };
 
-// Called by the walks over blocks: in their loops its many copies leave no room to inline elsewhere in the tier.
+// Called by the walks over blocks: in their loops its many copies leave no room to inline elsewhere in the instruction
+// set.
 __attribute__((noinline)) static void move_segment(const SgdStep& step, int64_t at, int64_t k, int64_t n) {
     step.segment(at, k, n);
 }

@@ -1,4 +1,4 @@
-// The exponential function on words, for the arguments that a softmax needs.
+// The exponential function on vectors, for the arguments that a softmax needs.
 //
 // e^v = 2^n e^r with n = round(v / ln 2) and r = v - n ln 2 in two parts (Cody and Waite), |r| <= ln 2 / 2; e^r by a
 // polynomial of degree 6, a least-squares fit of our own with a relative error below 2^-28. At most 2 ulp from the true

@@ -1,4 +1,4 @@
-// Functions of words made of the exponential: sigmoid, tanh, the normal distribution function, log(1 + e^v).
+// Functions of vectors made of the exponential: sigmoid, tanh, the normal distribution function, log(1 + e^v).
 //
 // Each reads e^-|v| and takes the other half by symmetry, so nothing overflows. The polynomials are least-squares fits
 // in float64 of our own, with the largest relative error in brackets; float32's roundings come on top.

@@ -1,4 +1,4 @@
-// Laying out packing memory: one function runs on a null base to count, then on the scratch block to place.
+// Laying out packing memory: one function runs on a null base to count, then on the scratch block to place it.
 
 constexpr int64_t LINE = 64 / int64_t(sizeof(float));  // floats in a cache line
 
@@ -6,7 +6,7 @@ struct Carve {
     uintptr_t base;
     int64_t used = 0;
 
-    // `count` values, 64-byte aligned, with a word to spare so that loads may run over the end.
+    // `count` values, 64-byte aligned, with a vector to spare so that loads may run over the end.
     template <class T>
     T* take(int64_t count) {
         T* at = reinterpret_cast<T*>(base + uintptr_t(used));
@@ -15,7 +15,8 @@ struct Carve {
     }
 };
 
-// Calls layout(carve) to count, takes that much of the caller's scratch, calls it again to place. False: no memory.
+// Calls layout(carve) to count, takes that much of the caller's scratch, calls it again to place the arrays. Returns
+// false where there is no memory.
 template <class Layout>
 static bool place(Layout&& layout) {
     Carve count{0};

@@ -1,7 +1,7 @@
-// Words of channels: lanes are channels, as where a plane is a single value, and of some indices not all are members.
+// Vectors of channels: lanes are channels, as where a plane is a single value, and of some indices not all are members.
 
 // n <= W channels from `first` on.
-struct ChannelWord {
+struct ChannelVector {
     int64_t first;
     int n;
 
@@ -13,21 +13,22 @@ struct ChannelWord {
     }
 };
 
-// Which channels of a word an index has, for words asked in ascending order. `place`: of the first of them, among ids.
+// Which channels of a vector an index has; vectors are asked for in ascending order. `position`: of the first such
+// channel among ids.
 struct Members {
     efl_index index;
-    int64_t place = 0, next = 0;
+    int64_t position = 0, next = 0;
 
-    unsigned of(const ChannelWord& word) {
+    unsigned of(const ChannelVector& vector) {
         if (!index.ids) {
-            place = word.first;
-            return word.all();
+            position = vector.first;
+            return vector.all();
         }
         unsigned members = 0;
-        while (next < index.count && index.ids[next] < word.first) ++next;
-        place = next;
-        for (; next < index.count && index.ids[next] < word.first + word.n; ++next)
-            members |= 1u << (index.ids[next] - word.first);
+        while (next < index.count && index.ids[next] < vector.first) ++next;
+        position = next;
+        for (; next < index.count && index.ids[next] < vector.first + vector.n; ++next)
+            members |= 1u << (index.ids[next] - vector.first);
         return members;
     }
 };
@@ -38,12 +39,12 @@ static inline void write_compact(float* to, const double* totals, unsigned membe
         if (members >> l & 1u) *to++ = float(totals[l]);
 }
 
-// body(words in ascending order) for all channels, by threads; `work` of a channel.
+// body(vectors in ascending order) for all channels, by threads; `work` of a channel.
 template <class Body>
-static void each_channel_word(int64_t channels, int64_t work, Body&& body) {
+static void each_channel_vector(int64_t channels, int64_t work, Body&& body) {
     split((channels + W - 1) / W, work * W, [&](int64_t begin, int64_t end) {
         body([&](const auto& visit) {
-            for (int64_t w = begin; w < end; ++w) visit(ChannelWord{w * W, int(least(W, channels - w * W))});
+            for (int64_t w = begin; w < end; ++w) visit(ChannelVector{w * W, int(least(W, channels - w * W))});
         });
     });
 }

@@ -1,10 +1,10 @@
-// Copying and clearing floats by words.
+// Copying and clearing floats by vectors.
 
 static inline void copy_floats(float* to, const float* from, int64_t n) {
     int64_t i = 0;
     for (; i + W <= n; i += W) store(to + i, load(from + i));
     if (i == n) return;
-    if (n >= W) return store(to + n - W, load(from + n - W));  // overlaps the last word
+    if (n >= W) return store(to + n - W, load(from + n - W));  // overlaps the last vector
     for (; i < n; ++i) to[i] = from[i];
 }
 

@@ -13,9 +13,9 @@ constexpr int rights_of(int left) {
 struct Dots {
     const float* left[MAX_LEFT];    // rows of left
     const float* right[MAX_RIGHT];  // rows of right
-    const int64_t* off;  // [words], where each word of a right row starts; a left row's words are consecutive
-    int64_t words;
-    int64_t tail;  // lanes of one more, partial word, at words * W on both sides
+    const int64_t* off;  // [vectors], where each vector of a right row starts; a left row's vectors are consecutive
+    int64_t vectors;
+    int64_t tail;  // lanes of one more, partial vector, at vectors * W on both sides
     vf* sums;      // [left][right], lanes not yet summed
     bool add;      // start from what sums holds
     // As many such sums in one, and from the rows of one to those of the next.
@@ -32,7 +32,7 @@ __attribute__((always_inline)) static inline void add_run(const Dots& d, int64_t
     EFL_UNROLL
     for (int k = 0; k < RIGHT; ++k) right[k] = held(d.right[k] + i * d.right_step);
     EFL_PRAGMA(GCC unroll 2)
-    for (int64_t n = 0; n < d.words; ++n) {
+    for (int64_t n = 0; n < d.vectors; ++n) {
         const int64_t off = d.off[n];
         if (LEFT >= RIGHT) {  // keep the shorter operand in registers
             vf x[RIGHT];
@@ -59,9 +59,9 @@ __attribute__((always_inline)) static inline void add_run(const Dots& d, int64_t
     if (d.tail == 0) return;
     EFL_UNROLL
     for (int m = 0; m < LEFT; ++m) {
-        const vf w = load_n(left[m] + d.words * W, int(d.tail));
+        const vf w = load_n(left[m] + d.vectors * W, int(d.tail));
         EFL_UNROLL
-        for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, load_n(right[k] + d.words * W, int(d.tail)), acc[m][k]);
+        for (int k = 0; k < RIGHT; ++k) acc[m][k] = fma(w, load_n(right[k] + d.vectors * W, int(d.tail)), acc[m][k]);
     }
 }
 
@@ -95,9 +95,9 @@ static void dot_products(const Dots& d, int64_t left, int64_t right) {
     if constexpr (LEFT > 1) dot_products<LEFT - 1>(d, left, right);
 }
 
-// out[i] = the sum of the lanes of words[i].
-static void sum_lanes(const vf* words, int64_t count, float* out) {
+// out[i] = the sum of the lanes of vectors[i].
+static void sum_lanes(const vf* vectors, int64_t count, float* out) {
     int64_t i = 0;
-    for (; i + W <= count; i += W) store(out + i, sums(words + i));
-    for (; i < count; ++i) out[i] = sum(words[i]);
+    for (; i + W <= count; i += W) store(out + i, sums(vectors + i));
+    for (; i < count; ++i) out[i] = sum(vectors[i]);
 }

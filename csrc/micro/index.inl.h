@@ -6,7 +6,7 @@ static inline int64_t count_of(efl_index index, int64_t extent) { return index.i
 static inline int64_t id_of(efl_index index, int64_t i) { return index.ids ? index.ids[i] : i; }
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// p itself, from which the compiler may not derive a register for every word behind it.
+// p itself, from which the compiler may not derive a register for every vector behind it.
 static inline const float* held(const float* p) {
     __asm__("" : "+r"(p));
     return p;

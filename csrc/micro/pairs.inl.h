@@ -1,4 +1,4 @@
-// Two words at a time: floats whose even and odd places are worked on apart, as windows of 2 x 2 have them.
+// Two vectors at a time: floats whose even and odd positions are worked on apart, as windows of 2 x 2 have them.
 
 // 2 W floats from p, of which `left` may be read.
 static inline void load_pair(const float* p, int64_t left, vf* a, vf* b) {

@@ -1,16 +1,16 @@
 // A product of matrices so small that nothing is packed for it: the tiles of tile.inl.h over a right side whose rows
-// are whole words, all in one first or second cache.
+// are whole vectors, all in one first or second cache.
 
-static constexpr int64_t whole_words(int64_t n) { return (n + W - 1) / W * W; }
+static constexpr int64_t whole_vectors(int64_t n) { return (n + W - 1) / W * W; }
 
 // `t` has everything but how the right side's tiles lie.
 static void small_product(Tiles t, int64_t rows, int64_t columns) {
     if (columns == 0) return;
     const Parts panels(rows, TILE_ROWS);
-    const int64_t words = (columns + W - 1) / W, tail = columns - (words - 1) * W;
+    const int64_t vectors = (columns + W - 1) / W, tail = columns - (vectors - 1) * W;
     for (int64_t i = 0; i < panels.count; ++i) {
         const int64_t m0 = panels.first(i), m = panels.size(i);
-        const Parts tiles(words, words_of_tile(int(m)));
+        const Parts tiles(vectors, vectors_of_tile(int(m)));
         Tiles p = t;
         p.a += m0 * (t.by_rows ? t.a_pitch : 1), p.c += m0 * t.c_pitch;
         for (int64_t first = 0, last; first < tiles.count; first = last) {  // runs of tiles of one size

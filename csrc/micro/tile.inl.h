@@ -1,4 +1,4 @@
-// The matrix-product microkernel: tiles of a few rows and a few words, held in registers over all the terms of a sum.
+// The matrix-product microkernel: tiles of a few rows and a few vectors, held in registers over all the terms of a sum.
 // The linear gradients and the forward pass of a larger batch are made of it. Its operands lie at even distances, where
 // those of outer_product are found by tables.
 //
@@ -6,11 +6,11 @@
 
 constexpr int TILE_ROWS = REGISTERS < 32 ? 6 : READS_IN_FMA ? 9 : 8;
 
-constexpr int words_of_tile(int rows) {
-    return REGISTERS < 32 ? words_per_tile(rows) : rows > 6 ? 3 : rows > 2 ? 4 : 8;
+constexpr int vectors_of_tile(int rows) {
+    return REGISTERS < 32 ? vectors_per_tile(rows) : rows > 6 ? 3 : rows > 2 ? 4 : 8;
 }
 
-constexpr int64_t LONG_SUM = 32;  // terms, from which it pays to fetch the tile's place in c ahead
+constexpr int64_t LONG_SUM = 32;  // terms, from which it pays to fetch the tile's position in c ahead
 constexpr int64_t AHEAD = 4;      // terms, by which rows of b that lie far apart are fetched ahead
 
 struct Tiles {
@@ -20,14 +20,14 @@ struct Tiles {
     const float* b;
     int64_t b_pitch, b_step;  // from a term to the next, and from a tile to the next: in c they are neighbours
     bool b_far;               // b's rows lie apart, where no processor fetches them by itself; then tiles are whole
-    float* keep;              // of such a b, where the words of each tile are put down as they are read; or nullptr
+    float* keep;              // of such a b, where the vectors of each tile are put down as they are read; or nullptr
     int64_t keep_step;        // from a tile to the next there
     int64_t terms;
-    const float* start;  // nullptr: zeros. Like b it is read by whole words.
+    const float* start;  // nullptr: zeros. Like b it is read by whole vectors.
     float* c;
     int64_t c_pitch;
     bool add;
-    const uint16_t* chosen;  // which lanes of each word of the tiles are written; nullptr: all
+    const uint16_t* chosen;  // which lanes of each vector of the tiles are written; nullptr: all
 };
 
 // Where a lies. Rows come in groups of four, which x86 addresses by a pointer, the pitch and three times the pitch;
@@ -60,8 +60,8 @@ struct Factors {
     }
 };
 
-// The words that a tile will read of rows that lie apart, and the copy that it leaves of them.
-template <int WORDS>
+// The vectors that a tile will read of rows that lie apart, and the copy that it leaves of them.
+template <int VECTORS>
 struct FarRows {
     const float *soon, *next;  // next: the first row of the tile after this one
     int64_t pitch, left;
@@ -72,73 +72,73 @@ struct FarRows {
 
     __attribute__((always_inline)) void fetch() {
         EFL_UNROLL
-        for (int v = 0; v < WORDS * W; v += LINE) __builtin_prefetch(soon + v);
-        __builtin_prefetch(soon + WORDS * W - 1);
+        for (int v = 0; v < VECTORS * W; v += LINE) __builtin_prefetch(soon + v);
+        __builtin_prefetch(soon + VECTORS * W - 1);
         soon = --left == 0 ? next : soon + pitch;
     }
 
-    __attribute__((always_inline)) void put(const vf (&x)[WORDS]) {
+    __attribute__((always_inline)) void put(const vf (&x)[VECTORS]) {
         if (!keep) return;
         EFL_UNROLL
-        for (int v = 0; v < WORDS; ++v) store(keep + v * W, x[v]);
-        keep += WORDS * W;
+        for (int v = 0; v < VECTORS; ++v) store(keep + v * W, x[v]);
+        keep += VECTORS * W;
     }
 };
 
-template <int ROWS, int WORDS, bool BY_ROWS, bool FAR>
+template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
 __attribute__((always_inline)) static inline void add_term(const Factors<ROWS, BY_ROWS>& a, int ahead, const float* b,
-                                                           FarRows<WORDS>& rows, vf (&acc)[ROWS][WORDS]) {
-    vf x[WORDS];
+                                                           FarRows<VECTORS>& rows, vf (&acc)[ROWS][VECTORS]) {
+    vf x[VECTORS];
     EFL_UNROLL
-    for (int v = 0; v < WORDS; ++v) x[v] = load(b + v * W);
+    for (int v = 0; v < VECTORS; ++v) x[v] = load(b + v * W);
     if (FAR) rows.fetch(), rows.put(x);
     EFL_UNROLL
     for (int m = 0; m < ROWS; ++m) {
         const vf w = set1(*a.at(m, ahead));
         EFL_UNROLL
-        for (int v = 0; v < WORDS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
+        for (int v = 0; v < VECTORS; ++v) acc[m][v] = fma(w, x[v], acc[m][v]);
     }
 }
 
-template <int ROWS, int WORDS>
-__attribute__((always_inline)) static inline void begin_tile(const float* start, vf (&acc)[ROWS][WORDS]) {
+template <int ROWS, int VECTORS>
+__attribute__((always_inline)) static inline void begin_tile(const float* start, vf (&acc)[ROWS][VECTORS]) {
     EFL_UNROLL
-    for (int v = 0; v < WORDS; ++v) {
+    for (int v = 0; v < VECTORS; ++v) {
         const vf from = start ? load(start + v * W) : zero();
         EFL_UNROLL
         for (int m = 0; m < ROWS; ++m) acc[m][v] = from;
     }
 }
 
-template <int ROWS, int WORDS>
+template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void fetch_tile(const float* c, int64_t pitch) {
     EFL_UNROLL
     for (int m = 0; m < ROWS; ++m) {
         EFL_UNROLL
-        for (int v = 0; v < WORDS * W; v += LINE) __builtin_prefetch(c + m * pitch + v, 1);
+        for (int v = 0; v < VECTORS * W; v += LINE) __builtin_prefetch(c + m * pitch + v, 1);
     }
 }
 
-template <int ROWS, int WORDS>
+template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void write_chosen(const Tiles& p, float* c, const uint16_t* chosen,
-                                                               const vf (&acc)[ROWS][WORDS]) {
+                                                               const vf (&acc)[ROWS][VECTORS]) {
     EFL_UNROLL
-    for (int v = 0; v < WORDS; ++v) {
+    for (int v = 0; v < VECTORS; ++v) {
         EFL_UNROLL
         for (int m = 0; m < ROWS; ++m) store_bits(c + m * p.c_pitch + v * W, acc[m][v], chosen[v]);
     }
 }
 
-// Of the last word `lanes` count.
-template <int ROWS, int WORDS>
+// Of the last vector, `lanes` lanes count.
+template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float* c, int lanes, const uint16_t* chosen,
-                                                           vf (&acc)[ROWS][WORDS]) {
-    constexpr int last = WORDS - 1;
+                                                           vf (&acc)[ROWS][VECTORS]) {
+    constexpr int last = VECTORS - 1;
     if (p.add) {
         EFL_UNROLL
         for (int m = 0; m < ROWS; ++m) {
             EFL_UNROLL
-            for (int v = 0; v < WORDS; ++v) {
+            for (int v = 0; v < VECTORS; ++v) {
                 const float* from = c + m * p.c_pitch + v * W;
                 acc[m][v] = add(v < last || lanes == W ? load(from) : load_n(from, lanes), acc[m][v]);
             }
@@ -156,96 +156,97 @@ __attribute__((always_inline)) static inline void end_tile(const Tiles& p, float
 }
 
 // Terms one at a time, where the operands of two would not fit beside the sums.
-template <int ROWS, int WORDS, bool BY_ROWS, bool FAR>
-__attribute__((always_inline)) static inline void add_single_terms(const Tiles& p, const float* b, FarRows<WORDS>& rows,
-                                                                   vf (&acc)[ROWS][WORDS]) {
+template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR>
+__attribute__((always_inline)) static inline void add_single_terms(const Tiles& p, const float* b,
+                                                                   FarRows<VECTORS>& rows, vf (&acc)[ROWS][VECTORS]) {
     Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
     EFL_PRAGMA(GCC unroll 1)
     for (int64_t t = 0; t < p.terms; ++t, b += p.b_pitch, a.skip(1))
-        add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+        add_term<ROWS, VECTORS, BY_ROWS, FAR>(a, 0, b, rows, acc);
 }
 
-template <int ROWS, int WORDS>
+template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void add_grouped(const Tiles& p, const float* tile,
-                                                              vf (&acc)[ROWS][WORDS]) {
+                                                              vf (&acc)[ROWS][VECTORS]) {
     constexpr int64_t FLOAT = sizeof(float);
-    const WordsInLine<WORDS> from{p.a, p.a_pitch * FLOAT, tile, p.b_pitch * FLOAT};
+    const VectorsInSequence<VECTORS> from{p.a, p.a_pitch * FLOAT, tile, p.b_pitch * FLOAT};
     add_terms_in_order(from, p.terms, acc);
 }
 
 // Terms side by side, by pairs.
-template <int ROWS, int WORDS>
+template <int ROWS, int VECTORS>
 __attribute__((always_inline)) static inline void add_in_pairs(const Tiles& p, const float* tile,
-                                                               vf (&acc)[ROWS][WORDS]) {
+                                                               vf (&acc)[ROWS][VECTORS]) {
     if (add_pairs(p.a, tile, p.terms, acc) == 0) return;
     const int64_t last = p.terms - 1;
     const Factors<ROWS, false> a(p.a + last * ROWS, ROWS);
-    FarRows<WORDS> rows(p, tile, nullptr);
-    add_term<ROWS, WORDS, false, false>(a, 0, tile + last * WORDS * W, rows, acc);
+    FarRows<VECTORS> rows(p, tile, nullptr);
+    add_term<ROWS, VECTORS, false, false>(a, 0, tile + last * VECTORS * W, rows, acc);
 }
 
 // How a tile's terms are added: as they come, or as cores want it that execute in order.
 enum class Order { FREE, GROUPED, IN_PAIRS };
 
-template <int ROWS, int WORDS, bool BY_ROWS, bool FAR = false, Order ORDER = Order::FREE>
+template <int ROWS, int VECTORS, bool BY_ROWS, bool FAR = false, Order ORDER = Order::FREE>
 static void multiply_tiles(const Tiles& p, int64_t count, int64_t lanes) {
     const float *tile = p.b, *start = p.start;
     float *c = p.c, *keep = p.keep;
     const uint16_t* chosen = p.chosen;
-    for (; count > 0; --count, tile += p.b_step, c += WORDS * W, keep += keep ? p.keep_step : 0) {
-        vf acc[ROWS][WORDS];
+    for (; count > 0; --count, tile += p.b_step, c += VECTORS * W, keep += keep ? p.keep_step : 0) {
+        vf acc[ROWS][VECTORS];
         begin_tile(start, acc);
-        if (start) start += WORDS * W;
-        if (p.terms >= LONG_SUM) fetch_tile<ROWS, WORDS>(c, p.c_pitch);
+        if (start) start += VECTORS * W;
+        if (p.terms >= LONG_SUM) fetch_tile<ROWS, VECTORS>(c, p.c_pitch);
         Factors<ROWS, BY_ROWS> a(p.a, p.a_pitch);
-        FarRows<WORDS> rows(p, tile, keep);
+        FarRows<VECTORS> rows(p, tile, keep);
         if constexpr (ORDER == Order::IN_PAIRS) {
-            add_in_pairs<ROWS, WORDS>(p, tile, acc);
+            add_in_pairs<ROWS, VECTORS>(p, tile, acc);
         } else if constexpr (ORDER == Order::GROUPED) {
-            add_grouped<ROWS, WORDS>(p, tile, acc);
+            add_grouped<ROWS, VECTORS>(p, tile, acc);
         } else if constexpr (!READS_IN_FMA) {
-            add_single_terms<ROWS, WORDS, BY_ROWS, FAR>(p, tile, rows, acc);
+            add_single_terms<ROWS, VECTORS, BY_ROWS, FAR>(p, tile, rows, acc);
         } else {
             const float* b = tile;
             int64_t t = 0;
             for (; t + 2 <= p.terms; t += 2, b += 2 * p.b_pitch) {
-                add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
-                add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
+                add_term<ROWS, VECTORS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+                add_term<ROWS, VECTORS, BY_ROWS, FAR>(a, 1, b + p.b_pitch, rows, acc);
                 a.skip(2);
             }
-            if (t < p.terms) add_term<ROWS, WORDS, BY_ROWS, FAR>(a, 0, b, rows, acc);
+            if (t < p.terms) add_term<ROWS, VECTORS, BY_ROWS, FAR>(a, 0, b, rows, acc);
         }
         end_tile(p, c, count > 1 ? W : int(lanes), chosen, acc);
-        chosen += chosen ? WORDS : 0;
+        chosen += chosen ? VECTORS : 0;
     }
 }
 
-template <int ROWS, int WORDS>
-static void multiply_words(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
-    if (words == WORDS) {
-        if constexpr (IN_PAIRS<ROWS, WORDS>)
-            if (!p.by_rows && p.a_pitch == ROWS && p.b_pitch == WORDS * W && in_order())
-                return multiply_tiles<ROWS, WORDS, false, false, Order::IN_PAIRS>(p, count, lanes);
-        if constexpr (IN_ORDER<ROWS, WORDS>)
+template <int ROWS, int VECTORS>
+static void multiply_vectors(const Tiles& p, int64_t vectors, int64_t count, int64_t lanes) {
+    if (vectors == VECTORS) {
+        if constexpr (IN_PAIRS<ROWS, VECTORS>)
+            if (!p.by_rows && p.a_pitch == ROWS && p.b_pitch == VECTORS * W && in_order())
+                return multiply_tiles<ROWS, VECTORS, false, false, Order::IN_PAIRS>(p, count, lanes);
+        if constexpr (IN_ORDER<ROWS, VECTORS>)
             if (!p.by_rows && in_order())
-                return multiply_tiles<ROWS, WORDS, false, false, Order::GROUPED>(p, count, lanes);
-        return p.by_rows ? multiply_tiles<ROWS, WORDS, true>(p, count, lanes)
-                         : multiply_tiles<ROWS, WORDS, false>(p, count, lanes);
+                return multiply_tiles<ROWS, VECTORS, false, false, Order::GROUPED>(p, count, lanes);
+        return p.by_rows ? multiply_tiles<ROWS, VECTORS, true>(p, count, lanes)
+                         : multiply_tiles<ROWS, VECTORS, false>(p, count, lanes);
     }
-    if constexpr (WORDS > 1) multiply_words<ROWS, WORDS - 1>(p, words, count, lanes);
+    if constexpr (VECTORS > 1) multiply_vectors<ROWS, VECTORS - 1>(p, vectors, count, lanes);
 }
 
 template <int ROWS>
-static void multiply_rows(const Tiles& p, int64_t words, int64_t count, int64_t lanes) {
-    constexpr int WORDS = words_of_tile(ROWS);
-    if (!p.b_far) return multiply_words<ROWS, WORDS>(p, words, count, lanes);
-    return p.by_rows ? multiply_tiles<ROWS, WORDS, true, true>(p, count, lanes)
-                     : multiply_tiles<ROWS, WORDS, false, true>(p, count, lanes);
+static void multiply_rows(const Tiles& p, int64_t vectors, int64_t count, int64_t lanes) {
+    constexpr int VECTORS = vectors_of_tile(ROWS);
+    if (!p.b_far) return multiply_vectors<ROWS, VECTORS>(p, vectors, count, lanes);
+    return p.by_rows ? multiply_tiles<ROWS, VECTORS, true, true>(p, count, lanes)
+                     : multiply_tiles<ROWS, VECTORS, false, true>(p, count, lanes);
 }
 
-// `count` tiles of 1 to TILE_ROWS rows and 1 to words_of_tile(rows) words; of the last one's last word, `lanes` count.
+// `count` tiles of 1 to TILE_ROWS rows and 1 to vectors_of_tile(rows) vectors; of the last one's last vector, `lanes`
+// count.
 template <int ROWS = TILE_ROWS>
-static void multiply(const Tiles& p, int64_t rows, int64_t words, int64_t count, int64_t lanes) {
-    if (rows == ROWS) return multiply_rows<ROWS>(p, words, count, lanes);
-    if constexpr (ROWS > 1) multiply<ROWS - 1>(p, rows, words, count, lanes);
+static void multiply(const Tiles& p, int64_t rows, int64_t vectors, int64_t count, int64_t lanes) {
+    if (rows == ROWS) return multiply_rows<ROWS>(p, vectors, count, lanes);
+    if constexpr (ROWS > 1) multiply<ROWS - 1>(p, rows, vectors, count, lanes);
 }

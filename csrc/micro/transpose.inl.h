@@ -1,4 +1,4 @@
-// A matrix turned: to[c][r] = from[r][c], by squares of a word's length.
+// A matrix turned: to[c][r] = from[r][c], by squares of a vector's length.
 
 static void transpose(const float* from, int64_t from_pitch, int64_t rows, int64_t columns, float* to,
                       int64_t to_pitch) {

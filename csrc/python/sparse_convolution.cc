@@ -34,7 +34,7 @@ efl_conv2d read_layer(Args& a, const View& x, const View& y) {
     return c;
 }
 
-// How an array of images lies: 1 by 1, or as many side by side as a word of the tier holds.
+// An array of images lies 1 by 1, or as many side by side as a vector of the instruction set holds.
 efl_int64 read_lanes(Args& a, const char* name, const efl_conv2d& c) {
     const efl_int64 lanes = a.integer(name), word = efl_sparse_conv2d_lanes();
     if ((lanes != 1 && lanes != word) || c.batch % lanes)

@@ -1,4 +1,4 @@
-// The words of the AVX2 + FMA tier: eight floats. See scalar.h for what each word means.
+// The vectors of the AVX2 + FMA instruction set: eight floats. See scalar.h for what each function does.
 
 constexpr int W = 8;
 constexpr int REGISTERS = 16;
@@ -101,14 +101,14 @@ static inline vf in_pair_order(const float* p, const float* q) {
 }
 static inline vf in_pair_order(vf a, vf b) { return quarters(_mm256_insertf128_ps(a, _mm256_castps256_ps128(b), 1)); }
 
-static inline __m256i places(uint64_t bytes) { return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(bytes))); }
+static inline __m256i positions(uint64_t bytes) { return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(bytes))); }
 static inline uint64_t bytes_of(unsigned bits) { return _pdep_u64(bits, 0x0101010101010101ull) * 0xff; }
 static inline vf gather_bits(vf v, unsigned bits) {
-    return _mm256_permutevar8x32_ps(v, places(_pext_u64(0x0706050403020100ull, bytes_of(bits))));
+    return _mm256_permutevar8x32_ps(v, positions(_pext_u64(0x0706050403020100ull, bytes_of(bits))));
 }
 static inline void scatter_bits(float* p, vf v, unsigned bits) {
     const uint64_t bytes = bytes_of(bits);
-    const vf spread = _mm256_permutevar8x32_ps(v, places(_pdep_u64(0x0706050403020100ull, bytes)));
+    const vf spread = _mm256_permutevar8x32_ps(v, positions(_pdep_u64(0x0706050403020100ull, bytes)));
     _mm256_maskstore_ps(p, _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(int64_t(bytes))), spread);
 }
 
@@ -128,7 +128,7 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     to[2] = _mm256_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm256_shuffle_ps(after_ab, after_cd, 0xee);
 }
 
-// Four words turned within each half.
+// Four vectors turned within each half.
 static inline void turn_halves(vf* v) {
     const vf ab = _mm256_unpacklo_ps(v[0], v[1]), cd = _mm256_unpacklo_ps(v[2], v[3]);
     const vf after_ab = _mm256_unpackhi_ps(v[0], v[1]), after_cd = _mm256_unpackhi_ps(v[2], v[3]);

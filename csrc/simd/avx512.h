@@ -1,4 +1,4 @@
-// The words of the AVX-512 tier (F, BW, DQ, VL): sixteen floats. See scalar.h for what each word means.
+// The vectors of the AVX-512 instruction set (F, BW, DQ, VL): sixteen floats. See scalar.h for what each function does.
 
 constexpr int W = 16;
 constexpr int REGISTERS = 32;
@@ -112,9 +112,9 @@ static inline void scatter_bits(float* p, vf v, unsigned bits) {
 
 static inline void spread(float* p, const float* from, int n) {
     const vf v = load(from);
-    const unsigned places = 0x55555555u & ((1ull << 2 * n) - 1u);
-    _mm512_mask_storeu_ps(p, __mmask16(places), zip_low(v, v));
-    if (2 * n > W) _mm512_mask_storeu_ps(p + W, __mmask16(places >> 16), zip_high(v, v));
+    const unsigned positions = 0x55555555u & ((1ull << 2 * n) - 1u);
+    _mm512_mask_storeu_ps(p, __mmask16(positions), zip_low(v, v));
+    if (2 * n > W) _mm512_mask_storeu_ps(p + W, __mmask16(positions >> 16), zip_high(v, v));
 }
 
 static inline void load_columns(const float* const* from, int64_t at, vf* to) {
@@ -130,7 +130,7 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     to[2] = _mm512_shuffle_ps(after_ab, after_cd, 0x44), to[3] = _mm512_shuffle_ps(after_ab, after_cd, 0xee);
 }
 
-// Four words turned within each quarter.
+// Four vectors turned within each quarter.
 static inline void turn_quarters(vf* v) {
     const vf ab = _mm512_unpacklo_ps(v[0], v[1]), cd = _mm512_unpacklo_ps(v[2], v[3]);
     const vf after_ab = _mm512_unpackhi_ps(v[0], v[1]), after_cd = _mm512_unpackhi_ps(v[2], v[3]);

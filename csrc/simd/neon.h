@@ -1,5 +1,5 @@
-// The words of the NEON tier: four floats, and a multiply and add that rounds once. See scalar.h for what each word
-// means. ARMv8.0 and nothing after it: a Cortex-A53 must run this.
+// The vectors of the NEON instruction set: four floats, and a multiply and add that rounds once. See scalar.h for what
+// each function means. ARMv8.0 and nothing after it: a Cortex-A53 must run this.
 
 constexpr int W = 4;
 constexpr int REGISTERS = 32;
@@ -54,7 +54,7 @@ static inline float sum(vf v) {
     return vpadds_f32(pairs);
 }
 
-// The two words' lanes 0 + 2 and 1 + 3.
+// The two vectors' lanes 0 + 2 and 1 + 3.
 static inline vf half_sums(vf a, vf b) {
     const float64x2_t x = vreinterpretq_f64_f32(a), y = vreinterpretq_f64_f32(b);
     return add(vreinterpretq_f32_f64(vzip1q_f64(x, y)), vreinterpretq_f32_f64(vzip2q_f64(x, y)));
@@ -101,7 +101,7 @@ static inline vf join_high(vf a, vf b) { return zip_high(a, b); }
 static inline vf in_pair_order(const float* p, const float* q) { return vcombine_f32(vld1_f32(p), vld1_f32(q)); }
 static inline vf in_pair_order(vf a, vf b) { return vcombine_f32(vget_low_f32(a), vget_low_f32(b)); }
 
-// By bits: which bytes of a word go where. A byte of 255 gives zero.
+// By bits: which bytes of a vector go where. A byte of 255 gives zero.
 static inline vf looked_up(vf v, uint64_t lanes) {
     const uint8x8_t four = vcreate_u8(lanes);  // a byte a lane: its number, or 63
     const uint8x16_t lane = vqtbl1q_u8(vcombine_u8(four, four),
@@ -206,7 +206,7 @@ static inline vu multiplied(vu a, uint32_t b, vu* high) {
 }
 static inline vf keep_from(vf v, vu a, uint32_t least) { return kept(v, vcgeq_u32(a, same(least))); }
 
-// One load for all of them, and no word for each: the multiply-add reads a lane.
+// All W floats take one load, and no float has a vector of its own: the multiply-add reads a lane.
 struct Singles {
     vf all;
     explicit Singles(const float* p) : all(load(p)) {}
@@ -219,7 +219,7 @@ struct Singles {
 };
 
 // Instructions that stay where they are written, among each other: for cores that execute in order.
-// N words side by side.
+// N vectors side by side.
 template <int N>
 __attribute__((always_inline)) static inline void load_here(const float* p, vf* v) {
     if constexpr (N == 1) __asm__ volatile("ldr %q0, [%1]" : "=w"(v[0]) : "r"(p) : "memory");
@@ -258,9 +258,9 @@ __attribute__((always_inline)) static inline vf fma_here(vf a, vf b, int i, vf c
     else __asm__ volatile("fmla %0.4s, %1.4s, %2.s[3]" : "+w"(c) : "w"(a), "w"(b));
     return c;
 }
-#define EFL_WORDS_IN_PLACE
+#define EFL_VECTORS_IN_PLACE
 #if defined(__clang__) || __GNUC__ >= 10  // before it g++ has no such loads
-// N words side by side by one instruction, two to four; it too stays where it is written.
+// N vectors side by side by one instruction, two to four; it too stays where it is written.
 template <int N>
 __attribute__((always_inline)) static inline void load_together(const float* p, vf* v) {
     __asm__ volatile("" : : : "memory");

@@ -1,11 +1,12 @@
-// The words of the baseline tier: four floats in GCC/Clang vector types, which the compiler turns into SSE2, NEON or
-// plain code. Not a fast path; it must run on every 64-bit machine, with the baseline instruction set and nothing else.
+// The vectors of the baseline instruction set: four floats in GCC/Clang vector types, which the compiler turns into
+// SSE2, NEON or plain code. Not a fast path; it must run on every 64-bit machine, with the baseline instruction set and
+// nothing else.
 //
-// A tier defines, in its own namespace: W, REGISTERS, vf, and the words below. Bodies in kernels/ use these and nothing
-// else.
+// An instruction set defines, in its own namespace: W, REGISTERS, vf, and the functions over vectors below. Bodies in
+// kernels/ use these names and nothing else.
 
-constexpr int W = 4;           // floats in a word
-constexpr int REGISTERS = 16;  // words that the CPU's registers hold
+constexpr int W = 4;           // floats in a vector
+constexpr int REGISTERS = 16;  // vectors that the CPU's registers hold
 constexpr bool READS_IN_FMA = true;
 typedef float vf __attribute__((vector_size(16)));
 
@@ -42,7 +43,7 @@ static inline vf sqrt(vf v) {
     for (int i = 0; i < W; ++i) v[i] = std::sqrt(v[i]);
     return v;
 }
-// a * b + c, rounded once where the tier has the instruction.
+// a * b + c, rounded once where the instruction set has the instruction.
 static inline vf fma(vf a, vf b, vf c) { return a * b + c; }
 static inline vf max(vf a, vf b) {
     for (int i = 0; i < W; ++i) a[i] = b[i] > a[i] ? b[i] : a[i];
@@ -65,7 +66,7 @@ static inline float sum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
 // Lane i: the sum of the lanes of v[i], for i < W.
 static inline vf sums(const vf* v) { return vf{sum(v[0]), sum(v[1]), sum(v[2]), sum(v[3])}; }
 
-// The same, each sum in an order of the tier's own, which is cheaper.
+// As sums(), each sum in an order of the instruction set's own, which is cheaper.
 static inline vf totals(const vf* v) { return sums(v); }
 
 // Bit i set where v[i] > 0 (NaN: clear), and its use: v[i] where bit i is set, else 0.
@@ -131,9 +132,9 @@ static inline vf keep_positive(vf v, vf x) {
     return v;
 }
 
-// The same as evens, odds, zip_low and zip_high with the W lanes of the pairs in an order of the tier's own, which is
-// cheaper; in_pair_order brings W floats into that order, half from p and half from q, or the first halves of two
-// words.
+// As evens, odds, zip_low and zip_high, with the W lanes of the pairs in an order of the instruction set's own, which
+// is cheaper; in_pair_order brings W floats into that order, half from p and half from q, or the first halves of two
+// vectors.
 static inline vf pair_evens(vf a, vf b) { return evens(a, b); }
 static inline vf pair_odds(vf a, vf b) { return odds(a, b); }
 static inline vf join_low(vf a, vf b) { return zip_low(a, b); }
@@ -164,7 +165,7 @@ static inline void load_columns(const float* const* from, int64_t at, vf* to) {
     for (int64_t k = at; k < at + 4; ++k) *to++ = vf{from[0][k], from[1][k], from[2][k], from[3][k]};
 }
 
-// W words turned: lane m of v[k] becomes lane k of v[m].
+// W vectors turned: lane m of v[k] becomes lane k of v[m].
 __attribute__((always_inline)) static inline void turn(vf* v) {
     const vf ab = zip_low(v[0], v[1]), cd = zip_low(v[2], v[3]), after_ab = zip_high(v[0], v[1]),
              after_cd = zip_high(v[2], v[3]);
@@ -204,7 +205,7 @@ static inline vf packed(vf v, unsigned bits) {
 }
 // Writes the same, `count` of them, and nothing behind them.
 static inline void store_packed(float* p, vf v, unsigned bits, int count) { store_n(p, packed(v, bits), count); }
-// The int32 first, first + 1, ... as the bits of a word, to be moved and stored only.
+// The int32 first, first + 1, ... as the bits of a vector, to be moved and stored only.
 static inline vf counted(int32_t first) {
     const int32_t numbers[W] = {first, first + 1, first + 2, first + 3};
     vf v;
@@ -250,7 +251,7 @@ static inline vf keep_from(vf v, vu a, uint32_t least) {
 // v[i] 2^n[i] for such n.
 static inline vf scaled(vf v, vf n) { return mul(v, pow2(n)); }
 
-// W floats side by side, each of which multiplies whole words in its turn.
+// W floats side by side, each of which multiplies whole vectors in its turn.
 struct Singles {
     const float* from;
     explicit Singles(const float* p) : from(p) {}

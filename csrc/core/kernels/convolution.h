@@ -1,4 +1,4 @@
-// Kernels that a tier compiles in one piece, isa/convolution.h: a row of kernels.h each.
+// Kernels that an instruction set compiles in one piece, isa/convolution.h: a row of kernels.h each.
 
 // convolution
 EFL_KERNEL(conv2d_forward_f32)

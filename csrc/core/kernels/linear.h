@@ -1,4 +1,4 @@
-// Kernels that a tier compiles in one piece, isa/linear.h: a row of kernels.h each.
+// Kernels that an instruction set compiles in one piece, isa/linear.h: a row of kernels.h each.
 
 // parameters
 EFL_KERNEL(take_axes_32)

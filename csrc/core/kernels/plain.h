@@ -1,4 +1,4 @@
-// Kernels that a tier compiles in one piece, isa/plain.h: a row of kernels.h each.
+// Kernels that an instruction set compiles in one piece, isa/plain.h: a row of kernels.h each.
 
 // batch
 EFL_KERNEL(gather_rows_u8)

@@ -1,4 +1,4 @@
-// Kernels that a tier compiles in one piece, isa/sparse.h: a row of kernels.h each.
+// Kernels that an instruction set compiles in one piece, isa/sparse.h: a row of kernels.h each.
 
 // sparse_linear
 EFL_KERNEL(sparse_linear_build)

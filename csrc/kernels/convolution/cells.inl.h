@@ -2,7 +2,7 @@
 
 constexpr int64_t PLANES_AHEAD = 4096;  // floats, by which cells are fetched that lie apart
 
-// to[j] = from[2 j] for j < n, more than a word. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
+// to[j] = from[2 j] for j < n, more than a vector. Reads nothing past from[2 n - 2]; from[-1] only if it is there.
 static inline void copy_alternate(float* to, const float* from, int64_t n, bool has_previous) {
     for (int64_t q = 0; q < 2 * n; q += LINE) __builtin_prefetch(from + PLANES_AHEAD + q);
     int64_t j = 0;
@@ -13,7 +13,7 @@ static inline void copy_alternate(float* to, const float* from, int64_t n, bool 
     for (; j < n; ++j) to[j] = from[2 * j];
 }
 
-// The same for rows of up to a word, whose masks are worked out once.
+// Copies such floats of rows of up to a vector, whose masks are worked out once.
 static inline void copy_short_alternates(float* to, int64_t to_pitch, const float* from, int64_t from_pitch,
                                          int64_t rows, int64_t n) {
     const int reach = int(2 * n - 1), low = int(least(W, reach));
@@ -25,18 +25,19 @@ static inline void copy_short_alternates(float* to, int64_t to_pitch, const floa
     }
 }
 
-// Rows of (WORDS - 1) * W < n <= WORDS * W floats, n at least W. The last word of a row overlaps the one before.
-template <int WORDS>
-static inline void copy_row_words(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows,
-                                  int64_t n) {
+// Copies rows of (VECTORS - 1) * W < n <= VECTORS * W floats, n at least W. The last vector of a row overlaps the one
+// before.
+template <int VECTORS>
+static inline void copy_row_vectors(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows,
+                                    int64_t n) {
     for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) {
         EFL_UNROLL
-        for (int v = 0; v < WORDS - 1; ++v) store(to + v * W, load(from + v * W));
+        for (int v = 0; v < VECTORS - 1; ++v) store(to + v * W, load(from + v * W));
         store(to + n - W, load(from + n - W));
     }
 }
 
-// Rows of less than a word, where stores have masks.
+// Copies rows of less than a vector, where stores have masks.
 static inline void copy_short_rows(float* to, int64_t to_pitch, const float* from, int64_t from_pitch, int64_t rows,
                                    int64_t n) {
     for (int64_t r = 0; r < rows; ++r, to += to_pitch, from += from_pitch) store_n(to, load_n(from, int(n)), int(n));
@@ -47,10 +48,10 @@ static void copy_rows(float* to, int64_t to_pitch, const float* from, int64_t fr
         copy_short_rows(to, to_pitch, from, from_pitch, rows, n);
     } else if (n < W || n > 4 * W) {
         for (int64_t r = 0; r < rows; ++r) copy_floats(to + r * to_pitch, from + r * from_pitch, n);
-    } else if (n > 3 * W) copy_row_words<4>(to, to_pitch, from, from_pitch, rows, n);
-    else if (n > 2 * W) copy_row_words<3>(to, to_pitch, from, from_pitch, rows, n);
-    else if (n > W) copy_row_words<2>(to, to_pitch, from, from_pitch, rows, n);
-    else copy_row_words<1>(to, to_pitch, from, from_pitch, rows, n);
+    } else if (n > 3 * W) copy_row_vectors<4>(to, to_pitch, from, from_pitch, rows, n);
+    else if (n > 2 * W) copy_row_vectors<3>(to, to_pitch, from, from_pitch, rows, n);
+    else if (n > W) copy_row_vectors<2>(to, to_pitch, from, from_pitch, rows, n);
+    else copy_row_vectors<1>(to, to_pitch, from, from_pitch, rows, n);
 }
 
 // The i < count whose cells i * step + shift lie inside the source: [first, end).

@@ -1,7 +1,8 @@
 // Convolution: forward, input gradient and weight gradient, and which way each takes. All choices are by shape alone,
 // so that the result does not depend on the machine's load or on the number of threads.
 
-// The transforms cost some `balance` products per channel and tile; words want tiles, and one row has no pairs of them.
+// The transforms cost some `balance` products per channel and tile; vectors want tiles, and one row has no pairs of
+// them.
 static bool pays_for_points(int64_t ins, int64_t outs, int64_t balance, int64_t batch, int64_t out_h, int64_t out_w) {
     return ins * outs >= balance * (ins + outs) && out_h > 1 && out_w > 1 &&
            batch * ((out_h + 1) / 2) * ((out_w + 1) / 2) >= 16;
@@ -25,7 +26,7 @@ static bool prefers_whole(const Correlation& c, int64_t side) {
 
 static bool prefers_whole(const Correlation& c) { return prefers_whole(c, 2) || prefers_whole(c, 3); }
 
-// Channels that pay for the transforms, which longer words do not make as much faster as plain sums.
+// Channels that pay for the transforms, which longer vectors do not make as much faster as plain sums.
 constexpr int64_t TILE_BALANCE = W < 16 ? 7 : 12;
 
 // 3x3 taps at stride 1, and enough of the rest (measured on Zen 3: 20 to 8 channels even, 20 to 12 at .9 of the time,
@@ -48,7 +49,7 @@ static bool prefers_strided(const efl_conv2d& c, const Geometry& g, int64_t sour
 
 constexpr int64_t MIN_GATHER_TARGETS = 64;  // below this the gather costs more than the lanes it saves
 
-// Lanes of a row's words that carry nothing are over two fifths, and there is work enough to pay for the gather. Of a
+// Lanes of a row's vectors that carry nothing are over two fifths, and there is work enough to pay for the gather. Of a
 // single tap, rows follow one another as they are.
 static bool gathers_positions(const Correlation& c) {
     const int64_t cols = c.planes.cols.count, lanes = (cols + W - 1) / W * W;
@@ -56,7 +57,7 @@ static bool gathers_positions(const Correlation& c) {
            count_of(c.targets, c.target_channels) >= MIN_GATHER_TARGETS;
 }
 
-// Whether words along rows are what is left.
+// Whether vectors along rows are what is left.
 static bool goes_by_rows(const Correlation& c) {
     return !prefers_whole(c) && !prefers_tiles(c) && !prefers_fives(c) && !gathers_positions(c);
 }
@@ -184,15 +185,16 @@ static bool prefers_tiles(const WeightGradient& w) {
                            w.geometry.out_w);
 }
 
-constexpr int64_t FEW_WORDS = 32;  // of a map, with which the pixel kernel spends its time on loading and storing sums
-constexpr int64_t PIXEL_WEIGHTS = 32768 / W;  // up to here its word-wide sums fit in L2, beside a map of few words
+// Vectors of a map with which the pixel kernel spends its time on loading and storing sums.
+constexpr int64_t FEW_VECTORS = 32;
+constexpr int64_t PIXEL_WEIGHTS = 32768 / W;  // up to here its vector-wide sums fit in L2, beside a map of few vectors
 
 // Lanes over channels, or over pixels: decided by shape. Measured on Zen 3 with equal numbers of channels: 14x14, 8x8
 // and 16x16, 25x25 weights and up are faster over channels; 32x32 is faster over pixels up to 50x50 and about even at
 // 64x64.
 static bool prefers_channels(const WeightGradient& w, int64_t weights) {
     if (w.conv.groups != 1) return false;
-    if (w.positions() > FEW_WORDS * W) return weights > 8 * PIXEL_WEIGHTS;
+    if (w.positions() > FEW_VECTORS * W) return weights > 8 * PIXEL_WEIGHTS;
     return weights > PIXEL_WEIGHTS || w.ins_per_group() >= W;
 }
 

@@ -1,7 +1,7 @@
 // Correlation with 5x5 taps at stride 1 by 49 products for 2x2 positions (five_points.inl.h).
 //
 // All weights are transformed first, to [pass][panel of targets][point][source][target]; a few tiles at a time, and of
-// them a few sources, are transformed to [point][run of words][source][tile], so that what goes by stays in L2.
+// them a few sources, are transformed to [point][run of vectors][source][tile], so that what goes by stays in L2.
 // Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of its
 // tiles.
 
@@ -9,30 +9,32 @@ constexpr int64_t FIVES_WEIGHTS = 1 << 18;  // floats: beyond it the transformed
 constexpr int64_t FIVES_BALANCE = 16;       // products per channel and tile that the transforms cost
 constexpr int64_t FIVES_TILES = 48;         // of a chunk
 constexpr int64_t FIVES_SOURCES = 16;       // transformed at a time
-constexpr int64_t FIVES_RUN = 2;            // words of tiles that stay in L1 while panels pass by
+constexpr int64_t FIVES_RUN = 2;            // vectors of tiles that stay in L1 while panels pass by
 
 struct Fives {
     const Correlation& c;
     int64_t sources, targets;
     Tiling tiling;
-    Parts panels, passes;               // targets in panels; sources as their tiles are transformed
-    int64_t strip_words, words, pitch;  // words of a strip, of a chunk; floats from one target's results to the next
+    Parts panels, passes;            // targets in panels; sources as their tiles are transformed
+    int64_t strip_vectors, vectors;  // of a strip, of a chunk
+    int64_t pitch;                   // floats from one target's results to the next
     int64_t *off, *row;
-    Word* word;
+    Vector* vector;
     float *zeros, *weights, *tiles, *results, *plane, *lines;
 
     explicit Fives(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
           tiling(c.batch, c.planes.rows.count, c.planes.cols.count, 1, FIVES_TILES), panels(targets, MAX_ROWS),
-          passes(sources, fitting()), strip_words((tiling.strips.size(0) * tiling.cols + W - 1) / W),
-          words((tiling.chunks.size(0) * strip_words + FIVES_RUN - 1) / FIVES_RUN * FIVES_RUN), pitch(words * W) {}
+          passes(sources, fitting()), strip_vectors((tiling.strips.size(0) * tiling.cols + W - 1) / W),
+          vectors((tiling.chunks.size(0) * strip_vectors + FIVES_RUN - 1) / FIVES_RUN * FIVES_RUN), pitch(vectors * W) {
+    }
 
     // Their transformed tiles take a quarter of the weights' memory at most.
     int64_t fitting() const {
         const int64_t fit = sources * targets / (4 * tiling.most());
         return fit < 1 ? 1 : least(fit, FIVES_SOURCES);
     }
-    int64_t lanes_of_image() const { return tiling.strips.count * strip_words * W; }
+    int64_t lanes_of_image() const { return tiling.strips.count * strip_vectors * W; }
     // Where panel p starts for pass k: of a pass, all panels lie side by side.
     int64_t weights_of(int64_t k, int64_t p) const {
         return FIVE_POINTS * (passes.first(k) * targets + passes.size(k) * panels.first(p));
@@ -40,9 +42,10 @@ struct Fives {
     const int64_t* off_of(int64_t k) const {
         return off + (passes.size(k) < passes.size(0) ? FIVE_POINTS * passes.size(0) : 0);
     }
-    // Floats from point to point; a line more than the data, so that the points of a place lie in different cache sets.
-    int64_t tiles_step() const { return passes.size(0) * words * W + LINE; }
-    int64_t word_at(int64_t v, int64_t sources_of_pass) const {
+    // Floats from point to point; a cache line more than the data, so that the points of a position lie in different
+    // cache sets.
+    int64_t tiles_step() const { return passes.size(0) * vectors * W + LINE; }
+    int64_t vector_at(int64_t v, int64_t sources_of_pass) const {
         return (v / FIVES_RUN * FIVES_RUN * sources_of_pass + v % FIVES_RUN) * W;
     }
     int64_t results_step() const { return targets * pitch + LINE; }
@@ -54,7 +57,7 @@ struct Fives {
     void lay_out(Carve& carve, int64_t crew) {
         off = carve.take<int64_t>(2 * FIVE_POINTS * passes.size(0));
         row = carve.take<int64_t>(targets);
-        word = carve.take<Word>(2 * words);
+        vector = carve.take<Vector>(2 * vectors);
         zeros = carve.take<float>(MAX_ROWS);
         weights = carve.take<float>(FIVE_POINTS * sources * targets);
         tiles = carve.take<float>(crew * FIVE_POINTS * tiles_step());
@@ -62,10 +65,10 @@ struct Fives {
         plane = carve.take<float>(crew * plane_size());
         lines = carve.take<float>(crew * lines_size());
     }
-    const Word* words_of(int64_t k) const { return word + (passes.size(k) < passes.size(0) ? words : 0); }
+    const Vector* vectors_of(int64_t k) const { return vector + (passes.size(k) < passes.size(0) ? vectors : 0); }
 };
 
-// 5x5 taps at stride 1, channels that pay for the transforms, and words of tiles that are mostly full (measured with
+// 5x5 taps at stride 1, channels that pay for the transforms, and vectors of tiles that are mostly full (measured with
 // AVX-512: 64 to 64 channels at 16x16 .7 of the time, 50 to 20 at 12x12 1.2).
 static bool prefers_fives(const Correlation& c) {
     const auto plain = [](const Axis& axis) {
@@ -101,14 +104,15 @@ static void transform_fives(const Fives& w, int64_t p, int64_t first, int64_t co
                 vf points[LINE_POINTS];
                 five_weights(turned + b, LINE_POINTS, points);
                 for (int a = 0; a < LINE_POINTS; ++a)
-                    store_n(to + (FIVE_ORDER.place[a][b] * count + s) * rows + m, points[a], int(least(W, rows - m)));
+                    store_n(to + (FIVE_ORDER.position[a][b] * count + s) * rows + m, points[a],
+                            int(least(W, rows - m)));
             }
         }
     }
 }
 
-// The points along each row of a plane: [point][parity of row][row / 2][tile]. A row shorter than a word runs into the
-// next, which comes later.
+// The points along each row of a plane: [point][parity of row][row / 2][tile]. A row shorter than a vector runs into
+// the next, which comes later.
 static void transform_rows(const Fives& w, const float* plane, int64_t pitch, int64_t height, float* lines) {
     const int64_t width = w.tiling.cols, step = w.lines_step();
     for (int64_t r = 0; r < height; ++r, plane += pitch)
@@ -128,10 +132,10 @@ static void transform_rows(const Fives& w, const float* plane, int64_t pitch, in
         }
 }
 
-// From there the points of tiles [0, count): [point][run of words][source][tile], words from `word` on.
-static void transform_lines(const Fives& w, const float* lines, int64_t count, const Word* word, float* to) {
+// From there the points of tiles [0, count): [point][run of vectors][source][tile], vectors from `vector` on.
+static void transform_lines(const Fives& w, const float* lines, int64_t count, const Vector* vector, float* to) {
     const int64_t step = w.lines_step(), width = w.tiling.cols;
-    for (int64_t t = 0; t < count; t += W, ++word)
+    for (int64_t t = 0; t < count; t += W, ++vector)
         for (int b = 0; b < LINE_POINTS; ++b) {
             const float* from = lines + 2 * b * step + t;
             vf d[SPAN], points[LINE_POINTS];
@@ -140,7 +144,7 @@ static void transform_lines(const Fives& w, const float* lines, int64_t count, c
             five_data(d, points);
             EFL_UNROLL
             for (int a = 0; a < LINE_POINTS; ++a)
-                store(to + FIVE_ORDER.place[a][b] * w.tiles_step() + word->from, points[a]);
+                store(to + FIVE_ORDER.position[a][b] * w.tiles_step() + vector->from, points[a]);
         }
 }
 
@@ -150,7 +154,7 @@ static void fill_fives(const Fives& w, int64_t k, int64_t chunk, float* plane, f
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
     const int64_t source_plane = rows.source * cols.source;
     const Axis plane_cols = forward_axis(cols.source, 2 * w.tiling.cols, FIVE, 1, -cols.origin, 1);
-    const Word* word = w.words_of(k);
+    const Vector* vector = w.vectors_of(k);
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
         const Planes planes(forward_axis(rows.source, 2 * strip.rows, FIVE, 1, -rows.origin - 2 * strip.first, 1),
                             plane_cols);
@@ -161,16 +165,16 @@ static void fill_fives(const Fives& w, int64_t k, int64_t chunk, float* plane, f
         for (int64_t s = 0; s < w.passes.size(k); ++s) {
             cells.fill(source + id_of(c.sources, w.passes.first(k) + s) * source_plane, plane);
             transform_rows(w, plane, planes.pitch, planes.height, lines);
-            transform_lines(w, lines, strip.rows * w.tiling.cols, word, tiles + s * FIVES_RUN * W);
+            transform_lines(w, lines, strip.rows * w.tiling.cols, vector, tiles + s * FIVES_RUN * W);
         }
-        word += w.strip_words;
+        vector += w.strip_vectors;
     });
 }
 
 // Adds the products of pass k: results [result][target][tile].
-static void multiply_fives(const Fives& w, int64_t k, int64_t words, const float* tiles, float* results) {
+static void multiply_fives(const Fives& w, int64_t k, int64_t vectors, const float* tiles, float* results) {
     const int64_t size = w.passes.size(k);
-    const Parts runs(words, FIVES_RUN);
+    const Parts runs(vectors, FIVES_RUN);
     for (int64_t r = 0; r < POINTS; ++r)
         for (int64_t v = 0; v < runs.count; ++v)
             for (int64_t p = 0; p < w.panels.count; ++p) {
@@ -183,13 +187,13 @@ static void multiply_fives(const Fives& w, int64_t k, int64_t words, const float
                     .start = k ? nullptr : w.zeros,
                     .c = results + r * w.results_step(),
                     .row = w.row + w.panels.first(p),
-                    .words = w.words_of(k) + runs.first(v),
+                    .vectors = w.vectors_of(k) + runs.first(v),
                 };
                 outer_product(product, rows, runs.size(v));
             }
 }
 
-// The results of a chunk to their places in the target.
+// Writes the results of a chunk to their positions in the target.
 static void write_fives(const Fives& w, int64_t chunk, const float* results) {
     const Correlation& c = w.c;
     const int64_t width = w.tiling.cols;
@@ -208,14 +212,14 @@ static void write_fives(const Fives& w, int64_t chunk, const float* results) {
                     store_zipped(to, y[0], y[1], count);
                     if (r + 1 < c.planes.rows.count) store_zipped(to + c.target_row, y[2], y[3], count);
                 }
-            from += w.strip_words * W;
+            from += w.strip_vectors * W;
         });
     }
 }
 
-// The tables of words and terms for passes of `size` sources.
-static void tabulate_fives(const Fives& w, int64_t size, Word* word, int64_t* off) {
-    for (int64_t v = 0; v < w.words; ++v) word[v] = Word{w.word_at(v, size), v * W, W};
+// The tables of vectors and terms for passes of `size` sources.
+static void tabulate_fives(const Fives& w, int64_t size, Vector* vector, int64_t* off) {
+    for (int64_t v = 0; v < w.vectors; ++v) vector[v] = Vector{w.vector_at(v, size), v * W, W};
     for (int64_t n = 0; n < FIVE_POINTS; ++n)
         for (int64_t s = 0; s < size; ++s) *off++ = n * w.tiles_step() + s * FIVES_RUN * W;
 }
@@ -226,8 +230,8 @@ static efl_status correlate_fives(const Correlation& c) {
     const int64_t blocks = blocks_of(w.tiling.chunks.count, macs), crew = threads_for(blocks);
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
     const int64_t most = w.passes.size(0), fewest = w.passes.size(w.passes.count - 1);
-    tabulate_fives(w, most, w.word, w.off);
-    tabulate_fives(w, fewest, w.word + w.words, w.off + FIVE_POINTS * most);
+    tabulate_fives(w, most, w.vector, w.off);
+    tabulate_fives(w, fewest, w.vector + w.vectors, w.off + FIVE_POINTS * most);
     for (int64_t m = 0; m < w.targets; ++m) w.row[m] = m * w.pitch;
     zero_floats(w.zeros, MAX_ROWS);
     zero_floats(w.tiles, crew * FIVE_POINTS * w.tiles_step());
@@ -243,7 +247,7 @@ static efl_status correlate_fives(const Correlation& c) {
         for (int64_t i = parts.first(b); i < parts.first(b) + parts.size(b); ++i) {
             for (int64_t k = 0; k < w.passes.count; ++k) {
                 fill_fives(w, k, i, w.plane + thread * w.plane_size(), w.lines + thread * w.lines_size(), tiles);
-                multiply_fives(w, k, w.tiling.chunks.size(i) * w.strip_words, tiles, results);
+                multiply_fives(w, k, w.tiling.chunks.size(i) * w.strip_vectors, tiles, results);
             }
             write_fives(w, i, results);
         }

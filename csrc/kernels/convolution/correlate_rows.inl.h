@@ -1,21 +1,21 @@
 // Correlation, lanes over the pixels of a row.
 //
 // Per image the source planes are copied once into padded planes, or where that costs less into one for every tap,
-// whose words run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are packed
-// once per call, in panels of as many target channels as the registers hold.
+// whose vectors run across rows; the sum over (source channel, tap) then runs over a table of offsets. Weights are
+// packed once per call, in panels of as many target channels as the registers hold.
 
-constexpr int64_t MOST_ABREAST = 4;  // images that share words: half as many where several threads have such planes
+constexpr int64_t MOST_ABREAST = 4;  // images that share vectors: half as many where several threads have such planes
 
 // What the images of one call share, and the padded planes of each block of images. All of it in the caller's scratch.
 struct CorrelationPlan {
     int64_t weights = 0, sources = 0, targets = 0;  // packed weights; most sources and targets of a group
     TapPlanes by_tap;
-    int64_t blocks, words;
+    int64_t blocks, vectors;
     bool flat;    // sources lie in planes for every tap
     bool spread;  // positions of a row are apart in the target, or images abreast: compute into planes apart, then copy
-    bool overlap;  // the last word of a row starts early and repeats lanes, so that no word is partial
+    bool overlap;  // the last vector of a row starts early and repeats lanes, so that no vector is partial
     int64_t *off, *tap, *row;
-    Word* word;
+    Vector* vector;
     CellBlock* block;
     float *start, *packed, *planes, *apart;
     CellCopies cells;  // of a channel into its planes
@@ -28,22 +28,22 @@ struct CorrelationPlan {
         });
         blocks = blocks_of(c.batch, c.batch * weights * c.positions());
         spread = c.target_col != 1;
-        const int64_t flat_words = (c.positions() + W - 1) / W, products = targets * c.taps();
-        words = c.planes.rows.count * ((c.planes.cols.count + W - 1) / W);
-        // A cycle multiplies a pair of words, or copies a float.
+        const int64_t flat_vectors = (c.positions() + W - 1) / W, products = targets * c.taps();
+        vectors = c.planes.rows.count * ((c.planes.cols.count + W - 1) / W);
+        // A cycle multiplies a pair of vectors, or copies a float.
         flat = may_be_flat && (spread || c.target_row == c.planes.cols.count) &&
-               by_tap.size() + products * ((flat_words + 1) / 2) < c.planes.size() + products * ((words + 1) / 2);
-        if (flat) words = flat_words;
-        const bool sparse = 5 * flat_words * W > 6 * c.positions();
-        if (flat && by_tap.plane() == c.positions() && (sparse || flat_words == 1)) join_images(c);
+               by_tap.size() + products * ((flat_vectors + 1) / 2) < c.planes.size() + products * ((vectors + 1) / 2);
+        if (flat) vectors = flat_vectors;
+        const bool sparse = 5 * flat_vectors * W > 6 * c.positions();
+        if (flat && by_tap.plane() == c.positions() && (sparse || flat_vectors == 1)) join_images(c);
         overlap = run(c) >= W && sources * c.taps() <= MAX_TERMS;
     }
 
-    // Several images share the words whose lanes one would leave empty, or have words enough for a tile.
+    // Several images share the vectors whose lanes one would leave empty, or have vectors enough for a tile.
     void join_images(const Correlation& c) {
         by_tap.abreast = least(blocks > 1 ? MOST_ABREAST / 2 : MOST_ABREAST, (c.batch + blocks - 1) / blocks);
         spread = spread || by_tap.abreast > 1;
-        words = (run(c) + W - 1) / W;
+        vectors = (run(c) + W - 1) / W;
     }
 
     // Positions side by side.
@@ -60,7 +60,7 @@ struct CorrelationPlan {
         off = carve.take<int64_t>(sources * c.taps());
         tap = carve.take<int64_t>(c.taps());
         row = carve.take<int64_t>(rows(c));
-        word = carve.take<Word>(words);
+        vector = carve.take<Vector>(vectors);
         block = carve.take<CellBlock>(flat ? by_tap.count() : c.planes.phases);
         start = carve.take<float>(count_of(c.targets, c.target_channels));
         packed = carve.take<float>(weights);
@@ -84,15 +84,15 @@ static void tabulate_terms(const Correlation& c, CorrelationPlan& plan) {
         }
 }
 
-static void tabulate_words(const Correlation& c, const CorrelationPlan& plan) {
+static void tabulate_vectors(const Correlation& c, const CorrelationPlan& plan) {
     const Axis &rows = c.planes.rows, &cols = c.planes.cols;
     const int64_t run = plan.run(c), runs = plan.flat ? 1 : rows.count,
                   target_row = plan.spread ? cols.count : c.target_row;
-    Word* word = plan.word;
+    Vector* vector = plan.vector;
     for (int64_t r = 0; r < runs; ++r)
         for (int64_t q = 0; q < run; q += W) {
             const int64_t at = plan.overlap ? least(q, run - W) : q;
-            *word++ = Word{r * rows.step * c.planes.pitch + at, r * target_row + at, least(W, run - at)};
+            *vector++ = Vector{r * rows.step * c.planes.pitch + at, r * target_row + at, least(W, run - at)};
         }
 }
 
@@ -151,9 +151,9 @@ static void correlate_group(const Correlation& c, const CorrelationPlan& plan, c
                 .start = k ? nullptr : plan.start + g.target + m,
                 .c = target,
                 .row = row + m,
-                .words = plan.word,
+                .vectors = plan.vector,
             };
-            outer_product(product, rows, plan.words);
+            outer_product(product, rows, plan.vectors);
         }
 }
 
@@ -185,7 +185,7 @@ static efl_status correlate_rows(const Correlation& c) {
     CorrelationPlan plan(c, true);
     if (!place([&](Carve& carve) { plan.lay_out(c, carve); })) return EFL_NO_MEMORY;
     tabulate_terms(c, plan);
-    tabulate_words(c, plan);
+    tabulate_vectors(c, plan);
     for (int64_t i = 0; i < plan.rows(c); ++i)
         plan.row[i] = plan.spread ? i * plan.apart_step(c) : id_of(c.targets, i) * c.target_plane;
     each_group(c, [&](const ChannelGroup& g) { pack_weights(c, plan, g); });

@@ -1,7 +1,7 @@
-// Correlation of small maps with many target channels: positions of several images share a word: no lane is lost.
+// Correlation of small maps with many target channels: positions of several images share a vector: no lane is lost.
 //
 // A tile of positions is gathered, for one pass over the terms, into a panel that stays in L1 while all weights of the
-// pass go by. A row's positions move as one word. A chunk of images has its results in L2 from pass to pass.
+// pass go by. A row's positions move as one vector. A chunk of images has its results in L2 from pass to pass.
 
 constexpr int64_t TILE_POSITIONS = 2 * W;
 constexpr int64_t SMALL_TERMS = 192;        // of a pass
@@ -54,7 +54,7 @@ struct Run {
     int64_t from, to;
 };
 
-// The runs, of up to a word, of positions [first, first + width); how many there are.
+// The runs, of up to a vector, of positions [first, first + width); how many there are.
 static int64_t find_runs(const Correlation& c, const int64_t* base, int64_t first, int64_t width, Run* runs) {
     const int64_t cols = c.planes.cols.count;
     int64_t count = 0;
@@ -62,7 +62,7 @@ static int64_t find_runs(const Correlation& c, const int64_t* base, int64_t firs
     return count;
 }
 
-// What a word has beyond its run is overwritten by the next one.
+// What a vector has beyond its run is overwritten by the next one.
 static void gather_tile(const float* planes, const int64_t* off, int64_t terms, const Run* runs, int64_t count,
                         float* tile) {
     for (int64_t t = 0; t < terms; ++t, tile += TILE_POSITIONS) {
@@ -84,7 +84,7 @@ static void correlate_positions(const Correlation& c, const SmallPlan& small, co
             Run runs[TILE_POSITIONS];
             const int64_t found = find_runs(c, small.base, at, width, runs);
             gather_tile(planes, small.plan.off + t, count, runs, found, tile);
-            const Word words[2] = {{0, at, least(W, width)}, {W, at + W, width - W}};
+            const Vector vectors[2] = {{0, at, least(W, width)}, {W, at + W, width - W}};
             for (int64_t p = 0; p < panels.count; ++p) {
                 const int64_t m = panels.first(p), rows = panels.size(p);
                 const Product product{
@@ -95,7 +95,7 @@ static void correlate_positions(const Correlation& c, const SmallPlan& small, co
                     .start = k ? nullptr : small.plan.start + m,
                     .c = results,
                     .row = small.plan.row + m,
-                    .words = words,
+                    .vectors = vectors,
                 };
                 outer_product(product, rows, width > W ? 2 : 1);
             }

@@ -1,12 +1,13 @@
 // Correlation with 3x3 taps at stride 2, and its transposed, from their points (strided_points): 25 products summed
-// over the source channels by the outer-product microkernel, and the results of each tile put in their places. Rounding
-// errors are about twice those of the plain sum, and a cell that is not finite spoils all results of its tiles.
+// over the source channels by the outer-product microkernel, and the results of each tile are written to their
+// positions. Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results
+// of its tiles.
 
 // Adds one product of points over the sources of pass k, for a group's targets and a chunk's tiles.
 template <class Way>
-static void multiply_points(const Strided<Way>& s, int64_t g, int64_t k, int64_t words, const float* weights,
+static void multiply_points(const Strided<Way>& s, int64_t g, int64_t k, int64_t vectors, const float* weights,
                             const float* tiles, bool fresh, float* results) {
-    const Parts terms(s.passes.size(k), MAX_TERMS), runs(words, s.run());
+    const Parts terms(s.passes.size(k), MAX_TERMS), runs(vectors, s.run());
     const int64_t first = s.groups.first(g);
     for (int64_t t = 0; t < terms.count; ++t)
         for (int64_t v = 0; v < runs.count; ++v)
@@ -20,7 +21,7 @@ static void multiply_points(const Strided<Way>& s, int64_t g, int64_t k, int64_t
                     .start = fresh && t == 0 ? s.zeros : nullptr,
                     .c = results,
                     .row = s.row + s.panels.first(first + p) - s.first_target(g),
-                    .words = s.word + runs.first(v),
+                    .vectors = s.vector + runs.first(v),
                 };
                 outer_product(product, rows, runs.size(v));
             }
@@ -28,16 +29,16 @@ static void multiply_points(const Strided<Way>& s, int64_t g, int64_t k, int64_t
 
 // All 25 products of pass k: results [point][target of the group][tile].
 template <class Way>
-static void multiply_points(const Strided<Way>& s, int64_t g, int64_t k, int64_t words, const float* weights,
+static void multiply_points(const Strided<Way>& s, int64_t g, int64_t k, int64_t vectors, const float* weights,
                             float* results) {
     for (const AxisProduct& a : Way::products)
         for (const AxisProduct& b : Way::products)
-            multiply_points(s, g, k, words, weights + (a.weight * WEIGHT_POINTS + b.weight) * s.weights_step(),
+            multiply_points(s, g, k, vectors, weights + (a.weight * WEIGHT_POINTS + b.weight) * s.weights_step(),
                             s.tiles + (a.data * Way::data + b.data) * s.tiles_step(), k == 0 && a.fresh && b.fresh,
                             results + (a.result * Way::results + b.result) * s.results_step());
 }
 
-// The results of a word of tiles: rows of words that are a tile's columns.
+// The results of a vector of tiles: rows of vectors that are a tile's columns.
 template <class Way>
 static inline void load_results(const float* from, int64_t step, vf bias, vf (*y)[Way::span]) {
     constexpr int R = Way::results, N = Way::span;
@@ -57,7 +58,8 @@ static inline void load_results(const float* from, int64_t step, vf bias, vf (*y
     }
 }
 
-// Half of a word of tiles' results to rows of the target, `row` floats apart, of which `rows` and `cols` count.
+// Writes half of a vector of tiles' results to rows of the target, `row` floats apart, of which `rows` and `cols`
+// count.
 template <class Way, bool UPPER>
 static inline void store_tiles(const vf (*y)[Way::span], float* to, int64_t row, int64_t rows, int64_t cols) {
     for (int64_t i = 0; i < rows; ++i) Way::template store_half<UPPER>(to + i * row, y[i], cols);
@@ -86,20 +88,20 @@ template <class Way>
 static void write_images(const Strided<Way>& s, const Strip& strip, const float* from, vf bias, float* plane,
                          float* cells) {
     constexpr int N = Way::span;
-    const int64_t places = s.tiling.cols / W, height = s.rows.count, width = s.cols.count, top = N * strip.first,
+    const int64_t tile_cols = s.tiling.cols / W, height = s.rows.count, width = s.cols.count, top = N * strip.first,
                   rows = least(N * strip.rows, height - top);
-    for (int64_t i = 0; i < strip.rows * places; ++i, from += W) {
+    for (int64_t i = 0; i < strip.rows * tile_cols; ++i, from += W) {
         vf y[N][N];
         load_results<Way>(from, s.results_step(), bias, y);
-        const int64_t r = i / places * N, q = i % places * N;
+        const int64_t r = i / tile_cols * N, q = i % tile_cols * N;
         for (int64_t k = 0; k < least(N, rows - r); ++k)
             for (int64_t l = 0; l < least(N, width - q); ++l) store(cells + ((r + k) * width + q + l) * W, y[k][l]);
     }
-    part_images(cells, rows * width, s.words.size(strip.image), plane + top * width,
+    part_images(cells, rows * width, s.vectors.size(strip.image), plane + top * width,
                 s.c.target_channels * height * width);
 }
 
-// The results of a group and chunk to their places in the target.
+// Writes the results of a group and chunk to their positions in the target.
 template <class Way>
 static void write_results(const Strided<Way>& s, int64_t g, int64_t chunk, const float* results, float* cells) {
     const int64_t plane = s.rows.count * s.cols.count;
@@ -108,7 +110,7 @@ static void write_results(const Strided<Way>& s, int64_t g, int64_t chunk, const
         const vf bias = set1(s.c.bias ? s.c.bias[id] : 0);
         const float* from = results + m * s.pitch;
         s.tiling.each_strip(chunk, [&](const Strip& strip) {
-            const int64_t image = s.by_images ? s.words.first(strip.image) : strip.image;
+            const int64_t image = s.by_images ? s.vectors.first(strip.image) : strip.image;
             float* to = s.c.target + (image * s.c.target_channels + id) * plane;
             if (s.by_images) write_images(s, strip, from, bias, to, cells);
             else write_plane(s, strip, from, bias, to);
@@ -149,7 +151,7 @@ static efl_status correlate_strided(const Correlation& c, const TileAxis& rows, 
     if (!place([&](Carve& carve) { s.lay_out(carve, blocks); })) return EFL_NO_MEMORY;
     for (int64_t i = 0; i < s.sources; ++i) s.off[i] = i * s.pitch;
     for (int64_t m = 0; m < s.group_targets(0); ++m) s.row[m] = m * s.pitch;
-    for (int64_t v = 0; v * W < s.tiling.most(); ++v) s.word[v] = Word{v * W, v * W, W};
+    for (int64_t v = 0; v * W < s.tiling.most(); ++v) s.vector[v] = Vector{v * W, v * W, W};
     zero_floats(s.zeros, MAX_ROWS);
     if (s.whole)
         each_block(s.groups.count, macs,

@@ -7,7 +7,8 @@
 // pass by. Rounding errors are about twice those of the plain sum, and a cell that is not finite spoils all results of
 // its tiles.
 
-// Floats: up to here all weights are transformed before the tiles pass by. Words of 16 floats outrun what is beyond L2.
+// Floats: up to here all weights are transformed before the tiles pass by. Vectors of 16 floats outrun what is beyond
+// L2.
 constexpr int64_t WHOLE_WEIGHTS = W < 16 ? 1 << 20 : 1 << 18;
 constexpr int64_t CHUNK_TILES = 1 << 16;  // floats of tiles, or of results, at a time beside whole weights
 constexpr int64_t MOST_TILES = 100;  // of few channels: more would gain up to a tenth and take as much memory again
@@ -23,22 +24,22 @@ struct Winograd {
     const Correlation& c;
     int64_t sources, targets;
     bool whole;            // all weights fit, transformed, beside the tiles
-    Parts words;           // of images
+    Parts vectors;         // of images
     bool by_images;        // lanes are images, not tiles of a row
-    Tiling tiling;         // by_images: of words of images, whose tiles are side by side
+    Tiling tiling;         // by_images: of vectors of images, whose tiles are side by side
     Parts panels, groups;  // targets in panels; panels in groups
     Parts passes;          // sources whose weights are transformed at a time
     bool kept;             // weights of all groups and passes are transformed once, for several chunks of tiles
     int64_t pitch;         // floats from one channel's tiles to the next: an odd number of cache lines
     int64_t *off, *row;
-    Word* word;
+    Vector* vector;
     float *zeros, *weights, *tiles, *results, *plane;
 
     explicit Winograd(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
-          whole(POINTS * sources * targets <= WHOLE_WEIGHTS), words(c.batch, W),
-          by_images(2 * c.planes.cols.count <= W && 8 * words.count * W <= 9 * c.batch),
-          tiling(by_images ? words.count : c.batch, c.planes.rows.count, c.planes.cols.count, by_images ? W : 1,
+          whole(POINTS * sources * targets <= WHOLE_WEIGHTS), vectors(c.batch, W),
+          by_images(2 * c.planes.cols.count <= W && 8 * vectors.count * W <= 9 * c.batch),
+          tiling(by_images ? vectors.count : c.batch, c.planes.rows.count, c.planes.cols.count, by_images ? W : 1,
                  fitting()),
           panels(targets, MAX_ROWS),
           groups(whole ? Parts::into(panels.count, 1) : Parts::shared(panels.count, GROUP_PANELS)),
@@ -58,23 +59,24 @@ struct Winograd {
     // Where the taps of a source are, from those of the first one.
     int64_t weights_at(int64_t s) const { return c.weight_of(id_of(c.sources, s), 0) - c.weight; }
 
-    // Floats from point to point: a line more than the data, so that the 16 points of one place lie in different cache
-    // sets.
+    // Floats from point to point: a cache line more than the data, so that the 16 points of one position lie in
+    // different cache sets.
     int64_t weights_step(int64_t g) const { return weights_of(g, groups.size(g)) + LINE; }
-    // Where panel k of a group starts; a line apart, as a word's spare lanes are written while others are filled.
+    // Where panel k of a group starts; a cache line apart, as a vector's spare lanes are written while others are
+    // filled.
     int64_t weights_of(int64_t g, int64_t k) const {
         return (targets_before(groups.first(g) + k) - targets_before(groups.first(g))) * passes.size(0) + k * LINE;
     }
     int64_t weights_size() const { return POINTS * weights_step(0); }
-    int64_t tiles_step() const { return sources * (by_images ? most_words() * W : pitch) + LINE; }
+    int64_t tiles_step() const { return sources * (by_images ? most_vectors() * W : pitch) + LINE; }
     int64_t results_step(int64_t g) const { return group_targets(g) * pitch + LINE; }
-    // Words of tiles that lie in whole runs.
-    int64_t most_words() const { return ((tiling.most() + W - 1) / W + run() - 1) / run() * run(); }
-    // Where a chunk's word v starts, and how far it is from source to source: by images the tiles of a run of words lie
-    // side by side, as rows of tiles do not fit in words.
-    int64_t word_at(int64_t v) const { return (by_images ? v / run() * run() * sources + v % run() : v) * W; }
+    // Vectors of tiles that lie in whole runs.
+    int64_t most_vectors() const { return ((tiling.most() + W - 1) / W + run() - 1) / run() * run(); }
+    // Where a chunk's vector v starts, and how far it is from source to source: by images the tiles of a run of vectors
+    // lie side by side, as rows of tiles do not fit in vectors.
+    int64_t vector_at(int64_t v) const { return (by_images ? v / run() * run() * sources + v % run() : v) * W; }
     int64_t source_step() const { return by_images ? run() * W : pitch; }
-    // Words of tiles that stay in L1 for all their sources.
+    // Vectors of tiles that stay in L1 for all their sources.
     int64_t run() const {
         const int64_t fit = RUN_TILES / (least(passes.size(0), MAX_TERMS) * W);
         return fit < 2 ? 2 : fit;
@@ -88,7 +90,7 @@ struct Winograd {
     void lay_out(Carve& carve, int64_t crew) {
         off = carve.take<int64_t>(sources);
         row = carve.take<int64_t>(group_targets(0));
-        word = carve.take<Word>((tiling.most() + W - 1) / W);
+        vector = carve.take<Vector>((tiling.most() + W - 1) / W);
         zeros = carve.take<float>(MAX_ROWS);
         weights = carve.take<float>((whole ? 1 : kept ? groups.count * passes.count : crew) * weights_size());
         tiles = carve.take<float>((whole ? crew : 1) * tiles_size());
@@ -104,8 +106,8 @@ static inline void row_points(const float* from, vf* d) {
     input_points(d, 1);
 }
 
-// The tiles of a plane, `rows` by `width`: [point][tile]. Words of a row overlap where they would not fit; a row
-// shorter than a word runs into the next, which comes later. Up to W floats past the last row are overwritten.
+// The tiles of a plane, `rows` by `width`: [point][tile]. Vectors of a row overlap where they would not fit; a row
+// shorter than a vector runs into the next, which comes later. Up to W floats past the last row are overwritten.
 static void transform_plane(const float* plane, int64_t pitch, int64_t rows, int64_t width, float* to, int64_t step) {
     for (int64_t q = 0; q < width; q += W) {
         const int64_t first = width < W ? 0 : least(q, width - W);
@@ -155,11 +157,11 @@ static void fill_row_tiles(const Winograd& w, int64_t first, int64_t last, int64
 // The cells of a source under a strip, images last, in a frame of zeros: [row][column][image].
 static void fill_cells(const Winograd& w, const Strip& strip, int64_t source, float* cells) {
     const Axis &rows = w.c.planes.rows, &cols = w.c.planes.cols;
-    const int64_t first = w.words.first(strip.image), width = w.tiling.cols / W * 2 + 2,
+    const int64_t first = w.vectors.first(strip.image), width = w.tiling.cols / W * 2 + 2,
                   top = rows.origin + 2 * strip.first, right = least(width, cols.source - cols.origin);
     const float* image[W];
     for (int64_t l = 0; l < W; ++l)
-        image[l] = w.c.source + ((first + least(l, w.words.size(strip.image) - 1)) * w.c.source_channels + source) *
+        image[l] = w.c.source + ((first + least(l, w.vectors.size(strip.image) - 1)) * w.c.source_channels + source) *
                                     rows.source * cols.source;
     for (int64_t r = 0; r < 2 * strip.rows + 2; ++r, cells += width * W) {
         if (top + r < 0 || top + r >= rows.source) {
@@ -172,18 +174,18 @@ static void fill_cells(const Winograd& w, const Strip& strip, int64_t source, fl
     }
 }
 
-// The tiles of sources [first, last) in a chunk, a word of images for each place: [point][source][tile].
+// The tiles of sources [first, last) in a chunk, a vector of images for each position: [point][source][tile].
 static void fill_image_tiles(const Winograd& w, int64_t first, int64_t last, int64_t chunk, float* cells,
                              float* tiles) {
-    const int64_t step = w.tiles_step(), places = w.tiling.cols / W, width = 2 * places + 2;
-    const Word* word = w.word;
+    const int64_t step = w.tiles_step(), tile_cols = w.tiling.cols / W, width = 2 * tile_cols + 2;
+    const Vector* vector = w.vector;
     zero_floats(cells, w.plane_size());
     w.tiling.each_strip(chunk, [&](const Strip& strip) {
         for (int64_t s = first; s < last; ++s) {
             fill_cells(w, strip, id_of(w.c.sources, s), cells);
-            for (int64_t i = 0; i < strip.rows * places; ++i) {
-                float* to = tiles + word[i].from + s * w.source_step();
-                const float* from = cells + (i / places * width + i % places) * 2 * W;
+            for (int64_t i = 0; i < strip.rows * tile_cols; ++i) {
+                float* to = tiles + vector[i].from + s * w.source_step();
+                const float* from = cells + (i / tile_cols * width + i % tile_cols) * 2 * W;
                 vf d[POINTS];
                 EFL_UNROLL
                 for (int f = 0; f < POINTS; ++f) d[f] = load(from + (f / 4 * width + f % 4) * W);
@@ -195,7 +197,7 @@ static void fill_image_tiles(const Winograd& w, int64_t first, int64_t last, int
                 for (int f = 0; f < POINTS; ++f) store(to + f * step, d[f]);
             }
         }
-        word += strip.rows * places;
+        vector += strip.rows * tile_cols;
     });
 }
 
@@ -204,19 +206,19 @@ static void fill_tiles(const Winograd& w, int64_t first, int64_t last, int64_t c
                        : fill_row_tiles(w, first, last, chunk, plane, tiles);
 }
 
-// Where point f of weights goes. Turned taps have the same points in another order: the outer ones change places.
-static int64_t point_place(int64_t f, bool turned) {
-    const auto place = [turned](int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
-    return 4 * place(f / 4) + place(f % 4);
+// Where point f of weights goes. Turned taps have the same points in another order: the outer ones are swapped.
+static int64_t point_position(int64_t f, bool turned) {
+    const auto position = [turned](int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
+    return 4 * position(f / 4) + position(f % 4);
 }
 
 // The points of the weights of sources [first, first + count) for panel p, `step` floats apart: [source][row of the
-// panel]. A word's spare lanes are overwritten by what follows: the first word of a row comes last.
+// panel]. A vector's spare lanes are overwritten by what follows: the first vector of a row comes last.
 static void transform_panel(const Winograd& w, int64_t p, int64_t first, int64_t count, float* to, int64_t step) {
     const Correlation& c = w.c;
     const int64_t rows = w.panels.size(p);
     float* point[POINTS];
-    for (int64_t f = 0; f < POINTS; ++f) point[f] = to + point_place(f, c.transposed) * step;
+    for (int64_t f = 0; f < POINTS; ++f) point[f] = to + point_position(f, c.transposed) * step;
     for (int64_t m = (rows - 1) / W * W; m >= 0; m -= W) {
         const float* from[W];
         for (int64_t l = 0; l < W; ++l)
@@ -255,9 +257,9 @@ static void transform_weights(const Winograd& w, int64_t g, int64_t k, int64_t f
 
 // Adds the products of a group's targets with a chunk's tiles over the sources of pass k: results [point][target of the
 // group][tile].
-static void multiply_points(const Winograd& w, int64_t g, int64_t k, int64_t words, const float* weights,
+static void multiply_points(const Winograd& w, int64_t g, int64_t k, int64_t vectors, const float* weights,
                             const float* tiles, float* results) {
-    const Parts terms(w.passes.size(k), MAX_TERMS), runs(words, w.run());
+    const Parts terms(w.passes.size(k), MAX_TERMS), runs(vectors, w.run());
     const int64_t first = w.groups.first(g), base = w.targets_before(first), step = w.weights_step(g);
     for (int64_t f = 0; f < POINTS; ++f)
         for (int64_t t = 0; t < terms.count; ++t)
@@ -272,7 +274,7 @@ static void multiply_points(const Winograd& w, int64_t g, int64_t k, int64_t wor
                         .start = k || t ? nullptr : w.zeros,
                         .c = results + f * w.results_step(g),
                         .row = w.row + w.panels.first(first + p) - base,
-                        .words = w.word + runs.first(v),
+                        .vectors = w.vector + runs.first(v),
                     };
                     outer_product(product, rows, runs.size(v));
                 }
@@ -300,7 +302,7 @@ static void write_row_results(const Winograd& w, int64_t g, int64_t chunk, const
     }
 }
 
-// `count` cells of each image of a word, images last, to `to` + image * step.
+// `count` cells of each image of a vector, images last, to `to` + image * step.
 static void part_images(const float* cells, int64_t count, int64_t images, float* to, int64_t step) {
     for (int64_t i = 0; i < count; i += W) {
         const float* from[W];
@@ -317,7 +319,7 @@ static void part_images(const float* cells, int64_t count, int64_t images, float
 // Results of tiles whose lanes are images. Rows of the target follow one another, as nothing spreads them.
 static void write_image_results(const Winograd& w, int64_t g, int64_t chunk, const float* results, float* cells) {
     const Correlation& c = w.c;
-    const int64_t step = w.results_step(g), first = w.targets_before(w.groups.first(g)), places = w.tiling.cols / W,
+    const int64_t step = w.results_step(g), first = w.targets_before(w.groups.first(g)), tile_cols = w.tiling.cols / W,
                   height = c.planes.rows.count, width = c.planes.cols.count;
     for (int64_t m = 0; m < w.group_targets(g); ++m) {
         const int64_t id = id_of(c.targets, first + m);
@@ -325,17 +327,18 @@ static void write_image_results(const Winograd& w, int64_t g, int64_t chunk, con
         const float* from = results + m * w.pitch;
         w.tiling.each_strip(chunk, [&](const Strip& strip) {
             const int64_t top = 2 * strip.first, rows = least(2 * strip.rows, height - top);
-            for (int64_t i = 0; i < strip.rows * places; ++i, from += W) {
+            for (int64_t i = 0; i < strip.rows * tile_cols; ++i, from += W) {
                 vf y[4];
                 result_points(from, step, bias, y);
                 for (int64_t k = 0; k < 4; ++k) {
-                    const int64_t r = i / places * 2 + k / 2, q = i % places * 2 + k % 2;
+                    const int64_t r = i / tile_cols * 2 + k / 2, q = i % tile_cols * 2 + k % 2;
                     if (r < rows && q < width) store(cells + (r * width + q) * W, y[k]);
                 }
             }
-            part_images(cells, rows * width, w.words.size(strip.image),
-                        c.target + (w.words.first(strip.image) * c.target_channels + id) * c.target_plane + top * width,
-                        c.target_channels * c.target_plane);
+            part_images(
+                cells, rows * width, w.vectors.size(strip.image),
+                c.target + (w.vectors.first(strip.image) * c.target_channels + id) * c.target_plane + top * width,
+                c.target_channels * c.target_plane);
         });
     }
 }
@@ -398,7 +401,7 @@ static efl_status correlate_tiles(const Correlation& c) {
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
     for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.source_step();
     for (int64_t m = 0; m < w.group_targets(0); ++m) w.row[m] = m * w.pitch;
-    for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.word[v] = Word{w.word_at(v), v * W, W};
+    for (int64_t v = 0; v * W < w.tiling.most(); ++v) w.vector[v] = Vector{w.vector_at(v), v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
     if (w.whole) pass_tiles(w, blocks, crew, macs);
     else pass_weights(w, blocks, crew, macs);

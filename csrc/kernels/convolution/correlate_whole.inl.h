@@ -2,7 +2,7 @@
 //
 // Of the 36 pairs of a position and a tap of a 2x2 map 16 meet it, as many products as Winograd's way has; of a 3x3
 // map's 81 pairs 49, where that has 64. There are no transforms. A few targets' positions stay in registers over all
-// sources. A weight is used for one word of images at a time, so weights are broadcast from where they lie.
+// sources. A weight is used for one vector of images at a time, so weights are broadcast from where they lie.
 
 template <int SIDE>
 constexpr int MAX_MAPS = ACCUMULATORS / (SIDE * SIDE);  // targets at a time
@@ -67,7 +67,7 @@ static void some_whole_maps(const WholeMaps& p, int64_t maps, bool turned) {
     if constexpr (MAPS > 1) some_whole_maps<SIDE, MAPS - 1>(p, maps, turned);
 }
 
-// x of a word of images, cells apart: [source][cell][image]. Spare lanes repeat the first image.
+// x of a vector of images, cells apart: [source][cell][image]. Spare lanes repeat the first image.
 template <int SIDE>
 static void fill_maps(const Correlation& c, int64_t sources, int64_t first, int64_t count, float* to) {
     constexpr int CELLS = SIDE * SIDE;
@@ -98,21 +98,21 @@ struct WholePlan {
     static constexpr int CELLS = SIDE * SIDE;
     const Correlation& c;
     int64_t sources, targets;
-    Parts words, maps, runs;  // images in words; targets, and sources, as they are taken
+    Parts vectors, maps, runs;  // images in vectors; targets, and sources, as they are taken
     int64_t* off;
     float *start, *x, *y;
 
     explicit WholePlan(const Correlation& c_)
         : c(c_), sources(count_of(c.sources, c.source_channels)), targets(count_of(c.targets, c.target_channels)),
-          words(c.batch, W), maps(targets, MAX_MAPS<SIDE>), runs(sources, c.transposed ? SOURCE_RUNS : sources) {}
+          vectors(c.batch, W), maps(targets, MAX_MAPS<SIDE>), runs(sources, c.transposed ? SOURCE_RUNS : sources) {}
 
-    int64_t x_word() const { return sources * CELLS * W; }
-    int64_t y_step() const { return words.count * CELLS * W; }
+    int64_t x_vector() const { return sources * CELLS * W; }
+    int64_t y_step() const { return vectors.count * CELLS * W; }
 
     void lay_out(Carve& carve) {
         off = carve.take<int64_t>(sources);
         start = carve.take<float>(targets);
-        x = carve.take<float>(words.count * x_word());
+        x = carve.take<float>(vectors.count * x_vector());
         y = carve.take<float>(targets * y_step());
     }
 };
@@ -121,12 +121,12 @@ struct WholePlan {
 template <int SIDE>
 static void add_sources(const WholePlan<SIDE>& plan, int64_t k, int64_t r) {
     const int64_t first = plan.maps.first(k), count = plan.maps.size(k), source = plan.runs.first(r);
-    for (int64_t v = 0; v < plan.words.count; ++v) {
+    for (int64_t v = 0; v < plan.vectors.count; ++v) {
         WholeMaps p{
             .weight = {},
             .off = plan.off + source,
             .sources = plan.runs.size(r),
-            .x = plan.x + v * plan.x_word() + source * plan.CELLS * W,
+            .x = plan.x + v * plan.x_vector() + source * plan.CELLS * W,
             .y = plan.y + first * plan.y_step() + v * plan.CELLS * W,
             .y_step = plan.y_step(),
             .start = r ? nullptr : plan.start + first,
@@ -142,8 +142,8 @@ static efl_status correlate_whole(const Correlation& c) {
     if (!place([&](Carve& carve) { plan.lay_out(carve); })) return EFL_NO_MEMORY;
     for (int64_t s = 0; s < plan.sources; ++s) plan.off[s] = c.weight_of(id_of(c.sources, s), 0) - c.weight;
     for (int64_t m = 0; m < plan.targets; ++m) plan.start[m] = c.bias ? c.bias[id_of(c.targets, m)] : 0;
-    for (int64_t v = 0; v < plan.words.count; ++v)
-        fill_maps<SIDE>(c, plan.sources, plan.words.first(v), plan.words.size(v), plan.x + v * plan.x_word());
+    for (int64_t v = 0; v < plan.vectors.count; ++v)
+        fill_maps<SIDE>(c, plan.sources, plan.vectors.first(v), plan.vectors.size(v), plan.x + v * plan.x_vector());
     const int64_t blocks = blocks_of(plan.maps.count, (SIDE == 2 ? 16 : 49) * plan.sources * plan.targets * c.batch);
     const Parts parts = Parts::into(plan.maps.count, blocks);
     parallel(parts.count, [&](int64_t b) {
@@ -151,8 +151,8 @@ static efl_status correlate_whole(const Correlation& c) {
             for (int64_t k = parts.first(b); k < parts.first(b) + parts.size(b); ++k) add_sources(plan, k, r);
     });
     for (int64_t m = 0; m < plan.targets; ++m)
-        for (int64_t v = 0; v < plan.words.count; ++v)
-            write_maps<SIDE>(c, plan.words.first(v), plan.words.size(v), id_of(c.targets, m),
+        for (int64_t v = 0; v < plan.vectors.count; ++v)
+            write_maps<SIDE>(c, plan.vectors.first(v), plan.vectors.size(v), id_of(c.targets, m),
                              plan.y + m * plan.y_step() + v * plan.CELLS * W);
     return EFL_OK;
 }

@@ -1,14 +1,15 @@
 // Depthwise convolutions, a channel from each channel: forward, input gradient and weight gradient, for any kernel,
 // stride, padding and dilation.
 //
-// Lanes are channels. The planes of a word of channels are turned into words of cells, among words of zeros, so that
-// every tap is a shifted pointer and the positions of all rows are one run of words; what the run computes at the end
-// of a row, where it crosses to the next, is left out of the result. A stride deals the source out to a plane for each
-// of its phases (forward), or has results for each of its phases, which the same source gives (input gradient).
+// Lanes are channels. The planes of a vector of channels are turned into vectors of cells, among vectors of zeros, so
+// that every tap is a shifted pointer and the positions of all rows are one run of vectors; what the run computes at
+// the end of a row, where it crosses to the next, is left out of the result. A stride divides the source into a plane
+// for each of its phases (forward), or has results for each of its phases, which the same source gives (input
+// gradient).
 
-// Cells of a plane, beyond which its words leave L1 (32x32: .9 to 1.4 of the time of words along rows, 16x16 .7 to .9,
-// 8x8 .2 to .5, with AVX-512), or L2 where the other way takes its phases one after the other (32x32 at a stride of 2:
-// .25).
+// Cells of a plane, beyond which its vectors leave L1 (32x32: .9 to 1.4 of the time of vectors along rows, 16x16 .7 to
+// .9, 8x8 .2 to .5, with AVX-512), or L2 where the other way takes its phases one after the other (32x32 at a stride of
+// 2: .25).
 constexpr int64_t MOST_CELLS = 512, MOST_STRIDED_CELLS = 4096;
 constexpr int64_t MOST_STRIDE = 4;
 
@@ -26,7 +27,7 @@ struct PaddedAxis {
         length = (end - origin + step - 1) / step;
     }
     int64_t phase(int64_t cell) const { return (cell - origin) % step; }
-    int64_t place(int64_t cell) const { return (cell - origin) / step; }
+    int64_t position(int64_t cell) const { return (cell - origin) / step; }
 };
 
 struct PaddedPlane {
@@ -38,14 +39,14 @@ struct PaddedPlane {
     // Where a cell of the source lies, or a tap meets the first position.
     int64_t at(int64_t row, int64_t col) const {
         const int64_t phase = rows.phase(row) * cols.step + cols.phase(col);
-        return (phase * rows.length + rows.place(row)) * pitch() + cols.place(col);
+        return (phase * rows.length + rows.position(row)) * pitch() + cols.position(col);
     }
     void tabulate_cells(int64_t* to) const {
         for (int64_t i = 0; i < source(); ++i) to[i] = at(i / cols.source, i % cols.source) * W;
     }
 };
 
-// Cell i of W planes, as a word at to + at[i].
+// Cell i of W planes, as a vector at to + at[i].
 static void gather_cells(const float* const* planes, int64_t cells, const int64_t* at, float* to) {
     for (int64_t i = 0; i < cells; i += W) {
         const int n = int(least(W, cells - i));
@@ -68,29 +69,29 @@ static void scatter_cells(const float* from, const int64_t* at, int64_t cells, i
     }
 }
 
-// The sums over all taps at WORDS positions.
-template <int WORDS>
-static inline void tap_words(const float* from, const int64_t* off, const float* weight, int64_t taps, vf start,
-                             float* to) {
-    vf s[WORDS];
+// The sums over all taps at VECTORS positions.
+template <int VECTORS>
+static inline void tap_vectors(const float* from, const int64_t* off, const float* weight, int64_t taps, vf start,
+                               float* to) {
+    vf s[VECTORS];
     EFL_UNROLL
-    for (int k = 0; k < WORDS; ++k) s[k] = start;
+    for (int k = 0; k < VECTORS; ++k) s[k] = start;
     for (int64_t t = 0; t < taps; ++t) {
         const vf w = load(weight + t * W);
         const float* p = from + off[t];
         EFL_UNROLL
-        for (int k = 0; k < WORDS; ++k) s[k] = fma(w, load(p + k * W), s[k]);
+        for (int k = 0; k < VECTORS; ++k) s[k] = fma(w, load(p + k * W), s[k]);
     }
     EFL_UNROLL
-    for (int k = 0; k < WORDS; ++k) store(to + k * W, s[k]);
+    for (int k = 0; k < VECTORS; ++k) store(to + k * W, s[k]);
 }
 
 static void tap_run(const float* from, const int64_t* off, const float* weight, int64_t taps, vf start, int64_t n,
                     float* to) {
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8) tap_words<8>(from + i * W, off, weight, taps, start, to + i * W);
-    for (; i + 4 <= n; i += 4) tap_words<4>(from + i * W, off, weight, taps, start, to + i * W);
-    for (; i < n; ++i) tap_words<1>(from + i * W, off, weight, taps, start, to + i * W);
+    for (; i + 8 <= n; i += 8) tap_vectors<8>(from + i * W, off, weight, taps, start, to + i * W);
+    for (; i + 4 <= n; i += 4) tap_vectors<4>(from + i * W, off, weight, taps, start, to + i * W);
+    for (; i < n; ++i) tap_vectors<1>(from + i * W, off, weight, taps, start, to + i * W);
 }
 
 // The positions (row, row + spread, ...) by (col, ...) of a target: a run, and taps [first, first + taps).
@@ -116,7 +117,7 @@ struct Depthwise {
     int64_t kernel() const { return c.kernel_h * c.kernel_w; }
     int64_t phases() const { return spread_h * spread_w; }
     int64_t count() const { return count_of(targets, c.in_channels); }
-    int64_t words() const { return (count() + W - 1) / W; }
+    int64_t vectors() const { return (count() + W - 1) / W; }
     int64_t phase_floats() const { return padded.rows.length * padded.pitch() * W; }
     int64_t thread_floats() const { return padded.size() * W + phases() * phase_floats(); }
 
@@ -125,8 +126,8 @@ struct Depthwise {
         from = carve.take<int64_t>(padded.source());
         to = carve.take<int64_t>(height * width);
         phase = carve.take<TargetPhase>(phases());
-        packed = carve.take<float>(words() * kernel() * W);
-        start = carve.take<float>(words() * W);
+        packed = carve.take<float>(vectors() * kernel() * W);
+        start = carve.take<float>(vectors() * W);
         zeros = carve.take<float>(padded.source());
         reached = carve.take<uint8_t>(c.in_channels);
         memory = carve.take<float>(threads_for(blocks) * thread_floats());
@@ -149,8 +150,8 @@ static int64_t tabulate_phase(Depthwise& d, int64_t p, int64_t first) {
 }
 
 static void tabulate(Depthwise& d) {
-    zero_floats(d.packed, d.words() * d.kernel() * W);
-    zero_floats(d.start, d.words() * W);
+    zero_floats(d.packed, d.vectors() * d.kernel() * W);
+    zero_floats(d.start, d.vectors() * W);
     zero_floats(d.zeros, d.padded.source());
     for (int64_t i = 0; i < threads_for(d.blocks); ++i)
         zero_floats(d.memory + i * d.thread_floats(), d.padded.size() * W);
@@ -165,13 +166,13 @@ static void tabulate(Depthwise& d) {
     for (int64_t i = 0; d.sources.ids && i < d.sources.count; ++i) d.reached[d.sources.ids[i]] = 1;
 }
 
-// A word of channels of one image, in the caller's part of the memory.
-static void convolve_word(const Depthwise& d, int64_t image, int64_t word, float* cells) {
-    const int lanes = int(least(W, d.count() - word * W));
+// Convolves a vector of channels of one image, in the caller's part of the memory.
+static void convolve_vector(const Depthwise& d, int64_t image, int64_t vector, float* cells) {
+    const int lanes = int(least(W, d.count() - vector * W));
     const float* from[W];
     float* to[W];
     for (int m = 0; m < W; ++m) {
-        const int64_t channel = id_of(d.targets, word * W + (m < lanes ? m : 0)),
+        const int64_t channel = id_of(d.targets, vector * W + (m < lanes ? m : 0)),
                       plane = image * d.c.in_channels + channel;
         from[m] = d.reached[channel] ? d.source + plane * d.padded.source() : d.zeros;
         to[m] = d.target + plane * d.height * d.width;
@@ -180,14 +181,14 @@ static void convolve_word(const Depthwise& d, int64_t image, int64_t word, float
     float* const results = cells + d.padded.size() * W;
     for (int64_t p = 0; p < d.phases(); ++p) {
         const TargetPhase& phase = d.phase[p];
-        tap_run(cells, d.off + phase.first, d.packed + (word * d.kernel() + phase.first) * W, phase.taps,
-                load(d.start + word * W), phase.run, results + p * d.phase_floats());
+        tap_run(cells, d.off + phase.first, d.packed + (vector * d.kernel() + phase.first) * W, phase.taps,
+                load(d.start + vector * W), phase.run, results + p * d.phase_floats());
     }
     scatter_cells(results, d.to, d.height * d.width, lanes, to);
 }
 
 static efl_status convolve_depthwise(Depthwise&& d) {
-    const int64_t macs = d.c.batch * d.count() * d.height * d.width * d.kernel(), count = d.c.batch * d.words();
+    const int64_t macs = d.c.batch * d.count() * d.height * d.width * d.kernel(), count = d.c.batch * d.vectors();
     d.blocks = blocks_of(count, macs);
     if (d.blocks == 0 || d.height * d.width == 0) return EFL_OK;
     if (!place([&](Carve& carve) { d.lay_out(carve); })) return EFL_NO_MEMORY;
@@ -195,12 +196,12 @@ static efl_status convolve_depthwise(Depthwise&& d) {
     const Parts shares = Parts::into(count, d.blocks);
     each_block(d.blocks, macs, threads_for(d.blocks), [&](int64_t i, int64_t thread) {
         for (int64_t g = shares.first(i); g < shares.first(i) + shares.size(i); ++g)
-            convolve_word(d, g / d.words(), g % d.words(), d.memory + thread * d.thread_floats());
+            convolve_vector(d, g / d.vectors(), g % d.vectors(), d.memory + thread * d.thread_floats());
     });
     return EFL_OK;
 }
 
-// A channel for each channel, half a word of them or more, and planes that are small.
+// A channel for each channel, half a vector of them or more, and planes that are small.
 static bool prefers_depthwise(const efl_conv2d& c, int64_t cells) {
     return 2 * c.groups >= W && c.groups == c.in_channels && c.groups == c.out_channels &&
            c.height * c.width <= cells && c.stride_h <= MOST_STRIDE && c.stride_w <= MOST_STRIDE;
@@ -256,7 +257,7 @@ static efl_status depthwise_grad_input(const efl_conv2d& c, const Geometry& g, c
 constexpr int64_t SUMMED_TAPS = 9;          // whose sums stay in registers
 constexpr int64_t SUMMED_POSITIONS = 1024;  // and so many of an image, or of several, are added in float32
 
-// sums[t] += dy[i] x[off[t] + i], words, over a run of n positions.
+// sums[t] += dy[i] x[off[t] + i], vectors, over a run of n positions.
 template <int TAPS>
 static void add_tap_products(const float* x, const float* dy, int64_t n, const int64_t* off, vf* sums) {
     vf s[TAPS];
@@ -277,7 +278,7 @@ constexpr AddTaps ADD_TAPS[SUMMED_TAPS] = {add_tap_products<1>, add_tap_products
                                            add_tap_products<4>, add_tap_products<5>, add_tap_products<6>,
                                            add_tap_products<7>, add_tap_products<8>, add_tap_products<9>};
 
-// The memory of each thread: words of x and of dy, and sums for each tap.
+// The memory of each thread: vectors of x and of dy, and sums for each tap.
 struct DepthwiseWeight {
     const WeightGradient& w;
     PaddedPlane padded;
@@ -287,7 +288,7 @@ struct DepthwiseWeight {
     vf* sums = nullptr;
     double* totals = nullptr;
 
-    int64_t words() const { return (outs + W - 1) / W; }
+    int64_t vectors() const { return (outs + W - 1) / W; }
     int64_t run() const { return (w.geometry.out_h - 1) * padded.pitch() + w.geometry.out_w; }
     int64_t thread_floats() const { return (padded.size() + run()) * W; }
     int64_t x_channel(int64_t j) const { return w.x_channels == w.conv.in_channels ? id_of(w.outs, j) : j; }
@@ -313,37 +314,37 @@ static void tabulate(DepthwiseWeight& d) {
     zero_floats(d.memory, threads_for(d.blocks) * d.thread_floats());
 }
 
-// Adds an image's products to the sums of a word of channels.
-static void add_image(const DepthwiseWeight& d, int64_t image, int64_t word, float* cells, vf* sums) {
+// Adds an image's products to the sums of a vector of channels.
+static void add_image(const DepthwiseWeight& d, int64_t image, int64_t vector, float* cells, vf* sums) {
     const WeightGradient& w = d.w;
     const float *x[W], *dy[W];
     for (int m = 0; m < W; ++m) {
-        const int64_t j = word * W + m < d.outs ? word * W + m : word * W;
+        const int64_t j = vector * W + m < d.outs ? vector * W + m : vector * W;
         x[m] = w.x + (image * w.x_channels + d.x_channel(j)) * d.padded.source();
         dy[m] = w.dy_plane(image, j);
     }
-    float* const signals = cells + d.padded.size() * W;
+    float* const grads = cells + d.padded.size() * W;
     gather_cells(x, d.padded.source(), d.x_at, cells);
-    gather_cells(dy, w.positions(), d.dy_at, signals);
+    gather_cells(dy, w.positions(), d.dy_at, grads);
     const Parts parts(w.taps(), SUMMED_TAPS);
     for (int64_t p = 0; p < parts.count; ++p)
-        ADD_TAPS[parts.size(p) - 1](cells, signals, d.run(), d.off + parts.first(p), sums + parts.first(p));
+        ADD_TAPS[parts.size(p) - 1](cells, grads, d.run(), d.off + parts.first(p), sums + parts.first(p));
 }
 
-// The gradients of a word of channels.
-static void depthwise_gradients(const DepthwiseWeight& d, int64_t word, float* cells, vf* sums, double* totals) {
+// Computes the gradients of a vector of channels.
+static void depthwise_gradients(const DepthwiseWeight& d, int64_t vector, float* cells, vf* sums, double* totals) {
     const int64_t taps = d.w.taps(), batch = d.w.conv.batch, few = SUMMED_POSITIONS / d.w.positions() + 1;
     for (int64_t i = 0; i < taps * W; ++i) totals[i] = 0;
     for (int64_t image = 0; image < batch; image += few) {
         for (int64_t t = 0; t < taps; ++t) sums[t] = zero();
-        for (int64_t k = image; k < least(batch, image + few); ++k) add_image(d, k, word, cells, sums);
+        for (int64_t k = image; k < least(batch, image + few); ++k) add_image(d, k, vector, cells, sums);
         for (int64_t t = 0; t < taps; ++t) {
             float lanes[W];
             store(lanes, sums[t]);
             for (int m = 0; m < W; ++m) totals[t * W + m] += double(lanes[m]);
         }
     }
-    for (int64_t j = word * W; j < least(d.outs, word * W + W); ++j)
+    for (int64_t j = vector * W; j < least(d.outs, vector * W + W); ++j)
         for (int64_t t = 0; t < taps; ++t) d.w.dw[j * taps + t] = float(totals[t * W + j % W]);
 }
 
@@ -351,14 +352,14 @@ static efl_status weight_of_depthwise(const WeightGradient& w) {
     DepthwiseWeight d{.w = w, .padded = {PaddedAxis(&w.planes.rows, 1), PaddedAxis(&w.planes.cols, 1)}};
     d.outs = count_of(w.outs, w.conv.out_channels);
     const int64_t macs = d.outs * w.conv.batch * w.positions() * w.taps();
-    d.blocks = blocks_of(d.words(), macs);
+    d.blocks = blocks_of(d.vectors(), macs);
     if (w.positions() == 0) {
         zero_floats(w.dw, d.outs * w.taps());
         return EFL_OK;
     }
     if (!place([&](Carve& carve) { d.lay_out(carve); })) return EFL_NO_MEMORY;
     tabulate(d);
-    const Parts shares = Parts::into(d.words(), d.blocks);
+    const Parts shares = Parts::into(d.vectors(), d.blocks);
     each_block(d.blocks, macs, threads_for(d.blocks), [&](int64_t i, int64_t thread) {
         for (int64_t g = shares.first(i); g < shares.first(i) + shares.size(i); ++g)
             depthwise_gradients(d, g, d.memory + thread * d.thread_floats(), d.sums + thread * w.taps(),

@@ -21,7 +21,7 @@ constexpr int LINE_RESULT[LINE_POINTS] = {0, 1, 2, 3, 0, 1, 3};
 
 // Point (a, b) of rows and columns, in the order of results; and where the points of a result start.
 struct FiveOrder {
-    int place[LINE_POINTS][LINE_POINTS] = {}, first[POINTS + 1] = {};
+    int position[LINE_POINTS][LINE_POINTS] = {}, first[POINTS + 1] = {};
 
     constexpr FiveOrder() {
         int next = 0;
@@ -29,7 +29,7 @@ struct FiveOrder {
             first[r] = next;
             for (int a = 0; a < LINE_POINTS; ++a)
                 for (int b = 0; b < LINE_POINTS; ++b)
-                    if (4 * LINE_RESULT[a] + LINE_RESULT[b] == r) place[a][b] = next++;
+                    if (4 * LINE_RESULT[a] + LINE_RESULT[b] == r) position[a][b] = next++;
         }
         first[POINTS] = next;
     }
@@ -42,7 +42,7 @@ static inline void five_data(const vf* d, vf* to) {
     to[4] = sub(d[3], d[4]), to[5] = d[4], to[6] = sub(d[4], d[5]);
 }
 
-// The points of five taps, `by` words apart.
+// The points of five taps, `by` vectors apart.
 static inline void five_weights(const vf* g, int by, vf* to) {
     weight_points(g, by, to, 1);
     to[4] = g[3 * by], to[5] = add(g[3 * by], g[4 * by]), to[6] = g[4 * by];

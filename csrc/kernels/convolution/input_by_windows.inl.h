@@ -28,8 +28,8 @@ struct WindowPlan {
     Parts panels, blocks;  // targets, and images, at a time
     int64_t pitch;         // floats of an output channel's positions of a block
     int64_t *off, *row;
-    Word* word;
-    unsigned* lanes;  // [word of a row of inputs][tap along it]: those that meet the tap, where windows overlap
+    Vector* vector;
+    unsigned* lanes;  // [vector of a row of inputs][tap along it]: lanes that meet the tap, where windows overlap
     float *zeros, *packed, *planes, *results;
 
     WindowPlan(const efl_conv2d& c_, const Geometry& g_, const float* dy_, const float* weight_, efl_index outs_,
@@ -49,14 +49,16 @@ struct WindowPlan {
     }
     int64_t planes_size() const { return sources * pitch + W; }
     int64_t most_rows() const { return panels.size(0) * taps; }
-    int64_t margin() const { return W + c.kernel_w; }  // of results, by which words begin before them or end after
+    int64_t margin() const {
+        return W + c.kernel_w;
+    }  // of results, by which vectors begin before the results or end after them
     int64_t results_size() const { return margin() + most_rows() * pitch + margin(); }
     Parts row_panels(int64_t p) const { return Parts(panels.size(p) * taps, MAX_ROWS); }
 
     void lay_out(Carve& carve, int64_t crew) {
         off = carve.take<int64_t>(sources);
         row = carve.take<int64_t>(most_rows());
-        word = carve.take<Word>(pitch / W);
+        vector = carve.take<Vector>(pitch / W);
         lanes = carve.take<unsigned>(overlap ? (c.width + W - 1) / W * c.kernel_w : 0);
         zeros = carve.take<float>(MAX_ROWS);
         packed = carve.take<float>(sources * targets * taps);
@@ -195,7 +197,7 @@ static void multiply_windows(const WindowPlan& w, int64_t p, int64_t images, con
                 .start = k ? nullptr : w.zeros,
                 .c = results,
                 .row = w.row + rows.first(i),
-                .words = w.word,
+                .vectors = w.vector,
             };
             outer_product(product, rows.size(i), (images * w.positions() + W - 1) / W);
         }
@@ -225,7 +227,7 @@ static efl_status input_by_windows(const WindowPlan& plan) {
     if (!place([&](Carve& carve) { w.lay_out(carve, crew); })) return EFL_NO_MEMORY;
     for (int64_t s = 0; s < w.sources; ++s) w.off[s] = s * w.pitch;
     for (int64_t m = 0; m < w.most_rows(); ++m) w.row[m] = m * w.pitch;
-    for (int64_t v = 0; v < w.pitch / W; ++v) w.word[v] = Word{v * W, v * W, W};
+    for (int64_t v = 0; v < w.pitch / W; ++v) w.vector[v] = Vector{v * W, v * W, W};
     zero_floats(w.zeros, MAX_ROWS);
     zero_floats(w.planes, crew * w.planes_size());
     pack_windows(w);

@@ -1,7 +1,7 @@
 // The padded planes that turn every tap into a shifted pointer.
 
 // Planes of one image: [channel][column phase][row][pitch]. With step 1 there is one phase; otherwise the columns are
-// dealt out by their remainder, so that neighbouring positions are neighbours in memory.
+// divided by their remainder, so that neighbouring positions are neighbours in memory.
 struct Planes {
     Axis rows, cols;
     int64_t phases, height, pitch;

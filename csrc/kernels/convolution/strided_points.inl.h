@@ -41,8 +41,8 @@ struct StridedForward {
     static Axis cells(int64_t source, int64_t tiles, int64_t origin) {
         return forward_axis(source, 2 * tiles, 3, 2, -origin, 1);
     }
-    // The cells of a word of tiles in a row of planes whose odd columns are `apart` from the even ones; those of the
-    // word's upper half start `half` further on.
+    // Loads the cells of a vector of tiles in a row of planes whose odd columns are `apart` from the even ones; the
+    // cells of the vector's upper half start `half` further on.
     static inline void load_cells(const float* even, int64_t apart, int64_t half, vf* x) {
         const float* odd = even + apart;
         const vf a = load(even), b = load(even + half), c = load(odd), d = load(odd + half);
@@ -56,7 +56,7 @@ struct StridedForward {
     static inline void results_of(const vf* r, int from, vf* to, int by) {
         to[0] = add(r[0], r[from]), to[by] = add(r[from], r[2 * from]);
     }
-    // The results of a word's lower or upper half of tiles.
+    // The results of a vector's lower or upper half of tiles.
     template <bool UPPER>
     static inline void store_half(float* to, const vf* y, int64_t count) {
         store_n(to, zip_half<UPPER>(y[0], y[1]), int(least(W, count)));
@@ -101,22 +101,22 @@ struct Strided {
     TileAxis rows, cols;
     int64_t sources, targets;
     bool whole;      // all weights are transformed beforehand
-    Parts words;     // of images
+    Parts vectors;   // of images
     bool by_images;  // lanes are images, not tiles of a row
-    Tiling tiling;   // by_images: of words of images, whose tiles are side by side
+    Tiling tiling;   // by_images: of vectors of images, whose tiles are side by side
     Parts panels, groups,
         passes;     // targets in panels; panels in groups; sources whose weights are transformed at a time
     int64_t pitch;  // floats from one channel's tiles to the next: an odd number of cache lines
     int64_t *off, *row;
-    Word* word;
+    Vector* vector;
     float *zeros, *weights, *tiles, *results, *planes;
 
     Strided(const Correlation& c_, const TileAxis& rows_, const TileAxis& cols_)
         : c(c_), rows(rows_), cols(cols_), sources(count_of(c.sources, c.source_channels)),
           targets(count_of(c.targets, c.target_channels)),
-          whole(WEIGHT_POINTS * WEIGHT_POINTS * sources * targets <= STRIDED_WHOLE), words(c.batch, W),
-          by_images(tiles_of(cols) <= 2 && 8 * words.count * W <= 9 * c.batch),
-          tiling(by_images ? words.count : c.batch, tiles_of(rows) * 2, tiles_of(cols) * 2, by_images ? W : 1,
+          whole(WEIGHT_POINTS * WEIGHT_POINTS * sources * targets <= STRIDED_WHOLE), vectors(c.batch, W),
+          by_images(tiles_of(cols) <= 2 && 8 * vectors.count * W <= 9 * c.batch),
+          tiling(by_images ? vectors.count : c.batch, tiles_of(rows) * 2, tiles_of(cols) * 2, by_images ? W : 1,
                  fitting()),
           panels(targets, MAX_ROWS), groups(panels.count, GROUP_PANELS),
           passes(sources, whole ? sources : PASS_SOURCES), pitch(((tiling.most() + W + LINE - 1) / LINE | 1) * LINE) {}
@@ -132,11 +132,13 @@ struct Strided {
     int64_t group_targets(int64_t g) const {
         return targets_before(groups.first(g) + groups.size(g)) - first_target(g);
     }
-    // Where panel k of a group starts; a line apart, as a word's spare lanes are written while others are filled.
+    // Where panel k of a group starts; a cache line apart, as a vector's spare lanes are written while others are
+    // filled.
     int64_t weights_of(int64_t g, int64_t k) const {
         return (targets_before(groups.first(g) + k) - first_target(g)) * passes.size(0) + k * LINE;
     }
-    // Floats from point to point; a line more than the data, so that the points of a place lie in different cache sets.
+    // Floats from point to point; a cache line more than the data, so that the points of a position lie in different
+    // cache sets.
     int64_t weights_step() const { return weights_of(0, groups.size(0)) + LINE; }
     int64_t weights_size() const { return WEIGHT_POINTS * WEIGHT_POINTS * weights_step(); }
     int64_t tiles_step() const { return sources * pitch + LINE; }
@@ -149,7 +151,7 @@ struct Strided {
     }
     // Columns of cells under the tiles of a row.
     int64_t cells_width() const { return Way::step * (tiling.cols / W) + Way::reach - Way::step; }
-    // Two rows of tiles fill a word.
+    // Two rows of tiles fill a vector.
     bool paired() const { return 2 * tiling.cols == W; }
     int64_t planes_size() const {
         const int64_t height = Way::step * (tiling.strips.size(0) + 1) + Way::reach,
@@ -157,7 +159,7 @@ struct Strided {
         const int64_t out = by_images ? Way::span * Way::span * tiling.strips.size(0) * tiling.cols : 0;
         return (height * width > out ? height * width : out) + 4 * W;
     }
-    // Words of tiles that stay in L1 for all their sources.
+    // Vectors of tiles that stay in L1 for all their sources.
     int64_t run() const {
         const int64_t fit = RUN_TILES / (least(passes.size(0), MAX_TERMS) * W);
         return fit < 2 ? 2 : fit;
@@ -166,7 +168,7 @@ struct Strided {
     void lay_out(Carve& carve, int64_t blocks) {
         off = carve.take<int64_t>(sources);
         row = carve.take<int64_t>(group_targets(0));
-        word = carve.take<Word>((tiling.most() + W - 1) / W);
+        vector = carve.take<Vector>((tiling.most() + W - 1) / W);
         zeros = carve.take<float>(MAX_ROWS);
         weights = carve.take<float>((whole ? groups.count : blocks) * weights_size());
         tiles = carve.take<float>(Way::data * Way::data * tiles_step());
@@ -175,7 +177,7 @@ struct Strided {
     }
 };
 
-// `step` floats apart, the points of a word of tiles of which load(i, cells) loads row i.
+// `step` floats apart, the points of a vector of tiles of which load(i, cells) loads row i.
 template <class Way, class Load>
 static inline void transform_cells(float* to, int64_t step, const Load& load_row) {
     constexpr int N = Way::reach, P = Way::data;
@@ -195,14 +197,14 @@ static inline void transform_cells(float* to, int64_t step, const Load& load_row
     }
 }
 
-// The points of a plane's tiles, `rows` by `width`: [point][tile]. Words of a row overlap where they would not fit; a
-// row shorter than a word runs into the next, which comes later; two that fill one are taken together. Up to W floats
+// The points of a plane's tiles, `rows` by `width`: [point][tile]. Vectors of a row overlap where they would not fit; a
+// row shorter than a vector runs into the next, which comes later; two that fill one are taken together. Up to W floats
 // past the last row are overwritten.
 template <class Way>
 static void transform_planes(const Planes& planes, const float* plane, int64_t rows, int64_t width, float* to,
                              int64_t step) {
     const int64_t pitch = planes.pitch, apart = planes.height * pitch, together = 2 * width == W ? 2 : 1,
-                  half = together == 2 ? Way::step * pitch : W;  // from a word's lower tiles to its upper ones
+                  half = together == 2 ? Way::step * pitch : W;  // from a vector's lower tiles to its upper ones
     for (int64_t q = 0; q < width; q += W) {
         const int64_t first = width < W ? 0 : least(q, width - W);
         for (int64_t r = 0; r < rows; r += together) {
@@ -246,10 +248,10 @@ static void fill_cells(const Strided<Way>& s, const Strip& strip, int64_t source
                   begin = s.cols.origin < 0 ? -s.cols.origin : 0, end = least(width, s.cols.source - s.cols.origin);
     const float* image[W];
     for (int64_t l = 0; l < W; ++l)
-        image[l] =
-            s.c.source + s.cols.origin + begin +
-            ((s.words.first(strip.image) + least(l, s.words.size(strip.image) - 1)) * s.c.source_channels + source) *
-                plane;
+        image[l] = s.c.source + s.cols.origin + begin +
+                   ((s.vectors.first(strip.image) + least(l, s.vectors.size(strip.image) - 1)) * s.c.source_channels +
+                    source) *
+                       plane;
     zero_floats(cells, height * width * W);
     for (int64_t r = top < 0 ? -top : 0; r < least(height, s.rows.source - top); ++r) {
         const float* from[W];
@@ -258,17 +260,17 @@ static void fill_cells(const Strided<Way>& s, const Strip& strip, int64_t source
     }
 }
 
-// The same with a word of images for each tile.
+// Computes the points of tiles of which each is a vector of images.
 template <class Way>
 static void fill_image_points(const Strided<Way>& s, int64_t chunk, int64_t first, int64_t last, float* cells) {
-    const int64_t places = s.tiling.cols / W, width = s.cells_width();
+    const int64_t tile_cols = s.tiling.cols / W, width = s.cells_width();
     float* tiles = s.tiles;
     s.tiling.each_strip(chunk, [&](const Strip& strip) {
         for (int64_t k = first; k < last; ++k) {
             fill_cells(s, strip, id_of(s.c.sources, k), cells);
             float* to = tiles + k * s.pitch;
-            for (int64_t i = 0; i < strip.rows * places; ++i, to += W) {
-                const float* from = cells + (i / places * width + i % places) * Way::step * W;
+            for (int64_t i = 0; i < strip.rows * tile_cols; ++i, to += W) {
+                const float* from = cells + (i / tile_cols * width + i % tile_cols) * Way::step * W;
                 transform_cells<Way>(to, s.tiles_step(), [&](int row, vf* x) {
                     EFL_UNROLL
                     for (int col = 0; col < Way::reach; ++col) x[col] = load(from + (row * width + col) * W);
@@ -289,8 +291,8 @@ static inline void strided_weight_points(const vf* taps, int64_t from, vf* to, i
     to[0] = taps[0], to[by] = taps[from], to[2 * by] = taps[2 * from], to[3 * by] = add(taps[0], taps[2 * from]);
 }
 
-// The points of the weights of sources [first, first + count) for panel p: [source][row of the panel]. A word's spare
-// lanes are overwritten by what follows: the first word of a row comes last.
+// The points of the weights of sources [first, first + count) for panel p: [source][row of the panel]. A vector's spare
+// lanes are overwritten by what follows: the first vector of a row comes last.
 template <class Way>
 static void transform_panel(const Strided<Way>& s, int64_t p, int64_t first, int64_t count, float* to) {
     const Correlation& c = s.c;

@@ -20,7 +20,7 @@ struct ChannelPlan {
     int64_t pitch = 0;                       // floats of one output's sums
     int64_t *off, *row;
     float *x, *dy, *sums, *start, *pixels;
-    Word* word;
+    Vector* vector;
 
     explicit ChannelPlan(const WeightGradient& w_)
         : w(w_), met(w.taps() == 1 && w.conv.stride_w == 2 && w.conv.pad_h == 0 && w.conv.pad_w == 0),
@@ -35,7 +35,7 @@ struct ChannelPlan {
         for (int64_t c = 0; c < channels.count; ++c) pitch += segments * run(c);
     }
 
-    // Lanes of one run of panel c, in whole words, and where the panel starts in an output's sums.
+    // Lanes of one run of panel c, in whole vectors, and where the panel starts in an output's sums.
     int64_t run(int64_t c) const { return (joint * channels.size(c) + W - 1) / W * W; }
     int64_t start_of(int64_t c) const {
         const int64_t larger = channels.total % channels.count;
@@ -45,7 +45,7 @@ struct ChannelPlan {
     int64_t pixels_size() const { return met ? W * image_pixels() : 0; }
     // A kernel smaller than the stride skips rows.
     bool reads_row(int64_t r) const { return w.conv.kernel_h > 1 || r % w.conv.stride_h == 0; }
-    // Where panel p of dy starts; a line apart, as interleave may write past the end while others are filled.
+    // Where panel p of dy starts; a cache line apart, as interleave may write past the end while others are filled.
     float* dy_panel(int64_t p) const { return dy + rows.first(p) * per_group * w.positions() + p * LINE; }
     float* x_panel(int64_t c) const { return x + channels.first(c) * per_group * image_pixels(); }
 
@@ -63,7 +63,7 @@ struct ChannelPlan {
     void lay_out(Carve& carve) {
         off = carve.take<int64_t>(2 * per_group * w.positions());
         row = carve.take<int64_t>(outs);
-        word = carve.take<Word>(joint * PANEL_CHANNELS / W + 1);
+        vector = carve.take<Vector>(joint * PANEL_CHANNELS / W + 1);
         x = carve.take<float>(chunks.count * x_size());
         dy = carve.take<float>(chunks.count * dy_size());
         sums = carve.take<float>(chunks.count * sums_size());
@@ -162,7 +162,7 @@ static void add_group(const ChannelPlan& plan, int64_t c, int64_t first, int64_t
                     .start = fresh && k == 0 ? plan.start : nullptr,
                     .c = plan.sums + plan.start_of(c) + s * plan.run(c),
                     .row = plan.row + plan.rows.first(p),
-                    .words = plan.word,
+                    .vectors = plan.vector,
                 };
                 outer_product(product, plan.rows.size(p), plan.run(c) / W);
             }
@@ -238,7 +238,7 @@ static efl_status weight_by_channels(const WeightGradient& w) {
     tabulate_positions(plan, plan.channels.size(0), plan.off);
     tabulate_positions(plan, plan.channels.size(plan.channels.count - 1), plan.off + plan.per_group * w.positions());
     for (int64_t o = 0; o < plan.outs; ++o) plan.row[o] = o * plan.pitch;
-    for (int64_t v = 0; v < plan.run(0) / W; ++v) plan.word[v] = Word{v * W, v * W, W};
+    for (int64_t v = 0; v < plan.run(0) / W; ++v) plan.vector[v] = Vector{v * W, v * W, W};
     zero_floats(plan.start, MAX_ROWS);
     zero_floats(plan.x, plan.chunks.count * plan.x_size());
     each_block(plan.chunks.count, w.conv.batch * w.positions() * plan.outs * plan.channels.total * w.taps(),

@@ -20,10 +20,10 @@ struct FivesGradient {
           tiling(w.conv.batch, w.geometry.out_h, w.geometry.out_w, 1, FIVES_GRADIENT_TILES), inputs(ins, INPUT_PANEL),
           panels(outs, MAX_ROWS), most(tiling.most()) {}
 
-    // Where panel p of dy starts; a line apart, as the spare lanes of its last word are written while others are
-    // filled.
+    // Where panel p of dy starts; a cache line apart, as the spare lanes of its last vector are written while others
+    // are filled.
     int64_t dy_panel(int64_t p) const { return (p < panels.count ? panels.first(p) : outs) * most + p * LINE; }
-    // Floats from point to point; a line more than the data, as in Fives.
+    // Floats from point to point; a cache line more than the data, as in Fives.
     int64_t x_step() const { return INPUT_PANEL * most + LINE; }
     int64_t dy_step() const { return dy_panel(panels.count) + LINE; }
     int64_t sums_step() const { return outs * INPUT_PANEL + LINE; }
@@ -99,7 +99,7 @@ static inline void five_tile(const float* from, int64_t step, float* to, int64_t
         for (int i = 0; i < SPAN; ++i) d[i] = half[i * LINE_POINTS + b];
         five_data(d, points);
         EFL_UNROLL
-        for (int a = 0; a < LINE_POINTS; ++a) store(to + FIVE_ORDER.place[a][b] * to_step, points[a]);
+        for (int a = 0; a < LINE_POINTS; ++a) store(to + FIVE_ORDER.position[a][b] * to_step, points[a]);
     }
 }
 
@@ -118,7 +118,7 @@ static void transform_five_inputs(const FivesGradient& plan, int64_t c, int64_t 
 
 // Adds a chunk's tiles to the sums of panel c: [point][output][input].
 static void add_fives(const FivesGradient& plan, int64_t c, int64_t tiles, bool fresh) {
-    const Word words[2] = {{0, 0, W}, {W, W, W}};
+    const Vector vectors[2] = {{0, 0, W}, {W, W, W}};
     for (int64_t r = 0; r < POINTS; ++r)
         for (int64_t f = FIVE_ORDER.first[r]; f < FIVE_ORDER.first[r + 1]; ++f)
             for (int64_t p = 0; p < plan.panels.count; ++p) {
@@ -130,13 +130,14 @@ static void add_fives(const FivesGradient& plan, int64_t c, int64_t tiles, bool 
                     .start = fresh ? plan.zeros : nullptr,
                     .c = plan.sums + f * plan.sums_step(),
                     .row = plan.row + plan.panels.first(p),
-                    .words = words,
+                    .vectors = vectors,
                 };
                 outer_product(product, plan.panels.size(p), (plan.inputs.size(c) + W - 1) / W);
             }
 }
 
-// to = the gradients of five taps from those of their seven points, `by` words apart: five_weights transposed.
+// to = the gradients of five taps from the gradients of their seven points, `by` vectors apart: five_weights
+// transposed.
 static inline void five_gradients(const vf* u, int by, vf* to) {
     gather_points(u, by, to, 1);
     to[3] = add(u[4 * by], u[5 * by]), to[4] = add(u[5 * by], u[6 * by]);
@@ -152,7 +153,7 @@ static void write_fives_gradient(const FivesGradient& plan, int64_t c) {
             vf half[LINE_POINTS * FIVE];
             for (int a = 0; a < LINE_POINTS; ++a) {
                 vf u[LINE_POINTS];
-                for (int b = 0; b < LINE_POINTS; ++b) u[b] = load(from + FIVE_ORDER.place[a][b] * step);
+                for (int b = 0; b < LINE_POINTS; ++b) u[b] = load(from + FIVE_ORDER.position[a][b] * step);
                 five_gradients(u, 1, half + a * FIVE);
             }
             for (int q = 0; q < FIVE; ++q) {

@@ -1,10 +1,10 @@
 // Weight gradient of a convolution, lanes over pixels: inner products of dy planes with shifted planes of x: padded
 // ones, or where that costs less one for every tap, which dy meets without gaps.
 //
-// A weight's sum stays spread over the lanes of one word while the images pass, and is summed across lanes at the end.
-// Images are cut into a few chunks, a number that depends on the shape alone; their partial sums are added in order.
-// Cost follows |outs| * |ins|: planes of other channels are neither copied nor read. A zero of dy's padding multiplies
-// a pixel of the row's end, so an infinite pixel spoils more of dw than its own taps.
+// A weight's sum stays spread over the lanes of one vector while the images pass, and is summed across lanes at the
+// end. Images are cut into a few chunks, a number that depends on the shape alone; their partial sums are added in
+// order. Cost follows |outs| * |ins|: planes of other channels are neither copied nor read. A zero of dy's padding
+// multiplies a pixel of the row's end, so an infinite pixel spoils more of dw than its own taps.
 
 // One group's active channels: outs[out, out + outs), and the planes of x that meet them.
 struct WeightGroup {
@@ -40,8 +40,9 @@ struct WeightPlan {
     bool turned;  // which is dy, not x
     bool direct;  // the other one has no gaps: read it in place
     Parts chunks;
-    int64_t pass;              // images at a time
-    int64_t row, words, tail;  // row: floats between rows of dy as the kernel reads it; tail: lanes of one more word
+    int64_t pass;           // images at a time
+    int64_t row;            // floats between rows of dy as the kernel reads it
+    int64_t vectors, tail;  // tail: lanes of one more vector
     int64_t *off, *term;
     CellBlock* block;
     float *planes, *dy, *partial;
@@ -57,21 +58,21 @@ struct WeightPlan {
         const Geometry& g = w.geometry;
         const int64_t padded = (g.out_w + W - 1) / W * W;
         row = w.conv.stride_h == 1 && w.planes.pitch < padded ? w.planes.pitch
-                                                              : padded;  // if narrow, let words run across rows
-        words = ((g.out_h - 1) * row + g.out_w + W - 1) / W;
+                                                              : padded;  // if narrow, let vectors run across rows
+        vectors = ((g.out_h - 1) * row + g.out_w + W - 1) / W;
         direct = g.out_w % W == 0;
         choose_planes(w);
-        if (flat) words = in_place(w) / W, direct = true;
+        if (flat) vectors = in_place(w) / W, direct = true;
         tail = flat ? in_place(w) % W : 0;
-        const int64_t fit = PASS_FLOATS / (PIXEL_LEFTS * words * W + 1);
+        const int64_t fit = PASS_FLOATS / (PIXEL_LEFTS * vectors * W + 1);
         pass = fit < 1 ? 1 : least(chunks.size(0), fit);
     }
 
     // Of x one plane, or one for every tap where that costs less; or planes of dy, whose channels are far fewer: their
-    // own products would load a word for each.
+    // own products would load a vector for each.
     void choose_planes(const WeightGradient& w) {
-        const int64_t pairs = outs * ins * w.taps() / 2;  // a cycle has two products of words, or copies a float
-        const int64_t gapped = ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * words;
+        const int64_t pairs = outs * ins * w.taps() / 2;  // a cycle has two products of vectors, or copies a float
+        const int64_t gapped = ins * w.planes.size() + (direct ? 0 : outs * w.positions()) + pairs * vectors;
         turned = 2 * outs <= ins && w.conv.groups == 1 && w.conv.stride_h == 1 && w.conv.stride_w == 1;
         if (turned) taps = TapPlanes(transposed_planes(w.conv, w.geometry, 0, 0));
         flat = turned || ins * taps.size() + pairs * (w.positions() / W + 1) < gapped;
@@ -84,7 +85,7 @@ struct WeightPlan {
 
     int64_t channel_size(const WeightGradient& w) const { return flat ? taps.size() : w.planes.size(); }
     int64_t planes_size(const WeightGradient& w) const { return shifted() * channel_size(w) + W; }
-    int64_t dy_size() const { return direct ? 0 : outs * words * W; }
+    int64_t dy_size() const { return direct ? 0 : outs * vectors * W; }
 
     // Where the cells of a tap start in a channel.
     int64_t at(const WeightGradient& w, int64_t kh, int64_t kw) const {
@@ -92,7 +93,7 @@ struct WeightPlan {
     }
 
     void lay_out(const WeightGradient& w, Carve& carve, int64_t crew) {
-        off = carve.take<int64_t>(words);
+        off = carve.take<int64_t>(vectors);
         term = carve.take<int64_t>(shifted() * w.taps());
         block = carve.take<CellBlock>(flat ? taps.count() : w.planes.phases);
         planes = carve.take<float>(crew * pass * planes_size(w));
@@ -111,10 +112,10 @@ struct WeightPlan {
 
 static void tabulate(const WeightGradient& w, WeightPlan& plan) {
     plan.cells = plan.flat ? plan.taps.copies(plan.block) : w.planes.copies(plan.block);
-    const int64_t words_per_row = plan.flat || plan.row % W ? 0 : plan.row / W;
-    for (int64_t n = 0; n < plan.words; ++n)
+    const int64_t vectors_per_row = plan.flat || plan.row % W ? 0 : plan.row / W;
+    for (int64_t n = 0; n < plan.vectors; ++n)
         plan.off[n] =
-            words_per_row ? n / words_per_row * w.conv.stride_h * w.planes.pitch + n % words_per_row * W : n * W;
+            vectors_per_row ? n / vectors_per_row * w.conv.stride_h * w.planes.pitch + n % vectors_per_row * W : n * W;
     int64_t* term = plan.term;
     for (int64_t i = 0; i < plan.shifted(); ++i)
         for (int64_t kh = 0; kh < w.conv.kernel_h; ++kh)
@@ -129,14 +130,15 @@ static void fill_image(const WeightGradient& w, const WeightPlan& plan, const We
         plan.cells.fill(plan.turned ? w.dy_plane(image, g.out + i) : w.x_plane(image, g.in + i),
                         planes + i * plan.channel_size(w));
     for (int64_t j = 0; j < (plan.direct ? 0 : g.outs); ++j)
-        copy_rows(gapped + j * plan.words * W, plan.row, w.dy_plane(image, g.out + j), width, w.geometry.out_h, width);
+        copy_rows(gapped + j * plan.vectors * W, plan.row, w.dy_plane(image, g.out + j), width, w.geometry.out_h,
+                  width);
 }
 
 // Where channel m of what is not shifted lies, and how far the next image's is.
 static const float* left_row(const WeightGradient& w, const WeightPlan& plan, const WeightGroup& g, int64_t image,
                              int64_t m) {
     if (plan.turned) return w.x_plane(image, g.in + m);
-    return plan.direct ? w.dy_plane(image, g.out + m) : plan.dy + m * plan.words * W;
+    return plan.direct ? w.dy_plane(image, g.out + m) : plan.dy + m * plan.vectors * W;
 }
 
 static int64_t left_step(const WeightGradient& w, const WeightPlan& plan) {
@@ -160,7 +162,7 @@ static void add_images(const WeightGradient& w, const WeightPlan& plan, const We
         .left = {},
         .right = {},
         .off = plan.off,
-        .words = plan.words,
+        .vectors = plan.vectors,
         .tail = plan.tail,
         .sums = plan.sums + g.sums,
         .add = !first,

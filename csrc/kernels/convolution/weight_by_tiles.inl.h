@@ -38,10 +38,10 @@ struct GradientPlan {
         return outs_before(groups.first(g) + groups.size(g)) - outs_before(groups.first(g));
     }
 
-    // Where panel p of dy starts; a line apart, as the spare lanes of its last word are written while others are
-    // filled.
+    // Where panel p of dy starts; a cache line apart, as the spare lanes of its last vector are written while others
+    // are filled.
     int64_t dy_panel(int64_t p) const { return outs_before(p) * most + p * LINE; }
-    // Floats from point to point; a line more than the data, as in Winograd.
+    // Floats from point to point; a cache line more than the data, as in Winograd.
     int64_t x_step() const { return input_panels() * INPUT_PANEL * most + LINE; }
     int64_t dy_step() const { return dy_panel(panels.count) + LINE; }
     int64_t pitch() const { return input_panels() * INPUT_PANEL; }
@@ -101,7 +101,7 @@ static void transform_inputs(const GradientPlan& plan, int64_t c, int64_t chunk,
     });
 }
 
-// Panel p of the transformed dy of a chunk; the plan may be that of larger kernels. A word's spare lanes are
+// Panel p of the transformed dy of a chunk; the plan may be that of larger kernels. A vector's spare lanes are
 // overwritten by what follows.
 template <class Plan>
 static void transform_outputs(const Plan& plan, int64_t p, int64_t chunk, float* pixels) {
@@ -133,7 +133,7 @@ static void transform_outputs(const Plan& plan, int64_t p, int64_t chunk, float*
 static void add_tiles(const GradientPlan& plan, int64_t g, int64_t tiles, bool fresh, float* sums) {
     const int64_t first = plan.groups.first(g), base = plan.outs_before(first);
     const Parts passes(tiles, MAX_TERMS);
-    const Word words[2] = {{0, 0, W}, {W, W, W}};
+    const Vector vectors[2] = {{0, 0, W}, {W, W, W}};
     for (int64_t f = 0; f < POINTS; ++f)
         for (int64_t c = 0; c < plan.input_panels(); ++c)
             for (int64_t k = 0; k < passes.count; ++k)
@@ -147,7 +147,7 @@ static void add_tiles(const GradientPlan& plan, int64_t g, int64_t tiles, bool f
                         .start = fresh && k == 0 ? plan.zeros : nullptr,
                         .c = sums + f * plan.sums_step() + c * INPUT_PANEL,
                         .row = plan.row + plan.panels.first(p) - base,
-                        .words = words,
+                        .vectors = vectors,
                     };
                     outer_product(product, size, plan.lanes(c) / W);
                 }

@@ -59,7 +59,7 @@ static inline void weight_points(const vf* g, int step, vf* to, int to_step) {
     to[0] = g[0], to[to_step] = add(ends, middle), to[2 * to_step] = sub(ends, middle), to[3 * to_step] = g[2 * step];
 }
 
-// The four results of a word of tiles: even and odd columns of two rows.
+// The four results of a vector of tiles: even and odd columns of two rows.
 static inline void result_points(const float* from, int64_t step, vf bias, vf* y) {
     vf upper[4], lower[4];
     EFL_UNROLL

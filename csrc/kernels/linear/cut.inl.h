@@ -2,7 +2,7 @@
 // the sum in passes. The microkernel is in micro/tile.inl.h, what is packed for it in pack.inl.h.
 
 constexpr int64_t PASS_TERMS = 384;        // terms of a pass: the factors of a panel stay in a first cache
-constexpr int64_t NEAR_TERMS = 192;        // terms, up to which they do so where they lie, a line or two each
+constexpr int64_t NEAR_TERMS = 192;        // terms, up to which they do so where they lie, a cache line or two each
 constexpr int64_t BLOCK = 3 << 15;         // floats of a packed block
 constexpr int64_t MAX_BLOCK = 1024;        // columns of it
 constexpr int64_t FEW_ROWS = 24;           // of the result, for which a block is not worth its memory
@@ -34,19 +34,19 @@ struct Cut {
     Parts panels;         // of rows
     bool in_pairs;        // for cores in order: all operands are packed, term by term, and tiles are narrower
     bool picked, masked;  // all columns are computed, then the chosen ones picked, or they alone written
-    int64_t columns, words, width, tiles;  // that are computed; words and floats of a tile
-    Parts passes;                          // of terms
-    bool by_rows, a_in_place, b_in_place;  // in place: read where it lies; b by the first panel, which keeps a copy
-    bool few;                              // rows; then each run of `turn` tiles meets all panels
-    int64_t a_pitch;                       // of factors by rows
-    bool apart;                            // results go through a buffer
+    int64_t columns, vectors, width, tiles;  // that are computed; vectors and floats of a tile
+    Parts passes;                            // of terms
+    bool by_rows, a_in_place, b_in_place;    // in place: read where it lies; b by the first panel, which keeps a copy
+    bool few;                                // rows; then each run of `turn` tiles meets all panels
+    int64_t a_pitch;                         // of factors by rows
+    bool apart;                              // results go through a buffer
     int64_t turn;
     Parts blocks;  // of tiles that are packed together, where rows are not few
 
     explicit Cut(const ColumnProduct& p)
-        : panels(p.count, TILE_ROWS), in_pairs(WORDS_IN_PAIRS && panels.size(0) > W && in_order()), picked(picks(p)),
+        : panels(p.count, TILE_ROWS), in_pairs(VECTORS_IN_PAIRS && panels.size(0) > W && in_order()), picked(picks(p)),
           masked(masks(p)), columns(whole() ? p.b_columns : count_of(p.columns, p.b_columns)),
-          words(in_pairs ? WORDS_IN_PAIRS : words_of_tile(int(panels.size(0)))), width(words * W),
+          vectors(in_pairs ? VECTORS_IN_PAIRS : vectors_of_tile(int(panels.size(0)))), width(vectors * W),
           tiles((columns + width - 1) / width), passes(p.terms > 0 ? p.terms : 1, PASS_TERMS),
           by_rows(p.t_step == 1 && !in_pairs), a_in_place(!in_pairs && is_near(p)),
           b_in_place(!in_pairs && !p.b_transposed && (whole() || !p.columns.ids) &&
@@ -62,7 +62,7 @@ struct Cut {
                (p.b_columns - p.columns.count) * p.count < 8 * p.b_columns;
     }
 
-    // Putting a row's results in their places takes about as long as seven terms of all its columns.
+    // Putting a row's results in their positions takes about as long as seven terms of all its columns.
     static bool masks(const ColumnProduct& p) {
         return p.columns.ids && !p.compact && !p.step && (p.b_columns - p.columns.count) * p.terms <= 7 * p.b_columns;
     }

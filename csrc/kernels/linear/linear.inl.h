@@ -6,7 +6,7 @@ constexpr int64_t FORWARD_CHUNK = 24576;  // floats of x kept in L2 while the we
 // y for the outputs [first, last), a chunk of examples at a time.
 static void linear_outputs(const float* x, const float* weight, const float* bias, int64_t batch, int64_t in,
                            int64_t out, int64_t first, int64_t last, const int64_t* off, float* y) {
-    const int64_t words = in / W, tail = in % W, fit = FORWARD_CHUNK / (in > 0 ? in : 1);
+    const int64_t vectors = in / W, tail = in % W, fit = FORWARD_CHUNK / (in > 0 ? in : 1);
     const Parts lefts(last - first, MAX_LEFT), chunks(batch, fit < 12 ? 12 : fit);
     vf lanes[MAX_LEFT * MAX_RIGHT];
     float totals[MAX_LEFT * MAX_RIGHT];
@@ -20,7 +20,7 @@ static void linear_outputs(const float* x, const float* weight, const float* bia
                     .left = {},
                     .right = {},
                     .off = off,
-                    .words = words,
+                    .vectors = vectors,
                     .tail = tail,
                     .sums = lanes,
                     .add = false,

@@ -15,7 +15,7 @@ struct Job {
     bool has_rest(int64_t last) const { return last * cut.width > cut.columns; }
 };
 
-// The words [first, last) of b's columns when b is transposed, [tile][term][width]. Lanes to spare hold what is
+// The vectors [first, last) of b's columns when b is transposed, [tile][term][width]. Lanes to spare hold what is
 // harmless: numbers that happen to lie there may be subnormal, which costs a product a hundred times its time.
 static void pack_transposed(const Job& job, int64_t first, int64_t last) {
     const ColumnProduct& p = job.p;
@@ -31,29 +31,29 @@ static void pack_transposed(const Job& job, int64_t first, int64_t last) {
     }
 }
 
-template <int WORDS>
+template <int VECTORS>
 static void copy_tile(const ColumnProduct& p, int64_t column, int64_t t0, int64_t t1, float* to) {
-    for (int64_t t = t0; t < t1; ++t, to += WORDS * W) {
+    for (int64_t t = t0; t < t1; ++t, to += VECTORS * W) {
         const float* row = p.b_row(t) + column;
         EFL_UNROLL
-        for (int v = 0; v < WORDS; ++v) store(to + v * W, load(row + v * W));
+        for (int v = 0; v < VECTORS; ++v) store(to + v * W, load(row + v * W));
     }
 }
 
-template <int WORDS = 8>
-static void copy_words(const ColumnProduct& p, int64_t words, int64_t column, int64_t t0, int64_t t1, float* to) {
-    if (words == WORDS) return copy_tile<WORDS>(p, column, t0, t1, to);
-    if constexpr (WORDS > 1) copy_words<WORDS - 1>(p, words, column, t0, t1, to);
+template <int VECTORS = 8>
+static void copy_vectors(const ColumnProduct& p, int64_t vectors, int64_t column, int64_t t0, int64_t t1, float* to) {
+    if (vectors == VECTORS) return copy_tile<VECTORS>(p, column, t0, t1, to);
+    if constexpr (VECTORS > 1) copy_vectors<VECTORS - 1>(p, vectors, column, t0, t1, to);
 }
 
 // A few rows of tile n, [t0, t1), with zeros in the lanes to spare.
 static void pack_tile(const Job& job, int64_t n, int64_t t0, int64_t t1) {
     const ColumnProduct& p = job.p;
     const int64_t pitch = job.cut.width, column = n * pitch, width = least(pitch, job.cut.columns - column);
-    const int64_t last = (width - 1) / W * W;  // word
+    const int64_t last = (width - 1) / W * W;  // vector
     const bool all = !p.columns.ids || job.cut.whole();
     float* to = job.tile(n) + t0 * pitch;
-    if (all && width == pitch) return copy_words(p, job.cut.words, column, t0, t1, to);
+    if (all && width == pitch) return copy_vectors(p, job.cut.vectors, column, t0, t1, to);
     if (all) {
         for (int64_t t = t0; t < t1; ++t, to += pitch) {
             const float* row = p.b_row(t) + column;
@@ -132,7 +132,7 @@ static void pack_all_factors(const Job& job, int64_t tasks) {
 }
 
 static void copy_bias(const ColumnProduct& p, const Cut& cut, float* start) {
-    const int64_t last = (cut.columns - 1) / W * W;  // word
+    const int64_t last = (cut.columns - 1) / W * W;  // vector
     copy_floats(start, p.bias, last);
     store(start + last, load_n(p.bias + last, int(cut.columns - last)));
 }

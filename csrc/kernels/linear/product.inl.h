@@ -45,14 +45,14 @@ static void multiply_pass(const Job& job, int64_t i, int64_t k, int64_t first, i
         .add = k > 0,
         .chosen = cut.masked ? job.columns.bits + n0 / W : nullptr,
     };
-    if (whole) multiply(t, rows, cut.words, whole, W);
+    if (whole) multiply(t, rows, cut.vectors, whole, W);
     if (whole == last - first) return;
-    const int64_t rest = cut.columns - n0 - whole * cut.width, words = (rest + W - 1) / W;
+    const int64_t rest = cut.columns - n0 - whole * cut.width, vectors = (rest + W - 1) / W;
     if (t.start) t.start += whole * cut.width;
     t.b = job.tile(last - 1) + t0 * cut.width, t.b_pitch = cut.width;
     t.b_far = false, t.keep = nullptr;
-    t.c += whole * cut.width, t.chosen += t.chosen ? whole * cut.words : 0;
-    multiply(t, rows, words, 1, rest - (words - 1) * W);
+    t.c += whole * cut.width, t.chosen += t.chosen ? whole * cut.vectors : 0;
+    multiply(t, rows, vectors, 1, rest - (vectors - 1) * W);
 }
 
 // Results of rows [m0, m0 + rows) that went through a buffer, [rows][pitch], from column n0 on.
@@ -101,16 +101,16 @@ static void multiply_in_turns(const Job& job, int64_t tasks, const Results& resu
 }
 
 // A block, the tiles [job.first, last), gets ready: read and kept by the first panel, or packed. Tasks are runs of its
-// tiles, of its words, or of terms.
+// tiles, of its vectors, or of terms.
 static void begin_block(const Job& job, int64_t last, int64_t tasks, const Results& results) {
     const Cut& cut = job.cut;
-    const int64_t words = (least(cut.columns, last * cut.width) + W - 1) / W - job.first * cut.words;
-    const int64_t runs = cut.b_in_place ? last - job.first : job.p.b_transposed ? words : job.p.terms;
+    const int64_t vectors = (least(cut.columns, last * cut.width) + W - 1) / W - job.first * cut.vectors;
+    const int64_t runs = cut.b_in_place ? last - job.first : job.p.b_transposed ? vectors : job.p.terms;
     const Parts parts = Parts::into(runs, least(runs, tasks));
     parallel(parts.count, parts.count, [&](int64_t task, int64_t thread) {
-        const int64_t from = parts.first(task), to = from + parts.size(task), word = job.first * cut.words;
+        const int64_t from = parts.first(task), to = from + parts.size(task), vector = job.first * cut.vectors;
         if (cut.b_in_place) return sweep_first(job, results.of(thread), 1, job.first + from, job.first + to);
-        if (job.p.b_transposed) return pack_transposed(job, word + from, word + to);
+        if (job.p.b_transposed) return pack_transposed(job, vector + from, vector + to);
         pack_columns(job, job.first, last, from, to);
     });
 }

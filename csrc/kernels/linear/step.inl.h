@@ -40,7 +40,7 @@ struct Step {
         }
     }
 
-    // Columns with few gaps: a row's gradients are spread, and every word of the span moves where `chosen` has a one.
+    // Columns with few gaps: a row's gradients are spread, and every vector of the span moves where `chosen` has a one.
     template <bool PLAIN>
     void apply_spread(const Part& part, int64_t span) const {
         float chosen[MAX_SPAN + W] = {}, spread[MAX_SPAN + W] = {};

@@ -1,29 +1,29 @@
-// Normalisation of each place over its channels. Words are places side by side, and channels are walked one by one:
-// the statistics of a place stay in its lane.
+// Normalisation of each position over its channels. Vectors are positions side by side, and channels are walked one by
+// one: the statistics of a position stay in its lane.
 
-constexpr int WORDS_ABREAST = 4;
+constexpr int VECTORS_ABREAST = 4;
 
-// U full words of places, or one word of n of them.
+// U full vectors of positions, or one vector of n of them.
 template <int U>
-struct Places {
+struct Positions {
     int n;
     inline vf read(const float* p, int u) const { return U > 1 ? load(p + u * W) : load_n(p, n); }
     inline void write(float* p, int u, vf v) const { U > 1 ? store(p + u * W, v) : store_n(p, v, n); }
 };
 
-// body(Places, first place of the image, image) for all places of so many images, shared among the threads.
+// body(Positions, first position of the image, image) for all positions of so many images, shared among the threads.
 template <class Body>
-static void each_places(int64_t batch, int64_t channels, int64_t inner, const Body& body) {
-    constexpr int64_t block = WORDS_ABREAST * W;
+static void each_positions(int64_t batch, int64_t channels, int64_t inner, const Body& body) {
+    constexpr int64_t block = VECTORS_ABREAST * W;
     const int64_t blocks = (inner + block - 1) / block;
     split(batch * blocks, least(inner, block) * channels, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t b = i / blocks, begin = i % blocks * block;
             if (begin + block <= inner) {
-                body(Places<WORDS_ABREAST>{W}, begin, b);
+                body(Positions<VECTORS_ABREAST>{W}, begin, b);
                 continue;
             }
-            for (int64_t at = begin; at < inner; at += W) body(Places<1>{int(least(W, inner - at))}, at, b);
+            for (int64_t at = begin; at < inner; at += W) body(Positions<1>{int(least(W, inner - at))}, at, b);
         }
     });
 }
@@ -37,10 +37,10 @@ static inline void inverse_deviations(vf* v, float eps) {
     for (int u = 0; u < U; ++u) v[u] = load(lanes + u * W);
 }
 
-// mean and 1 / deviation of each place, over the channels from x on.
+// mean and 1 / deviation of each position, over the channels from x on.
 template <int U>
-static inline void place_statistics(Places<U> at, const float* x, int64_t channels, int64_t inner, float eps, vf* mean,
-                                    vf* inv_std) {
+static inline void position_statistics(Positions<U> at, const float* x, int64_t channels, int64_t inner, float eps,
+                                       vf* mean, vf* inv_std) {
     const vf share = set1(1.0f / float(channels));
     for (int u = 0; u < U; ++u) mean[u] = inv_std[u] = zero();
     for (int64_t c = 0; c < channels; ++c)
@@ -58,11 +58,11 @@ static inline void place_statistics(Places<U> at, const float* x, int64_t channe
 static efl_status layernorm_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
                                         efl_int64 channels, efl_int64 inner, float eps, float* y, float* xhat,
                                         float* inv_std) {
-    each_places(batch, channels, inner, [&]<int U>(Places<U> at, int64_t place, int64_t b) {
-        const int64_t from = b * channels * inner + place;
+    each_positions(batch, channels, inner, [&]<int U>(Positions<U> at, int64_t position, int64_t b) {
+        const int64_t from = b * channels * inner + position;
         vf mean[U], scale[U];
-        place_statistics(at, x + from, channels, inner, eps, mean, scale);
-        for (int u = 0; u < U; ++u) at.write(inv_std + b * inner + place, u, scale[u]);
+        position_statistics(at, x + from, channels, inner, eps, mean, scale);
+        for (int u = 0; u < U; ++u) at.write(inv_std + b * inner + position, u, scale[u]);
         for (int64_t c = 0; c < channels; ++c) {
             const vf gain = set1(weight[c]), offset = set1(bias[c]);
             for (int u = 0; u < U; ++u) {
@@ -75,10 +75,10 @@ static efl_status layernorm_forward_f32(const float* x, const float* weight, con
     return EFL_OK;
 }
 
-// dx of some places: inv_std (g - mean of g - xhat mean of g xhat) with g = weight dy.
+// dx of some positions: inv_std (g - mean of g - xhat mean of g xhat) with g = weight dy.
 template <int U>
-static inline void place_gradients(Places<U> at, const float* dy, const float* xhat, const float* weight,
-                                   const float* inv_std, int64_t channels, int64_t inner, float* dx) {
+static inline void position_gradients(Positions<U> at, const float* dy, const float* xhat, const float* weight,
+                                      const float* inv_std, int64_t channels, int64_t inner, float* dx) {
     const vf share = set1(1.0f / float(channels));
     vf sum_g[U], sum_gx[U];
     for (int u = 0; u < U; ++u) sum_g[u] = sum_gx[u] = zero();
@@ -111,9 +111,10 @@ static efl_status layernorm_backward_f32(const float* dy, const float* xhat, con
             dbias[j] = float(total.dz);
         }
     });
-    each_places(batch, channels, inner, [&](auto at, int64_t place, int64_t b) {
-        const int64_t from = b * channels * inner + place;
-        place_gradients(at, dy + from, xhat + from, weight, inv_std + b * inner + place, channels, inner, dx + from);
+    each_positions(batch, channels, inner, [&](auto at, int64_t position, int64_t b) {
+        const int64_t from = b * channels * inner + position;
+        position_gradients(at, dy + from, xhat + from, weight, inv_std + b * inner + position, channels, inner,
+                           dx + from);
     });
     return EFL_OK;
 }

@@ -31,10 +31,10 @@ static efl_status batchnorm_forward_f32(const float* x, const float* weight, con
     const BatchStatistics statistics{weight, bias, eps, momentum, running_mean, running_var, nullptr, inv_std};
     if (inner == 1)
         batchnorm_features(x, batch, channels, statistics,
-                           [&](const ChannelWord& word, const ChannelLanes& f, int64_t at) {
-                               const vf h = mul(sub(word.read(x + at), f.mean), f.inv_std);
-                               word.write(xhat + at, h, word.all());
-                               word.write(y + at, fma(f.weight, h, f.bias), word.all());
+                           [&](const ChannelVector& vector, const ChannelLanes& f, int64_t at) {
+                               const vf h = mul(sub(vector.read(x + at), f.mean), f.inv_std);
+                               vector.write(xhat + at, h, vector.all());
+                               vector.write(y + at, fma(f.weight, h, f.bias), vector.all());
                            });
     else
         batchnorm_planes(x, batch, channels, inner, statistics, [&](const PlaneRun& run, const Affine& f) {
@@ -62,8 +62,8 @@ static efl_status batchnorm_backward_f32(const float* dy, const float* xhat, con
                                          float* dbias) {
     if (inner == 1)
         batchnorm_features_backward(weight, nullptr, nullptr, inv_std, batch, channels, channels_needed, outs, dx,
-                                    dweight, dbias, [&](const ChannelWord& word, const ChannelLanes&, int64_t at) {
-                                        return FeatureSignal{word.read(dy + at), word.read(xhat + at)};
+                                    dweight, dbias, [&](const ChannelVector& vector, const ChannelLanes&, int64_t at) {
+                                        return FeatureGrad{vector.read(dy + at), vector.read(xhat + at)};
                                     });
     else
         batchnorm_gradients(

@@ -3,13 +3,13 @@
 //
 // The backward pass reads x, mean and inv_std and nothing else that is saved: what the ReLU cut and which cell won its
 // window is found again from x, with the same comparisons. A window's winner is its first cell with the largest
-// sign(weight) * x, which is the largest z whatever the rounding. dx may take the place of x: a word is read before it
+// sign(weight) * x, which is the largest z whatever the rounding. dx may be x itself: a vector is read before it
 // is written.
 
 static inline float gain_of(const Affine& f) { return f.weight * f.inv_std; }
 static inline float sign_of(float a) { return a > 0 ? 1.0f : a < 0 ? -1.0f : 0.0f; }
 
-// z of a word of x.
+// z of a vector of x.
 struct Line {
     vf mean, gain, bias;
     explicit Line(const Affine& f) : mean(set1(f.mean)), gain(set1(gain_of(f))), bias(set1(f.bias)) {}
@@ -18,7 +18,7 @@ struct Line {
     vf at(vf d) const { return fma(gain, d, bias); }
 };
 
-// dx of a word: what its xhat gives, and dz. slope applies to x - mean.
+// dx of a vector: what its xhat gives, and dz. slope applies to x - mean.
 struct GradientLine {
     vf gain, offset, slope;
     GradientLine(const Affine& f, const AffineGradient& k)
@@ -29,7 +29,7 @@ struct GradientLine {
 
 // ---- ReLU alone ----
 
-// Each word by `z`: Rectified below, or RectifiedByRunning of relu_eval.inl.h.
+// Each vector by `z`: Rectified below, or RectifiedByRunning of relu_eval.inl.h.
 template <class Z>
 static inline void relu_norm_plane(const Z& z, const float* x, int64_t n, float* y) {
     int64_t i = 0;
@@ -67,20 +67,20 @@ static void relu_norm_sums(const Affine& f, const float* x, const float* dy, con
 template <class R>
 static inline void relu_norm_gradient(const Line& line, const GradientLine& back, const float* x, const float* dy,
                                       int64_t n, float* dx) {
-    const auto word = [&](vf v, vf g) {
+    const auto vector = [&](vf v, vf g) {
         const vf d = line.centred(v);
         return back.at(d, R{}.passed(g, line.at(d)));
     };
     int64_t i = 0;
-    for (; i + W <= n; i += W) store(dx + i, word(load(x + i), load(dy + i)));
+    for (; i + W <= n; i += W) store(dx + i, vector(load(x + i), load(dy + i)));
     const int rest = int(n - i);
-    if (rest) store_n(dx + i, word(load_n(x + i, rest), load_n(dy + i, rest)), rest);
+    if (rest) store_n(dx + i, vector(load_n(x + i, rest), load_n(dy + i, rest)), rest);
 }
 
 // ---- ReLU and pooling ----
 
-// The first n <= W / 2 floats of each half of a word, one after the other. What follows them, of `left` in all, may be
-// overwritten.
+// Stores the first n <= W / 2 floats of each half of a vector, one after the other. What follows them, of `left` in
+// all, may be overwritten.
 static inline void store_halves(float* y, vf v, int n, int64_t left) {
     if (2 * n == W) return store(y, v);
     float halves[W + W / 2] = {};
@@ -94,7 +94,7 @@ static inline void store_halves(float* y, vf v, int n, int64_t left) {
     }
 }
 
-// z with ReLU: of a word of x, and the largest of W windows, half of whose cells each word of rows has.
+// z with ReLU: of a vector of x, and the largest of W windows, half of whose cells each vector of rows has.
 template <class R>
 struct Rectified {
     Line line;
@@ -121,9 +121,9 @@ static void halve_norm_plane_narrow(const Z& z, const float* x, int64_t height, 
     if (oh < out_h) store_n(y, z.largest(row(0), zero(), row(1), zero()), n);
 }
 
-// W windows at a time, from the words of two rows. Past the end of a row they run into the next, whose outputs come
-// later. Rows of half a word of windows, or a power of two less, are taken in pairs; others would gain nothing, and
-// lose a tenth at large batches, as what is read past a row's end brings in the next.
+// Takes W windows at a time, from the vectors of two rows. Past the end of a row they run into the next, whose outputs
+// come later. Rows of half a vector of windows, or a power of two less, are taken in pairs; others would gain nothing,
+// and lose a tenth at large batches, as what is read past a row's end brings in the next.
 template <class Z>
 static void halve_norm_plane(const Z& z, const float* x, int64_t height, int64_t width, float* y) {
     const int64_t out_h = height / 2, out_w = width / 2;
@@ -160,14 +160,14 @@ static void halve_norm_sums_flat(const Affine& f, const float* x, const float* d
     }
 }
 
-// The signals of two rows of n <= W / 2 windows in the order of pairs; of the one at `first` alone where there is no
-// second.
-static inline vf signals_of_rows(const float* first, const float* second, int64_t n) {
+// The gradients of the output at two rows of n <= W / 2 windows in the order of pairs; of the row at `first` alone
+// where there is no second.
+static inline vf grads_of_rows(const float* first, const float* second, int64_t n) {
     if (second && 2 * n == W) return in_pair_order(first, second);
     return in_pair_order(load_n(first, int(n)), second ? load_n(second, int(n)) : zero());
 }
 
-// Sums of dz and dz * (x - mean) over windows, of which each word of rows has half the cells.
+// Sums of dz and dz * (x - mean) over windows, of which each vector of rows has half the cells.
 template <class R>
 struct WindowSums {
     Line line;
@@ -179,9 +179,9 @@ struct WindowSums {
         a = max(mul(a, sign), mul(c, sign));
         b = max(mul(b, sign), mul(d, sign));
         const vf best = line.centred(mul(max(pair_evens(a, b), pair_odds(a, b)), sign));
-        const vf signal = R{}.passed(g, line.at(best));
-        dz = add(dz, signal);
-        dz_d = fma(signal, best, dz_d);
+        const vf grad = R{}.passed(g, line.at(best));
+        dz = add(dz, grad);
+        dz_d = fma(grad, best, dz_d);
     }
     void write(const Affine& f, NormSums* sums) const {
         sums->dz += double(sum(dz));
@@ -189,7 +189,7 @@ struct WindowSums {
     }
 };
 
-// Of rows of at most a word, two at a time.
+// Sums the windows of rows of at most a vector, two rows at a time.
 template <class R>
 static void halve_norm_sums_narrow(const Affine& f, const float* x, const float* dy, int64_t height, int64_t width,
                                    NormSums* sums) {
@@ -198,8 +198,8 @@ static void halve_norm_sums_narrow(const Affine& f, const float* x, const float*
     const auto row = [&](int64_t r) { return load_n(x + r * width, n); };
     int64_t oh = 0;
     for (; oh + 2 <= height / 2; oh += 2, dy += n, x += 4 * width)
-        all.add_windows(row(0), row(2), row(1), row(3), signals_of_rows(dy, dy + n / 2, n / 2));
-    if (oh < height / 2) all.add_windows(row(0), zero(), row(1), zero(), signals_of_rows(dy, nullptr, n / 2));
+        all.add_windows(row(0), row(2), row(1), row(3), grads_of_rows(dy, dy + n / 2, n / 2));
+    if (oh < height / 2) all.add_windows(row(0), zero(), row(1), zero(), grads_of_rows(dy, nullptr, n / 2));
     all.write(f, sums);
 }
 
@@ -236,7 +236,7 @@ static void unpooled_gradient(const Line& line, const GradientLine& back, const 
     }
 }
 
-// Two words of a top row and the two below them: W windows, turned from x into dx.
+// Two vectors of a top row and the two below them: W windows, turned from x into dx.
 template <class R>
 struct Cells {
     vf top[2], bottom[2];
@@ -260,14 +260,14 @@ struct Cells {
     }
 };
 
-// Two rows of windows of at most a word, or the last one alone.
+// Two rows of windows of at most a vector, or the last one alone.
 template <class R>
 static inline void halve_norm_gradient_narrow(const Line& line, const GradientLine& back, vf sign, const float* x,
                                               const float* dy, int64_t width, int64_t rows, float* dx) {
     const int n = int(width / 2 * 2);
     const int64_t next = rows > 1 ? 2 * width : 0;
     Cells<R> cells{{load_n(x, n), load_n(x + next, n)}, {load_n(x + width, n), load_n(x + width + next, n)}};
-    cells.differentiate(line, back, sign, signals_of_rows(dy, rows > 1 ? dy + width / 2 : nullptr, n / 2));
+    cells.differentiate(line, back, sign, grads_of_rows(dy, rows > 1 ? dy + width / 2 : nullptr, n / 2));
     store_n(dx, cells.top[0], n);
     store_n(dx + width, cells.bottom[0], n);
     if (rows < 2) return;
@@ -275,7 +275,7 @@ static inline void halve_norm_gradient_narrow(const Line& line, const GradientLi
     store_n(dx + width + next, cells.bottom[1], n);
 }
 
-// A row of windows. The last word of a row overlaps the one before, so its x is read first: dx may be x.
+// A row of windows. The last vector of a row overlaps the one before, so its x is read first: dx may be x.
 template <class R>
 static inline void halve_norm_gradient_row(Line line, GradientLine back, vf sign, const float* x, const float* dy,
                                            int64_t width, float* dx) {
@@ -367,10 +367,11 @@ static void batchnorm_rectified(const float* x, int64_t batch, int64_t channels,
                                 const ReluForward<R>& plane) {
     if (plane.height * plane.width > 1)
         return batchnorm_planes(x, batch, channels, plane.height * plane.width, statistics, plane);
-    batchnorm_features(x, batch, channels, statistics, [&](const ChannelWord& word, const ChannelLanes& f, int64_t at) {
-        const Line line(f);
-        word.write(plane.y + at, R{}.value(line.at(line.centred(word.read(x + at)))), word.all());
-    });
+    batchnorm_features(
+        x, batch, channels, statistics, [&](const ChannelVector& vector, const ChannelLanes& f, int64_t at) {
+            const Line line(f);
+            vector.write(plane.y + at, R{}.value(line.at(line.centred(vector.read(x + at)))), vector.all());
+        });
 }
 
 static efl_status batchnorm_relu_forward_f32(const float* x, const float* weight, const float* bias, efl_int64 batch,
@@ -393,11 +394,11 @@ static void batchnorm_rectified_backward(const float* weight, const float* bias,
         return batchnorm_gradients(weight, bias, mean, inv_std, batch, channels, plane.height * plane.width,
                                    channels_needed, outs, dweight, dbias, plane, plane);
     batchnorm_features_backward(weight, bias, mean, inv_std, batch, channels, channels_needed, outs, plane.dx, dweight,
-                                dbias, [&](const ChannelWord& word, const ChannelLanes& f, int64_t at) {
+                                dbias, [&](const ChannelVector& vector, const ChannelLanes& f, int64_t at) {
                                     const Line line(f);
-                                    const vf d = line.centred(word.read(plane.x + at));
-                                    return FeatureSignal{R{}.passed(word.read(plane.dy + at), line.at(d)),
-                                                         mul(d, f.inv_std)};
+                                    const vf d = line.centred(vector.read(plane.x + at));
+                                    return FeatureGrad{R{}.passed(vector.read(plane.dy + at), line.at(d)),
+                                                       mul(d, f.inv_std)};
                                 });
 }
 

@@ -30,20 +30,20 @@ struct Running {
 
     float inv_std(int64_t c) const { return inverse_std(var[c], eps); }
     Affine of(int64_t c) const { return Affine{mean[c], inv_std(c), weight[c], bias[c]}; }
-    ChannelLanes of(const ChannelWord& word) const {
+    ChannelLanes of(const ChannelVector& vector) const {
         float inv_stds[W] = {};
-        for (int l = 0; l < word.n; ++l) inv_stds[l] = inv_std(word.first + l);
-        return ChannelLanes{word.read(mean), load(inv_stds), word.read(weight), word.read(bias)};
+        for (int l = 0; l < vector.n; ++l) inv_stds[l] = inv_std(vector.first + l);
+        return ChannelLanes{vector.read(mean), load(inv_stds), vector.read(weight), vector.read(bias)};
     }
 };
 
 template <class R>
 static void rectify_features(const Running& running, const float* x, int64_t batch, int64_t channels, float* y) {
-    each_channel_word(channels, batch + PLANE_COST, [&](const auto& each) {
-        each([&](const ChannelWord& word) {
-            const RectifiedByRunning<R> z(running.of(word));
+    each_channel_vector(channels, batch + PLANE_COST, [&](const auto& each) {
+        each([&](const ChannelVector& vector) {
+            const RectifiedByRunning<R> z(running.of(vector));
             for (int64_t at = 0; at < batch * channels; at += channels)
-                word.write(y + at, z.at(word.read(x + at)), word.all());
+                vector.write(y + at, z.at(vector.read(x + at)), vector.all());
         });
     });
 }

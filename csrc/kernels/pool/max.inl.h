@@ -1,7 +1,7 @@
 // Max pooling, forward and backward. Forward leaves one byte per output: the cell of its window that won.
 //
-// Windows of 2 x 2 with stride 2, which is nearly every pool there is, and pairs of a row have words of their own; the
-// others go by strips, and those too large or too far apart for these by the definition.
+// Windows of 2 x 2 with stride 2, which is nearly every pool there is, and pairs of a row have vectors of their own;
+// the others go by strips, and those too large or too far apart for these by the definition.
 
 static void maxpool_plane(const Pooling& pool, const float* x, float* y, uint8_t* codes) {
     const efl_pool2d& p = *pool.p;
@@ -35,8 +35,8 @@ static void maxpool_plane_backward(const Pooling& pool, const float* dy, const u
         }
 }
 
-// ---- Pairs of columns of one row or of two, which are as far apart, without padding. A forward word may run past the
-// end of its row into the next one, which is written later; only at the end of the plane is it cut.
+// ---- Pairs of columns of one row or of two, which are as far apart, without padding. A forward vector may run past
+// the end of its row into the next one, which is written later; only at the end of the plane is it cut.
 
 static inline bool is_halving(const efl_pool2d& p, int64_t rows) {
     if (p.ceil_mode && (p.height % rows || p.width % 2)) return false;  // a window is cut
@@ -92,12 +92,12 @@ static void halve_plane_backward(const Pooling& pool, const float* dy, const uin
     for (int64_t oh = 0; oh < pool.out_h; ++oh) {
         const int64_t at = oh * out_w;
         float* top = dx + ROWS * oh * width;
-        if (out_w < W) {  // the n < W windows of a row shorter than a word
+        if (out_w < W) {  // the n < W windows of a row shorter than a vector
             const vf code = load_codes_of(codes + at, pool.out_plane() - at, int(out_w));
             unhalve<ROWS>(load_n(dy + at, int(out_w)), code, top, width, int(out_w));
         } else
             for (int64_t ow = 0; ow < out_w; ow += W) {
-                const int64_t o = least(ow, out_w - W);  // the last word overlaps the one before
+                const int64_t o = least(ow, out_w - W);  // the last vector overlaps the one before
                 unhalve<ROWS>(load(dy + at + o), load_u8(codes + at + o), top + 2 * o, width, W);
             }
         for (int64_t row = 0; row < ROWS && used < width; ++row) top[row * width + used] = 0;

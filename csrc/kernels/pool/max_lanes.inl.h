@@ -1,9 +1,9 @@
-// Max pooling of images side by side: every cell is `lanes` floats, which are compared word by word. Codes as in
+// Max pooling of images side by side: every cell is `lanes` floats, which are compared vector by vector. Codes as in
 // max.inl.h.
 
-// body(i, n) for words of n <= W lanes that begin at lane i.
+// body(i, n) for vectors of n <= W lanes that begin at lane i.
 template <class Body>
-static inline void each_word(int64_t lanes, const Body& body) {
+static inline void each_vector(int64_t lanes, const Body& body) {
     for (int64_t i = 0; i < lanes; i += W) body(i, int(least(W, lanes - i)));
 }
 
@@ -23,12 +23,12 @@ static inline vf largest(const efl_pool2d& p, const Window& in, const float* fro
     return best;
 }
 
-static void maxpool_words(const Pooling& pool, int64_t lanes, const float* x, float* y, uint8_t* codes) {
+static void maxpool_vectors(const Pooling& pool, int64_t lanes, const float* x, float* y, uint8_t* codes) {
     for (int64_t oh = 0; oh < pool.out_h; ++oh)
         for (int64_t ow = 0; ow < pool.out_w; ++ow) {
             const Window in(*pool.p, oh, ow);
             const int64_t to = (oh * pool.out_w + ow) * lanes;
-            each_word(lanes, [&](int64_t i, int n) {
+            each_vector(lanes, [&](int64_t i, int n) {
                 vf code;
                 store_some(y + to + i, largest(*pool.p, in, x + i, lanes, n, &code), n);
                 if (codes) store_codes_of(codes + to + i, code, n);
@@ -48,8 +48,8 @@ static inline void send(const efl_pool2d& p, const Window& in, vf dy, vf code, f
 }
 
 template <bool ADDED>
-static void maxpool_words_backward(const Pooling& pool, int64_t lanes, const float* dy, const uint8_t* codes,
-                                   float* dx) {
+static void maxpool_vectors_backward(const Pooling& pool, int64_t lanes, const float* dy, const uint8_t* codes,
+                                     float* dx) {
     const efl_pool2d& p = *pool.p;
     const bool is_covered = !ADDED && 2 * pool.out_h == p.height && 2 * pool.out_w == p.width;
     if (!is_covered) zero_floats(dx, pool.in_plane() * lanes);
@@ -57,7 +57,7 @@ static void maxpool_words_backward(const Pooling& pool, int64_t lanes, const flo
         for (int64_t ow = 0; ow < pool.out_w; ++ow) {
             const Window in(p, oh, ow);
             const int64_t at = (oh * pool.out_w + ow) * lanes;
-            each_word(lanes, [&](int64_t i, int n) {
+            each_vector(lanes, [&](int64_t i, int n) {
                 send<ADDED>(p, in, load_some(dy + at + i, n), load_codes_of(codes + at + i, n, n), dx + i, lanes, n);
             });
         }
@@ -69,7 +69,7 @@ static efl_status maxpool_lanes_forward_f32(const efl_pool2d* p, efl_int64 lanes
     split(p->planes, pool.in_plane() * lanes, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t out = i * pool.out_plane() * lanes;
-            maxpool_words(pool, lanes, x + i * pool.in_plane() * lanes, y + out, codes ? codes + out : nullptr);
+            maxpool_vectors(pool, lanes, x + i * pool.in_plane() * lanes, y + out, codes ? codes + out : nullptr);
         }
     });
     return EFL_OK;
@@ -78,7 +78,7 @@ static efl_status maxpool_lanes_forward_f32(const efl_pool2d* p, efl_int64 lanes
 static efl_status maxpool_lanes_backward_f32(const efl_pool2d* p, efl_int64 lanes, const float* dy,
                                              const efl_uint8* codes, float* dx) {
     const Pooling pool(p);
-    const auto plane = is_halving(*p, 2) ? maxpool_words_backward<false> : maxpool_words_backward<true>;
+    const auto plane = is_halving(*p, 2) ? maxpool_vectors_backward<false> : maxpool_vectors_backward<true>;
     split(p->planes, pool.in_plane() * lanes, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
             const int64_t out = i * pool.out_plane() * lanes;

@@ -18,15 +18,15 @@ static void maxpool_strip(const Pooling& pool, const Combs<STRIDE>& combs, const
                           float* y, uint8_t* codes) {
     const efl_pool2d& p = *pool.p;
     const Strip& strip = combs.strip;
-    alignas(64) float lines[LINES][STRIDE * STRIP_LINE], largest[RING][STRIP], cells[RING][STRIP];
-    const auto take = [&](int64_t row, int64_t n) { combs.take_apart(x + row * p.width, -INFINITY, lines[n]); };
+    alignas(64) float sequences[SEQUENCES][STRIDE * STRIP_SEQUENCE], largest[RING][STRIP], cells[RING][STRIP];
+    const auto take = [&](int64_t row, int64_t n) { combs.take_apart(x + row * p.width, -INFINITY, sequences[n]); };
     int64_t oh = 0;
     in_turns(p.height, take, [&](int64_t row, int64_t n) {
-        const float* const line = lines[n];
-        for (int64_t v = 0; v < strip.words; ++v) {
+        const float* const sequence = sequences[n];
+        for (int64_t v = 0; v < strip.vectors; ++v) {
             vf best = set1(-INFINITY), cell = load(inside.column + v * W);
             for (int64_t k = 0; k < p.kernel_w; ++k) {
-                const vf value = load(line + combs.at[k] + v * W);
+                const vf value = load(sequence + combs.at[k] + v * W);
                 cell = if_above(value, best, set1(float(k)), cell);
                 best = if_above(value, best, value, best);
             }
@@ -35,7 +35,7 @@ static void maxpool_strip(const Pooling& pool, const Combs<STRIDE>& combs, const
         }
         for (; oh < pool.out_h && Window(p, oh, 0).h_end <= row + 1; ++oh) {
             const Window in(p, oh, 0);
-            for (int64_t v = 0; v < strip.words; ++v) {
+            for (int64_t v = 0; v < strip.vectors; ++v) {
                 const auto code_of = [&](int64_t h) {
                     return add(load(cells[h & (RING - 1)] + v * W), set1(float((h - in.h0) * p.kernel_w)));
                 };

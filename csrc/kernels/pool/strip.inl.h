@@ -1,42 +1,46 @@
-// Windows by words, where they go by one or two columns. The columns of a plane are taken apart into STRIDE combs: comb
-// q holds columns q, q + STRIDE, q + 2 STRIDE ... So cell k of neighbouring windows lies side by side, in one comb at
-// n + shift(k) for window n. A strip is up to STRIP neighbouring places of these lines.
+// Windows by vectors, where they go by one or two columns. The columns of a plane are taken apart into STRIDE combs:
+// comb q holds columns q, q + STRIDE, q + 2 STRIDE ... So cell k of neighbouring windows lies side by side, in one comb
+// at n + shift(k) for window n. A strip is up to STRIP neighbouring positions of such a sequence.
 //
-// A word that overlaps two words just written is slow to read. So some lines are written first, then these are read.
+// A vector that overlaps two vectors just written is slow to read. So some sequences are written first, then they are
+// read.
 
 constexpr int64_t STRIP = 64;
 constexpr int64_t STRIP_KERNEL = 16;  // cells that a window has in a row, or in a column, at most
-constexpr int64_t STRIP_LINE =
+constexpr int64_t STRIP_SEQUENCE =
     STRIP_KERNEL + STRIP + STRIP_KERNEL + 2 * W;  // floats: a strip, and what its windows see
-constexpr int64_t LINES = 8;                      // rows, written before they are read
-constexpr int64_t RING = 32;  // rows that are known at a time: of a window of STRIP_KERNEL, and LINES more
+constexpr int64_t SEQUENCES = 8;                  // rows, written before they are read
+constexpr int64_t RING = 32;  // rows that are known at a time: of a window of STRIP_KERNEL, and SEQUENCES more
 
-// The places [first, first + count) of a line, and where they are in a buffer that holds what lies beside them, too.
+// The positions [first, first + count) of a sequence, and where they are in a buffer that holds what lies beside them,
+// too.
 struct Strip {
-    int64_t first, count, words;
+    int64_t first, count, vectors;
 
     Strip(int64_t first_, int64_t total)
-        : first(first_), count(least(STRIP, total - first)), words((count + W - 1) / W) {}
+        : first(first_), count(least(STRIP, total - first)), vectors((count + W - 1) / W) {}
 
-    int lanes(int64_t word) const { return int(least(W, count - word * W)); }
+    int lanes(int64_t vector) const { return int(least(W, count - vector * W)); }
 
-    static int64_t at(int64_t shift, int64_t word) { return STRIP_KERNEL + shift + word * W; }
+    static int64_t at(int64_t shift, int64_t vector) { return STRIP_KERNEL + shift + vector * W; }
 
-    // The places from `before` ahead of the strip up to `after` behind its words: those of [0, total) that
-    // copy(to, place, n) puts there, and `fill` outside. copy may write up to a word more than it is asked for.
+    // The positions from `before` ahead of the strip up to `after` behind its vectors: copy(to, position, n) puts the
+    // positions of [0, total) there, and `fill` stands outside. copy may write up to a vector more than it is asked
+    // for.
     template <class Copy>
-    void gather(int64_t before, int64_t after, int64_t total, float fill, float* line, const Copy& copy) const {
-        float* const origin = line + STRIP_KERNEL;  // of place `first`
-        const int64_t from = -before, to = words * W + after;
+    void gather(int64_t before, int64_t after, int64_t total, float fill, float* sequence, const Copy& copy) const {
+        float* const origin = sequence + STRIP_KERNEL;  // of position `first`
+        const int64_t from = -before, to = vectors * W + after;
         const int64_t begin = first + from < 0 ? -first : from, inside = least(to, total - first);
         const int64_t end = inside > begin ? inside : begin;
         for (int64_t i = from; i < begin; i += W) store(origin + i, set1(fill));
         copy(origin + begin, first + begin, end - begin);
-        for (int64_t i = end; i < to + W; i += W) store(origin + i, set1(fill));  // a word more, as loops go by words
+        // One vector more, as loops go by vectors.
+        for (int64_t i = end; i < to + W; i += W) store(origin + i, set1(fill));
     }
 };
 
-// visit(strip) for the strips of lines of `total` places.
+// visit(strip) for the strips of sequences of `total` positions.
 template <class Visit>
 static void each_strip(int64_t total, const Visit& visit) {
     for (int64_t first = 0; first < total; first += STRIP) visit(Strip(first, total));
@@ -59,26 +63,26 @@ static inline int64_t shift_of(int64_t k, int64_t pad, int64_t stride) {
 template <int64_t STRIDE>
 struct Combs {
     Strip strip;
-    int64_t width, from, to, begin, end[STRIDE];  // places from the strip's first: seen, and those inside the row
-    int64_t at[STRIP_KERNEL];  // where cell k of the first word of windows lies in the lines that take_apart leaves
+    int64_t width, from, to, begin, end[STRIDE];  // positions from the strip's first: seen, and inside the row
+    int64_t at[STRIP_KERNEL];  // where cell k of the first vector of windows lies in what take_apart leaves
 
     Combs(const efl_pool2d& p, const Strip& strip_)
         : strip(strip_), width(p.width), from(shift_of(0, p.pad_w, STRIDE)),
-          to(strip.words * W + shift_of(p.kernel_w - 1, p.pad_w, STRIDE)),
+          to(strip.vectors * W + shift_of(p.kernel_w - 1, p.pad_w, STRIDE)),
           begin(strip.first + from < 0 ? -strip.first : from) {
         for (int64_t q = 0; q < STRIDE; ++q) {
             const int64_t inside = least(to, (width - q + STRIDE - 1) / STRIDE - strip.first);
             end[q] = inside > begin ? inside : begin;
         }
         for (int64_t k = 0; k < p.kernel_w; ++k)
-            at[k] = ((k - p.pad_w) & (STRIDE - 1)) * STRIP_LINE + Strip::at(shift_of(k, p.pad_w, STRIDE), 0);
+            at[k] = ((k - p.pad_w) & (STRIDE - 1)) * STRIP_SEQUENCE + Strip::at(shift_of(k, p.pad_w, STRIDE), 0);
     }
 
-    // A line a comb; `fill` is what lies outside.
-    void take_apart(const float* row, float fill, float* lines) const {
-        float* const origin = lines + STRIP_KERNEL;
+    // Writes a sequence for each comb; `fill` is what lies outside.
+    void take_apart(const float* row, float fill, float* sequences) const {
+        float* const origin = sequences + STRIP_KERNEL;
         for (int64_t q = 0; q < STRIDE; ++q)
-            for (int64_t i = from; i < begin; i += W) store(origin + q * STRIP_LINE + i, set1(fill));
+            for (int64_t i = from; i < begin; i += W) store(origin + q * STRIP_SEQUENCE + i, set1(fill));
         const int64_t first = (strip.first + begin) * STRIDE, n = end[0] - begin;
         float* const copy = origin + begin;
         if (STRIDE == 1) copy_floats(copy, row + first, n);
@@ -87,20 +91,20 @@ struct Combs {
                 vf even, odd;
                 load_pair(row + first + 2 * i, width - first - 2 * i, &even, &odd);
                 store(copy + i, evens(even, odd));
-                store(copy + STRIP_LINE + i, odds(even, odd));
+                store(copy + STRIP_SEQUENCE + i, odds(even, odd));
             }
         for (int64_t q = 0; q < STRIDE; ++q)
-            for (int64_t i = end[q]; i < to; i += W) store(origin + q * STRIP_LINE + i, set1(fill));
+            for (int64_t i = end[q]; i < to; i += W) store(origin + q * STRIP_SEQUENCE + i, set1(fill));
     }
 };
 
-// A row of a plane put together from the places of a strip of each comb; sum(first cell, word) says what they hold.
-// The cells that see a column are that one and every STRIDE-th after it.
+// A row of a plane put together from the positions of a strip of each comb; sum(first cell, vector) says what they
+// hold. The cells that see a column are that one and every STRIDE-th after it.
 template <int64_t STRIDE, class Sum>
 static inline void put_together(const efl_pool2d& p, const Strip& strip, float* row, const Sum& sum) {
-    for (int64_t v = 0; v < strip.words; ++v) {
-        const int64_t place = strip.first + v * W, left = p.width - place * STRIDE;
-        float* const to = row + place * STRIDE;
+    for (int64_t v = 0; v < strip.vectors; ++v) {
+        const int64_t position = strip.first + v * W, left = p.width - position * STRIDE;
+        float* const to = row + position * STRIDE;
         if (STRIDE == 1) {
             store_n(to, sum(0, v), int(least(W, left)));
             continue;
@@ -124,11 +128,11 @@ struct Seeing {
     }
 };
 
-// The rows of a plane in turns of LINES: begin(row, n) makes ready what each(row, n) needs, the nth of a turn.
+// The rows of a plane in turns of SEQUENCES: begin(row, n) makes ready what each(row, n) needs, the nth of a turn.
 template <class Begin, class Each>
 static inline void in_turns(int64_t rows, const Begin& begin, const Each& each) {
-    for (int64_t h = 0; h < rows; h += LINES) {
-        const int64_t count = least(LINES, rows - h);
+    for (int64_t h = 0; h < rows; h += SEQUENCES) {
+        const int64_t count = least(SEQUENCES, rows - h);
         for (int64_t n = 0; n < count; ++n) begin(h + n, n);
         for (int64_t n = 0; n < count; ++n) each(h + n, n);
     }

@@ -31,7 +31,7 @@ static inline int64_t rows_divided(const efl_pool2d& p, const Window& in) {
     return p.count_include_pad ? least(p.kernel_h, p.height + p.pad_h - in.h0) : in.h_end - in.h_begin;
 }
 
-// n <= W codes of a plane of which `left` may be read, as a word; lanes to spare hold any code.
+// n <= W codes of a plane of which `left` may be read, as a vector; lanes to spare hold any code.
 static inline vf load_codes_of(const uint8_t* codes, int64_t left, int n) {
     if (left >= W) return load_u8(codes);
     uint8_t bytes[W] = {0};

@@ -1,4 +1,4 @@
-// A masked convolution's source, batch innermost: [channel][phase][row][col] of words, a word one cell of W images.
+// A masked convolution's source, batch innermost: [channel][phase][row][col] of vectors, a vector one cell of W images.
 
 // A source: [batch, channels, plane], or where `lanes` is W with the images innermost, [batch / W, channels, plane, W].
 struct SparseSource {
@@ -6,37 +6,37 @@ struct SparseSource {
     int64_t batch, channels, plane, lanes;
 };
 
-// put(i, word) for cells at + i of W images, i < n. Each image's floats are read once, a word of them at a time.
+// put(i, vector) for cells at + i of W images, i < n. Each image's floats are read once, a vector of them at a time.
 template <class Put>
 static inline void turn_cells(const float* const* from, int64_t at, int64_t n, int64_t ahead, const Put& put) {
     int64_t i = 0;
     for (; i + W <= n; i += W) {
-        vf words[W];
+        vf vectors[W];
         EFL_UNROLL
         for (int m = 0; m < W; ++m) __builtin_prefetch(from[m] + at + i + ahead, 0, 2);
         EFL_UNROLL
-        for (int m = 0; m < W; ++m) words[m] = load(from[m] + at + i);
-        turn(words);
+        for (int m = 0; m < W; ++m) vectors[m] = load(from[m] + at + i);
+        turn(vectors);
         EFL_UNROLL
-        for (int k = 0; k < W; ++k) put(i + k, words[k]);
+        for (int k = 0; k < W; ++k) put(i + k, vectors[k]);
     }
     if (i == n) return;
-    vf words[W];
-    for (int m = 0; m < W; ++m) words[m] = load_n(from[m] + at + i, int(n - i));
-    turn(words);
-    for (int k = 0; i < n; ++k, ++i) put(i, words[k]);
+    vf vectors[W];
+    for (int m = 0; m < W; ++m) vectors[m] = load_n(from[m] + at + i, int(n - i));
+    turn(vectors);
+    for (int k = 0; i < n; ++k, ++i) put(i, vectors[k]);
 }
 
-// One channel of W images side by side: a plane of each, or the words that they are already.
+// One channel of W images side by side: a plane of each, or the vectors that they are already.
 struct SparseChannel {
     const float* planes[W];
-    const float* words;  // null, or [plane] of words
+    const float* vectors;  // null, or [plane] of vectors
 
-    // put(i, word) for cells at + i, i < n.
+    // put(i, vector) for cells at + i, i < n.
     template <class Put>
     void each(int64_t at, int64_t n, int64_t ahead, const Put& put) const {
-        if (!words) return turn_cells(planes, at, n, ahead, put);
-        for (int64_t i = 0; i < n; ++i) put(i, load(words + (at + i) * W));
+        if (!vectors) return turn_cells(planes, at, n, ahead, put);
+        for (int64_t i = 0; i < n; ++i) put(i, load(vectors + (at + i) * W));
     }
 };
 
@@ -44,11 +44,12 @@ struct SparseChannel {
 struct SparseImages {
     const float* from[W];  // each image's first channel
     int64_t step[W];       // floats from channel to channel: 0 where there is no image
-    const float* words;    // the first channel's, where the source has them; else null
+    const float* vectors;  // the first channel's, where the source has them; else null
     int64_t plane;
 
     SparseImages(const SparseSource& source, int64_t first, const float* zeros)
-        : words(source.lanes == W ? source.x + first * source.channels * source.plane : nullptr), plane(source.plane) {
+        : vectors(source.lanes == W ? source.x + first * source.channels * source.plane : nullptr),
+          plane(source.plane) {
         for (int64_t m = 0; m < W; ++m) {
             const bool there = first + m < source.batch;
             from[m] = there ? source.x + (first + m) * source.channels * plane : zeros;
@@ -58,13 +59,13 @@ struct SparseImages {
     SparseChannel channel(int64_t c) const {
         SparseChannel found;
         for (int m = 0; m < W; ++m) found.planes[m] = from[m] + c * step[m];
-        found.words = words ? words + c * plane * W : nullptr;
+        found.vectors = vectors ? vectors + c * plane * W : nullptr;
         return found;
     }
 };
 
-// Where the cells of a source go, by row and by column: in words from the channel's first cell, or nowhere.
-struct SparsePlaces {
+// Where the cells of a source go, by row and by column: in vectors from the channel's first cell, or nowhere.
+struct SparsePositions {
     static constexpr int64_t NOWHERE = -1;
     int64_t *rows, *cols;  // [source]
 
@@ -72,54 +73,55 @@ struct SparsePlaces {
     void find(const SparseLayout& l, int64_t first) const {
         const int64_t phases = l.along.source_phases;
         for (int64_t i = 0; i < l.down.source; ++i)
-            rows[i] = place(l.down, i - first * l.down.step, l.band_rows(), l.pitch, phases * l.phase_plane());
-        for (int64_t j = 0; j < l.along.source; ++j) cols[j] = place(l.along, j, l.pitch, 1, l.phase_plane());
+            rows[i] = position(l.down, i - first * l.down.step, l.band_rows(), l.pitch, phases * l.phase_plane());
+        for (int64_t j = 0; j < l.along.source; ++j) cols[j] = position(l.along, j, l.pitch, 1, l.phase_plane());
     }
 
 private:
-    static int64_t place(const SparseAxis& axis, int64_t at, int64_t cells, int64_t pitch, int64_t phase_step) {
+    static int64_t position(const SparseAxis& axis, int64_t at, int64_t cells, int64_t pitch, int64_t phase_step) {
         const int64_t reach = at - axis.start, cell = reach / axis.step, phase = reach % axis.step;
         return reach < 0 || cell >= cells || phase >= axis.source_phases ? NOWHERE : phase * phase_step + cell * pitch;
     }
 };
 
-// A source that is read cell by cell: whole lines follow each other, `skip` words of halo between them.
-static void fill_lines(const SparseLayout& l, const SparseChannel& from, int64_t first, int64_t rows, float* to) {
+// Fills in a source that is read cell by cell: whole rows follow each other, `skip` floats of halo between them.
+static void fill_rows(const SparseLayout& l, const SparseChannel& from, int64_t first, int64_t rows, float* to) {
     const int64_t width = l.along.source, skip = (l.pitch - width) * W;
-    if (from.words) {
+    if (from.vectors) {
         for (int64_t r = first; r < first + rows; ++r, to += l.pitch * W)
-            copy_floats(to, from.words + r * width * W, width * W);
+            copy_floats(to, from.vectors + r * width * W, width * W);
         return;
     }
     int64_t left = width;
-    from.each(first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
-        store(to, word);
+    from.each(first * width, rows * width, l.down.source * width, [&](int64_t, vf vector) {
+        store(to, vector);
         to += W;
         if (--left == 0) left = width, to += skip;
     });
 }
 
 // Of rows first, first + 1, ... of the source; what is not needed goes nowhere.
-static void fill_places(const SparseLayout& l, const SparseChannel& from, int64_t first, int64_t rows,
-                        const SparsePlaces& places, float* to) {
+static void fill_positions(const SparseLayout& l, const SparseChannel& from, int64_t first, int64_t rows,
+                           const SparsePositions& positions, float* to) {
     const int64_t width = l.along.source;
     int64_t row = first, col = 0;
-    from.each(first * width, rows * width, l.down.source * width, [&](int64_t, vf word) {
-        const int64_t down = places.rows[row], along = places.cols[col];
-        if (down >= 0 && along >= 0) store(to + (down + along) * W, word);
+    from.each(first * width, rows * width, l.down.source * width, [&](int64_t, vf vector) {
+        const int64_t down = positions.rows[row], along = positions.cols[col];
+        if (down >= 0 && along >= 0) store(to + (down + along) * W, vector);
         if (++col == width) col = 0, ++row;
     });
 }
 
 // A channel's cells, of which a halo is zero already.
-static void fill_channel(const SparseLayout& l, const SparseChannel& from, const SparsePlaces& places, float* to) {
+static void fill_channel(const SparseLayout& l, const SparseChannel& from, const SparsePositions& positions,
+                         float* to) {
     int64_t first = 0, last = l.down.source;
-    if (l.down.step > 1) return fill_places(l, from, first, last, places, to);
-    while (first < last && places.rows[first] == SparsePlaces::NOWHERE) ++first;
-    while (first < last && places.rows[last - 1] == SparsePlaces::NOWHERE) --last;
-    const bool whole_lines = l.along.step == 1 && l.along.start <= 0 && l.along.source - l.along.start <= l.pitch;
-    if (!whole_lines) return fill_places(l, from, first, last - first, places, to);
-    fill_lines(l, from, first, last - first, to + (first < last ? places.rows[first] - l.along.start : 0) * W);
+    if (l.down.step > 1) return fill_positions(l, from, first, last, positions, to);
+    while (first < last && positions.rows[first] == SparsePositions::NOWHERE) ++first;
+    while (first < last && positions.rows[last - 1] == SparsePositions::NOWHERE) --last;
+    const bool whole_rows = l.along.step == 1 && l.along.start <= 0 && l.along.source - l.along.start <= l.pitch;
+    if (!whole_rows) return fill_positions(l, from, first, last - first, positions, to);
+    fill_rows(l, from, first, last - first, to + (first < last ? positions.rows[first] - l.along.start : 0) * W);
 }
 
 // The cells of a channel that no source fills: for all bands at once, but for rows that only some bands have outside.
@@ -153,13 +155,13 @@ static void clear_cells(const SparseLayout& l, float* cells) {
     }
 }
 
-static void fill_cells(const SparseLayout& l, const SparseImages& images, const SparsePlaces& places, int64_t first,
-                       float* cells) {
-    places.find(l, first);
+static void fill_cells(const SparseLayout& l, const SparseImages& images, const SparsePositions& positions,
+                       int64_t first, float* cells) {
+    positions.find(l, first);
     split(l.channels, l.plane * W, [&](int64_t from, int64_t to) {
         for (int64_t c = from; c < to; ++c) {
             if (l.band < l.down.positions) clear_outside(l, first, cells + c * l.plane * W);
-            fill_channel(l, images.channel(c), places, cells + c * l.plane * W);
+            fill_channel(l, images.channel(c), positions, cells + c * l.plane * W);
         }
     });
 }

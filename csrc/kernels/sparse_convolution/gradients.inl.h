@@ -1,35 +1,35 @@
 // Gradients of a masked convolution's weights: a tile of dy stays in registers over all weights of its channel. Each
-// weight's products are a word of W images' sums, and W such words become one word of gradients.
+// weight's products are a vector of W images' sums, and W such vectors become one vector of gradients.
 
-constexpr int SPARSE_SENT = REGISTERS >= 32 ? 16 : 8;  // words of dy in registers, at most
-constexpr int SPARSE_SUMS = 64;                        // words that wait to be summed, at least W + 3
+constexpr int SPARSE_SENT = REGISTERS >= 32 ? 16 : 8;  // vectors of dy in registers, at most
+constexpr int SPARSE_SUMS = 64;                        // vectors that wait to be summed, at least W + 3
 
-// Words of sums in the order of slots, added to the gradients W at a time.
+// Vectors of sums in the order of slots, added to the gradients W at a time.
 struct SparseSums {
-    float* gradients;  // of the first word that waits
-    float* words;      // [SPARSE_SUMS + 3]
+    float* gradients;  // of the first vector that waits
+    float* vectors;    // [SPARSE_SUMS + 3]
     int64_t waiting = 0;
 
-    float* next() { return words + waiting * W; }
+    float* next() { return vectors + waiting * W; }
     void push(int64_t count) {
         waiting += count;
         if (waiting >= SPARSE_SUMS) flush();
     }
-    // All whole words of gradients; the rest moves to the front.
+    // All whole vectors of gradients; the rest moves to the front.
     __attribute__((noinline)) void flush() {
         int64_t done = 0;
         for (; done + W <= waiting; done += W, gradients += W) {
             vf some[W];
-            for (int k = 0; k < W; ++k) some[k] = load(words + (done + k) * W);
+            for (int k = 0; k < W; ++k) some[k] = load(vectors + (done + k) * W);
             store(gradients, add(load(gradients), totals(some)));
         }
-        copy_floats(words, words + done * W, (waiting - done) * W);
+        copy_floats(vectors, vectors + done * W, (waiting - done) * W);
         waiting -= done;
     }
     void end() {
         flush();
         vf some[W];
-        for (int k = 0; k < W; ++k) some[k] = k < waiting ? load(words + k * W) : zero();
+        for (int k = 0; k < W; ++k) some[k] = k < waiting ? load(vectors + k * W) : zero();
         const int rest = int(waiting);
         store_n(gradients, add(load_n(gradients, rest), totals(some)), rest);
     }

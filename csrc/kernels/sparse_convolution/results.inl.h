@@ -1,46 +1,46 @@
-// A masked convolution's results on their way from words of images back to [batch, channels, rows, cols], or to where
-// such words lie in that order.
+// A masked convolution's results on their way from vectors of images back to [batch, channels, rows, cols], or to where
+// such vectors lie in that order.
 
-// Where a word's images go. Those beyond the batch go nowhere.
+// Where a vector's images go. Images beyond the batch go nowhere.
 struct SparseTargets {
-    float* to[W];  // each image's first channel
-    float* words;  // of W images' first channel, where they stay words; else null
+    float* to[W];    // each image's first channel
+    float* vectors;  // of W images' first channel, where they stay vectors; else null
     int64_t count;
 
     SparseTargets(float* y, int64_t lanes, int64_t batch, int64_t first, int64_t size)
-        : words(lanes == W ? y + first * size : nullptr), count(least(W, batch - first)) {
+        : vectors(lanes == W ? y + first * size : nullptr), count(least(W, batch - first)) {
         for (int64_t m = 0; m < W; ++m) to[m] = m < count ? y + (first + m) * size : nullptr;
     }
 };
 
-// n floats of each image from `at` on, whose words are at from + places[i].
+// Writes n floats of each image from `at` on, whose vectors are at from + positions[i].
 static inline void write_run(const SparseTargets& targets, int64_t at, int64_t n, const float* from,
-                             const int32_t* places, int64_t ahead) {
+                             const int32_t* positions, int64_t ahead) {
     int64_t i = 0;
-    if (targets.words) {
-        for (; i < n; ++i) store(targets.words + (at + i) * W, load(from + places[i]));
+    if (targets.vectors) {
+        for (; i < n; ++i) store(targets.vectors + (at + i) * W, load(from + positions[i]));
         return;
     }
     for (; i + W <= n; i += W) {
-        vf words[W];
+        vf vectors[W];
         EFL_UNROLL
         for (int k = 0; k < W; ++k) {
-            __builtin_prefetch(from + places[i + k] + ahead);
-            words[k] = load(from + places[i + k]);
+            __builtin_prefetch(from + positions[i + k] + ahead);
+            vectors[k] = load(from + positions[i + k]);
         }
-        turn(words);
+        turn(vectors);
         if (targets.count == W) {
             EFL_UNROLL
-            for (int m = 0; m < W; ++m) store(targets.to[m] + at + i, words[m]);
+            for (int m = 0; m < W; ++m) store(targets.to[m] + at + i, vectors[m]);
         } else
-            for (int64_t m = 0; m < targets.count; ++m) store(targets.to[m] + at + i, words[m]);
+            for (int64_t m = 0; m < targets.count; ++m) store(targets.to[m] + at + i, vectors[m]);
     }
     if (i == n) return;
     const int rest = int(n - i);
-    vf words[W];
-    for (int k = 0; k < W; ++k) words[k] = k < rest ? load(from + places[i + k]) : zero();
-    turn(words);
-    for (int64_t m = 0; m < targets.count; ++m) store_n(targets.to[m] + at + i, words[m], rest);
+    vf vectors[W];
+    for (int k = 0; k < W; ++k) vectors[k] = k < rest ? load(from + positions[i + k]) : zero();
+    turn(vectors);
+    for (int64_t m = 0; m < targets.count; ++m) store_n(targets.to[m] + at + i, vectors[m], rest);
 }
 
 // Tiles of results side by side: `rows` by `cols` cells from row `down` and column `along` of every map on.
@@ -72,38 +72,39 @@ struct SparseTiles {
                 .first = first,
                 .tiles = tiles};
     }
-    // Where the words of one row's results lie, line by line, the phases of the stride interleaved.
-    void find_words(const SparseStrip& strip, int64_t phases, int64_t tile_floats, int32_t* words) const {
+    // Writes where the vectors of one row's results lie, row of cells by row of cells, the phases of the stride
+    // interleaved.
+    void find_vectors(const SparseStrip& strip, int64_t phases, int64_t tile_floats, int32_t* vectors) const {
         for (int64_t r = 0; r < strip.rows; ++r)
             for (int64_t t = 0; t < strip.tiles; ++t) {
                 const int64_t width = cols.size(strip.first + t);
                 for (int64_t c = 0; c < width; ++c)
                     for (int64_t phase = 0; phase < phases; ++phase)
-                        *words++ = int32_t(t * tile_floats + phase * step + (r * width + c) * W);
+                        *vectors++ = int32_t(t * tile_floats + phase * step + (r * width + c) * W);
             }
     }
 };
 
 // The results of rows [first, first + count) of a strip that begins at row `down` of the maps.
 static void write_strip(const SparseLayout& l, const SparseTargets& targets, const SparseStrip& strip, int64_t down,
-                        int64_t first, int64_t count, const float* results, int64_t step, const int32_t* words) {
+                        int64_t first, int64_t count, const float* results, int64_t step, const int32_t* vectors) {
     const int64_t height = l.transposed ? l.conv.height : l.down.positions;
     const int64_t width = l.transposed ? l.conv.width : l.along.positions;
     const int64_t down_phases = l.down.row_phases, phases = l.along.row_phases;
-    const int64_t x = strip.along * phases, line = strip.cols * phases;
-    const bool joined = line == width && down_phases == 1;
+    const int64_t x = strip.along * phases, length = strip.cols * phases;
+    const bool joined = length == width && down_phases == 1;
     for (int64_t i = 0; i < count; i += phases) {
         const int64_t row = first + i, channel = row / l.row_phases(), phase = row % l.row_phases() / phases;
         const float* const from = results + i * step;
         const int64_t map = channel * height;
         if (joined) {
-            write_run(targets, (map + down) * width, strip.rows * width, from, words, phases * step);
+            write_run(targets, (map + down) * width, strip.rows * width, from, vectors, phases * step);
             continue;
         }
         for (int64_t r = 0; r < strip.rows; ++r) {
             const int64_t y = (down + r) * down_phases + phase;
             if (y < height)
-                write_run(targets, (map + y) * width + x, least(line, width - x), from, words + r * line,
+                write_run(targets, (map + y) * width + x, least(length, width - x), from, vectors + r * length,
                           phases * step);
         }
     }

@@ -30,23 +30,23 @@ static SparseLists lists_at(const SparseStructure& s, int64_t part, int64_t bloc
             .step = 0};
 }
 
-// A correlation's packing memory. `results` and `words` are of the first task; the others' follow.
+// A correlation's packing memory. `results` and `vectors` are of the first task; the arrays of the other tasks follow.
 struct SparseMemory {
-    SparsePlaces places;
+    SparsePositions positions;
     float *zeros, *cells, *results;
-    int32_t* words;
-    int64_t tile_floats, task_floats, task_words;
+    int32_t* vectors;
+    int64_t tile_floats, task_floats, task_vectors;
 
     static SparseMemory of(Carve& carve, const SparseLayout& l, const SparseTiles& tiles, int64_t tasks) {
         SparseMemory m;
         m.tile_floats = l.part * tiles.step;
         m.task_floats = tiles.abreast * m.tile_floats;
-        m.task_words = tiles.abreast * tiles.step / W * l.along.row_phases;
-        m.places = {.rows = carve.take<int64_t>(l.down.source), .cols = carve.take<int64_t>(l.along.source)};
+        m.task_vectors = tiles.abreast * tiles.step / W * l.along.row_phases;
+        m.positions = {.rows = carve.take<int64_t>(l.down.source), .cols = carve.take<int64_t>(l.along.source)};
         m.zeros = carve.take<float>(l.down.source * l.along.source);
         m.cells = carve.take<float>(l.channels * l.plane * W);
         m.results = carve.take<float>(m.task_floats * tasks);
-        m.words = carve.take<int32_t>(m.task_words * tasks);
+        m.vectors = carve.take<int32_t>(m.task_vectors * tasks);
         return m;
     }
 };
@@ -92,24 +92,24 @@ static void correlate_band(const SparseStructure& s, const float* values, const 
     const Parts shares(count, (count + tasks - 1) / tasks);
     parallel(shares.count, [&](int64_t task) {
         float* const results = memory.results + task * memory.task_floats;
-        int32_t* const words = memory.words + task * memory.task_words;
+        int32_t* const vectors = memory.vectors + task * memory.task_vectors;
         for (int64_t i = shares.first(task); i < shares.first(task) + shares.size(task); ++i) {
             const int64_t part = i / tiles.strips();
             const SparseStrip strip = tiles.strip(i % tiles.strips());
             correlate_strip(s, values, bias, cells, tiles, strip, part, memory.tile_floats, results);
-            tiles.find_words(strip, l.along.row_phases, memory.tile_floats, words);
+            tiles.find_vectors(strip, l.along.row_phases, memory.tile_floats, vectors);
             write_strip(l, targets, strip, band.first + strip.down, part * l.part, l.part_rows(part), results,
-                        tiles.step, words);
+                        tiles.step, vectors);
         }
     });
 }
 
 static int64_t tasks_of() { return threads() == 1 ? 1 : 2 * threads(); }
 
-// Whether words of a source are read where they lie: a whole map has no halo.
-static bool reads_words(const SparseLayout& l, int64_t lanes) { return l.whole && lanes == W; }
+// Whether vectors of a source are read where they lie: a whole map has no halo.
+static bool reads_vectors(const SparseLayout& l, int64_t lanes) { return l.whole && lanes == W; }
 
-// A correlation's arrays, and the images of a word of each: 1 or W.
+// A correlation's arrays, and the images of a vector of each: 1 or W.
 struct SparseEnds {
     const float* source;
     int64_t source_lanes;
@@ -125,7 +125,7 @@ static efl_status sparse_correlate(const SparseStructure& s, const float* values
     if (batch == 0 || l.rows == 0 || plane == 0) return EFL_OK;
     const SparseTiles tiles = tiles_of(l, l.band, SPARSE_CELLS);
     const SparseSource source{ends.source, batch, l.channels, source_plane, ends.source_lanes};
-    const bool in_place = reads_words(l, source.lanes);
+    const bool in_place = reads_vectors(l, source.lanes);
     SparseMemory memory;
     if (!place([&](Carve& carve) { memory = SparseMemory::of(carve, l, tiles, tasks_of()); })) return EFL_NO_MEMORY;
     zero_floats(memory.zeros, source_plane);
@@ -135,9 +135,9 @@ static efl_status sparse_correlate(const SparseStructure& s, const float* values
         const SparseImages images(source, image, memory.zeros);
         const SparseTargets targets(ends.target, ends.target_lanes, batch, image, l.rows / l.row_phases() * plane);
         for (int64_t first = 0; first < l.down.positions; first += l.band) {
-            if (!in_place) fill_cells(l, images, memory.places, first, cells);
-            correlate_band(s, values, ends.bias, band_of(l, first), memory, in_place ? images.words : cells, tasks_of(),
-                           targets);
+            if (!in_place) fill_cells(l, images, memory.positions, first, cells);
+            correlate_band(s, values, ends.bias, band_of(l, first), memory, in_place ? images.vectors : cells,
+                           tasks_of(), targets);
         }
     }
     return EFL_OK;
@@ -159,13 +159,13 @@ static efl_status sparse_conv2d_grad_input_f32(const efl_conv2d* conv, const efl
 
 static efl_int64 sparse_conv2d_lanes() { return W; }
 
-// dy's cells of a band: [channel][row][col] of words, without halo.
+// dy's cells of a band: [channel][row][col] of vectors, without halo.
 static void fill_sent(const SparseLayout& l, const SparseImages& images, const SparseBand& band, float* sent) {
     const int64_t cells = band.rows * l.along.positions;
     split(l.rows, cells * W, [&](int64_t from, int64_t to) {
         for (int64_t o = from; o < to; ++o)
             images.channel(o).each(band.first * l.along.positions, cells, l.down.positions * l.along.positions,
-                                   [=](int64_t i, vf word) { store(sent + (o * cells + i) * W, word); });
+                                   [=](int64_t i, vf vector) { store(sent + (o * cells + i) * W, vector); });
     });
 }
 
@@ -176,7 +176,7 @@ static SumLists lists_summer(const SparseLayout& l, int64_t rows, int64_t cols) 
 
 // The packing memory of a weight's gradients. `waiting` is of the first task; the others' follow.
 struct SparseGradientMemory {
-    SparsePlaces places;
+    SparsePositions positions;
     float *zeros, *cells, *sent, *waiting;
     int64_t task_floats;
 
@@ -184,7 +184,7 @@ struct SparseGradientMemory {
         SparseGradientMemory m;
         const int64_t source = l.down.source * l.along.source, sent = l.down.positions * l.along.positions;
         m.task_floats = (SPARSE_SUMS + 4) * W;
-        m.places = {.rows = carve.take<int64_t>(l.down.source), .cols = carve.take<int64_t>(l.along.source)};
+        m.positions = {.rows = carve.take<int64_t>(l.down.source), .cols = carve.take<int64_t>(l.along.source)};
         m.zeros = carve.take<float>(source > sent ? source : sent);
         m.cells = carve.take<float>(l.channels * l.plane * W);
         m.sent = carve.take<float>(l.rows * l.band * l.along.positions * W);
@@ -212,19 +212,19 @@ static void sum_cell(const SparseStructure& s, int64_t part, int64_t block, cons
             lists.cells = seen.cells + (block * l.block * l.plane + down * l.pitch + along) * W;
             lists.results = const_cast<float*>(seen.sent) + part * l.part * seen.step + down * pitch + along * W;
             lists.step = seen.step;
-            SparseSums sums_of{.gradients = gradients + s.cell(part, block).slot, .words = waiting};
+            SparseSums sums_of{.gradients = gradients + s.cell(part, block).slot, .vectors = waiting};
             lists_summer(l, tiles.rows.size(r), tiles.cols.size(c))(lists, pitch, sums_of);
             sums_of.end();
         }
 }
 
-// The words that a band reads: where they lie already, or filled in.
+// The vectors that a band reads: where they lie already, or filled in.
 static SparseSeen seen_of(const SparseLayout& l, const SparseImages& x, const SparseImages& dy, const SparseBand& band,
                           const SparseGradientMemory& memory, bool in_place) {
     const int64_t cols = l.along.positions;
-    if (!in_place) fill_cells(l, x, memory.places, band.first, memory.cells);
-    const float* const cells = in_place ? x.words : memory.cells;
-    if (dy.words) return {cells, dy.words + band.first * cols * W, l.down.positions * cols * W};
+    if (!in_place) fill_cells(l, x, memory.positions, band.first, memory.cells);
+    const float* const cells = in_place ? x.vectors : memory.cells;
+    if (dy.vectors) return {cells, dy.vectors + band.first * cols * W, l.down.positions * cols * W};
     fill_sent(l, dy, band, memory.sent);
     return {cells, memory.sent, band.rows * cols * W};
 }
@@ -241,7 +241,7 @@ static efl_status sparse_conv2d_grad_weight_f32(const efl_conv2d* conv, const ef
     zero_floats(gradients, count);
     if (cells == 0) return EFL_OK;
     zero_floats(memory.zeros, x_plane > y_plane ? x_plane : y_plane);
-    const bool in_place = reads_words(l, x_lanes);
+    const bool in_place = reads_vectors(l, x_lanes);
     if (!in_place) clear_cells(l, memory.cells);
     const Parts shares(cells, (cells + tasks_of() - 1) / tasks_of());
     for (int64_t image = 0; image < batch; image += W) {

@@ -14,11 +14,11 @@ struct SparseDirection {
     int64_t phases = l.row_phases();
     SparsePattern* patterns = nullptr;
     uint64_t* counts = nullptr;
-    uint64_t* tallies = nullptr;      // [block][row][words]: how many runs of each kind, as a list has them
+    uint64_t* row_counts = nullptr;   // [block][row][words]: how many runs of each kind, as a list has them
     SparseCursor* cursors = nullptr;  // [block][row][kind]
     efl_uint32* buckets = nullptr;    // of a counting sort
 
-    uint64_t* tally(int64_t block, int64_t row) const { return tallies + (block * l.rows + row) * taps.words; }
+    uint64_t* counts_of(int64_t block, int64_t row) const { return row_counts + (block * l.rows + row) * taps.words; }
     SparseCursor* cursor(int64_t block, int64_t row) const { return cursors + (block * l.rows + row) * l.kinds; }
     uint16_t* runs() const { return reinterpret_cast<uint16_t*>(memory + l.runs_at()); }
 
@@ -31,13 +31,13 @@ struct SparseDirection {
         taps.piece = carve.take<SparsePiece>(l.taps <= SPARSE_CODE ? l.taps : 0);
         patterns = carve.take<SparsePattern>(patterns_most);
         counts = carve.take<uint64_t>(patterns_most * words);
-        tallies = carve.take<uint64_t>(l.blocks * l.rows * words);
+        row_counts = carve.take<uint64_t>(l.blocks * l.rows * words);
         cursors = carve.take<SparseCursor>(l.blocks * l.rows * l.kinds);
         buckets = carve.take<efl_uint32>(l.block * l.taps + 1);
     }
     void prepare() {
         prepare_taps(l, &taps, patterns, counts);
-        std::memset(tallies, 0, sizeof(uint64_t) * size_t(l.blocks * l.rows * taps.words));
+        std::memset(row_counts, 0, sizeof(uint64_t) * size_t(l.blocks * l.rows * taps.words));
     }
 };
 
@@ -68,11 +68,11 @@ static void read_codes(const SparseBuild& b) {
 }
 
 template <int WORDS>
-static inline void add_pattern(const SparsePiece* pieces, int64_t count, uint64_t code, uint64_t* tally) {
+static inline void add_pattern(const SparsePiece* pieces, int64_t count, uint64_t code, uint64_t* sums) {
     for (int64_t i = 0; i < count; ++i) {
         const uint64_t found = code >> pieces[i].tap & ((uint64_t(1) << pieces[i].taps) - 1);
         EFL_UNROLL
-        for (int w = 0; w < WORDS; ++w) tally[w] += pieces[i].counts[found * WORDS + w];
+        for (int w = 0; w < WORDS; ++w) sums[w] += pieces[i].counts[found * WORDS + w];
     }
 }
 
@@ -82,8 +82,8 @@ static void count_phases(const SparseDirection& t, int64_t block, int64_t row, u
         const SparsePattern& found = t.taps.piece[i].pattern(code);
         for (int length = 1; length <= SPARSE_LONGEST; ++length)
             for (int k = 0; k < found.count[length - 1]; ++k) {
-                const int64_t place = found.places[SparsePattern::AT[length - 1] + k];
-                count_run(t.tally(block, row + t.taps.phase[place]), t.taps.kind(t.l, place, length), 1);
+                const int64_t position = found.positions[SparsePattern::AT[length - 1] + k];
+                count_run(t.counts_of(block, row + t.taps.phase[position]), t.taps.kind(t.l, position, length), 1);
             }
     }
 }
@@ -96,16 +96,16 @@ static void count_block(const SparseBuild& b, int64_t block) {
     const int64_t pieces = f.taps.pieces, pieces_t = t.taps.pieces;
     const SparsePiece *const piece = f.taps.piece, *const piece_t = t.taps.piece;
     for (int64_t out = 0; out < f.l.rows; ++out) {
-        uint64_t tally[WORDS] = {};
+        uint64_t sums[WORDS] = {};
         const int64_t turned = out / t.l.block;
-        uint64_t* tally_t = t.tally(turned, first * t.phases);
-        for (int64_t in = first; in < last; ++in, tally_t += WORDS * t.phases) {
+        uint64_t* counts_t = t.counts_of(turned, first * t.phases);
+        for (int64_t in = first; in < last; ++in, counts_t += WORDS * t.phases) {
             const uint64_t code = b.code(out * f.l.channels + in);
-            add_pattern<WORDS>(piece, pieces, code, tally);
-            if (t.phases == 1) add_pattern<WORDS>(piece_t, pieces_t, code, tally_t);
+            add_pattern<WORDS>(piece, pieces, code, sums);
+            if (t.phases == 1) add_pattern<WORDS>(piece_t, pieces_t, code, counts_t);
             else count_phases(t, turned, in * t.phases, code);
         }
-        for (int w = 0; w < WORDS; ++w) f.tally(block, out)[w] = tally[w];
+        for (int w = 0; w < WORDS; ++w) f.counts_of(block, out)[w] = sums[w];
     }
 }
 
@@ -120,22 +120,22 @@ static efl_uint32 weights_of(const SparseLayout& l, const uint16_t* list) {
 static SparseCursor write_cell(const SparseDirection& d, int64_t part, int64_t block, SparseCursor at) {
     const SparseLayout& l = d.l;
     const int64_t rows = l.part_rows(part), first = part * l.part, size = 2 * l.list;
-    const auto tally = [&](int64_t row) { return reinterpret_cast<uint16_t*>(d.tally(block, first + row)); };
+    const auto counts_of = [&](int64_t row) { return reinterpret_cast<uint16_t*>(d.counts_of(block, first + row)); };
     efl_uint32 most = 0, filled = 0, rank = 0;
     for (int64_t row = 0; row < rows; ++row) {
-        const efl_uint32 weights = weights_of(l, tally(row));
+        const efl_uint32 weights = weights_of(l, counts_of(row));
         most = weights > most ? weights : most, filled += weights > 0;
     }
     std::memset(d.buckets, 0, sizeof(efl_uint32) * (most + 1));
-    for (int64_t row = 0; row < rows; ++row) ++d.buckets[weights_of(l, tally(row))];
+    for (int64_t row = 0; row < rows; ++row) ++d.buckets[weights_of(l, counts_of(row))];
     for (efl_uint32 weights = most + 1; weights-- > 0;) {
         const efl_uint32 count = d.buckets[weights];
         d.buckets[weights] = rank, rank += count;
     }
     auto* const lists = reinterpret_cast<uint16_t*>(d.memory + l.lists_at(part, block));
     for (int64_t row = 0; row < rows; ++row) {
-        uint16_t* const list = lists + d.buckets[weights_of(l, tally(row))]++ * size;
-        std::memcpy(list, tally(row), sizeof(uint16_t) * size_t(size));
+        uint16_t* const list = lists + d.buckets[weights_of(l, counts_of(row))]++ * size;
+        std::memcpy(list, counts_of(row), sizeof(uint16_t) * size_t(size));
         list[0] = uint16_t(row);
     }
     reinterpret_cast<SparseCell*>(d.memory + SPARSE_HEADER)[part * l.blocks + block] = {at.slot, at.run, filled};
@@ -178,15 +178,15 @@ struct SparseSome {
     }
 };
 
-// Their runs of one length: the place and the input of each.
+// The runs of one length of these inputs: the position and the input of each run.
 struct SparseListed {
-    uint8_t place[SPARSE_LISTED + 16], in[SPARSE_LISTED + 16];
+    uint8_t position[SPARSE_LISTED + 16], in[SPARSE_LISTED + 16];
     int64_t count;
 
     // Lists are copied whole, so that no branch depends on a mask.
     template <int LENGTH>
     inline int64_t put(int64_t at, const SparsePattern& pattern, int input) {
-        std::memcpy(place + at, pattern.places + SparsePattern::AT[LENGTH - 1], SparsePattern::ROOM[LENGTH - 1]);
+        std::memcpy(position + at, pattern.positions + SparsePattern::AT[LENGTH - 1], SparsePattern::ROOM[LENGTH - 1]);
         std::memset(in + at, input, SparsePattern::ROOM[LENGTH - 1]);
         return at + pattern.count[LENGTH - 1];
     }
@@ -208,7 +208,7 @@ struct SparseLengths {
     }
 };
 
-// Of a direction, by place: the cursor of a run of a length, behind that of its row; and what its cell and taps are.
+// Of a direction, by position: the cursor of a run of a length, behind that of its row; and what its cell and taps are.
 struct SparseTables {
     uint16_t cursor[SPARSE_LONGEST][SPARSE_CODE], offset[SPARSE_CODE], tap[SPARSE_CODE + SPARSE_LONGEST];
 
@@ -228,25 +228,26 @@ struct SparseInputs {
 
 // Writes the runs of one length; put(slot, input, tap) for each weight.
 template <int LENGTH, class Put>
-static inline void write_runs(const SparseTables& places, const SparseListed& listed, const SparseInputs& inputs,
+static inline void write_runs(const SparseTables& positions, const SparseListed& listed, const SparseInputs& inputs,
                               SparseCursor* cursors, int64_t cell, uint16_t* runs, const Put& put) {
     for (int64_t i = 0; i < listed.count; ++i) {
-        const int64_t place = listed.place[i], in = listed.in[i];
-        SparseCursor& cursor = cursors[inputs.cursor[in] + places.cursor[LENGTH - 1][place]];
+        const int64_t position = listed.position[i], in = listed.in[i];
+        SparseCursor& cursor = cursors[inputs.cursor[in] + positions.cursor[LENGTH - 1][position]];
         const SparseCursor at = cursor;
         cursor = {at.run + 1, at.slot + LENGTH};
-        runs[at.run] = uint16_t(cell + inputs.cell[in] + places.offset[place]);
+        runs[at.run] = uint16_t(cell + inputs.cell[in] + positions.offset[position]);
         EFL_UNROLL
-        for (int k = 0; k < LENGTH; ++k) put(at.slot + k, in, places.tap[place + k]);
+        for (int k = 0; k < LENGTH; ++k) put(at.slot + k, in, positions.tap[position + k]);
     }
 }
 
 template <class Put>
-static inline void write_lengths(const SparseTables& places, const SparseLengths& lengths, const SparseInputs& inputs,
-                                 SparseCursor* cursors, int64_t cell, uint16_t* runs, const Put& put) {
-    write_runs<1>(places, lengths.of[0], inputs, cursors, cell, runs, put);
-    write_runs<2>(places, lengths.of[1], inputs, cursors, cell, runs, put);
-    write_runs<3>(places, lengths.of[2], inputs, cursors, cell, runs, put);
+static inline void write_lengths(const SparseTables& positions, const SparseLengths& lengths,
+                                 const SparseInputs& inputs, SparseCursor* cursors, int64_t cell, uint16_t* runs,
+                                 const Put& put) {
+    write_runs<1>(positions, lengths.of[0], inputs, cursors, cell, runs, put);
+    write_runs<2>(positions, lengths.of[1], inputs, cursors, cell, runs, put);
+    write_runs<3>(positions, lengths.of[2], inputs, cursors, cell, runs, put);
 }
 
 // Inputs first, first + 1, ...; `block` is the first one's.
@@ -265,7 +266,7 @@ static void find_inputs(const SparseBuild& b, int64_t first, int64_t inputs, int
 static void place_blocks(const SparseBuild& b, int64_t first_block, int64_t blocks) {
     const SparseDirection &f = b.forward, &t = b.transposed;
     const int64_t channels = f.l.channels, taps = f.l.taps, last = least(channels, (first_block + blocks) * f.l.block);
-    const SparseTables places(f), places_t(t);
+    const SparseTables positions(f), positions_t(t);
     SparseInputs inputs, inputs_t;
     SparseSome some;
     SparseLengths lengths;
@@ -279,14 +280,14 @@ static void place_blocks(const SparseBuild& b, int64_t first_block, int64_t bloc
             const int64_t pair = out * channels + first, flat = pair * taps, turned = out / t.l.block;
             some.find(b, pair, n);
             lengths.list(some, f.taps);
-            write_lengths(places, lengths, inputs, f.cursor(block, out), 0, f.runs(),
+            write_lengths(positions, lengths, inputs, f.cursor(block, out), 0, f.runs(),
                           [&](efl_uint32 slot, int64_t in, int64_t tap) {
                               const int64_t at = in * taps + tap;
                               order[slot] = efl_uint32(flat + at);
                               slots[at] = slot;
                           });
             lengths.list(some, t.taps);
-            write_lengths(places_t, lengths, inputs_t, t.cursor(turned, first * t.phases),
+            write_lengths(positions_t, lengths, inputs_t, t.cursor(turned, first * t.phases),
                           (out - turned * t.l.block) * t.l.plane, t.runs(),
                           [&](efl_uint32 slot, int64_t in, int64_t tap) { order_t[slot] = slots[in * taps + tap]; });
         }
@@ -294,13 +295,13 @@ static void place_blocks(const SparseBuild& b, int64_t first_block, int64_t bloc
 }
 
 // Writes the runs of a pair of channels of a large kernel; placed(tap, slot) for each weight.
-template <class Placed>
+template <class Positiond>
 static void write_pair(const SparseDirection& d, SparseCursor* cursors, int64_t cell, const efl_uint8* bytes,
-                       const Placed& placed) {
-    each_sought_run(d.taps, bytes, d.l.taps, [&](int64_t place, int64_t length) {
-        SparseCursor& cursor = cursors[d.taps.phase[place] * d.l.kinds + d.taps.kind(d.l, place, length)];
-        d.runs()[cursor.run++] = uint16_t(cell + d.taps.offset[place]);
-        for (int64_t k = 0; k < length; ++k) placed(d.taps.tap[place + k], cursor.slot++);
+                       const Positiond& placed) {
+    each_sought_run(d.taps, bytes, d.l.taps, [&](int64_t position, int64_t length) {
+        SparseCursor& cursor = cursors[d.taps.phase[position] * d.l.kinds + d.taps.kind(d.l, position, length)];
+        d.runs()[cursor.run++] = uint16_t(cell + d.taps.offset[position]);
+        for (int64_t k = 0; k < length; ++k) placed(d.taps.tap[position + k], cursor.slot++);
     });
 }
 
@@ -335,8 +336,8 @@ static void build_listed(const SparseBuild& b) {
 }
 
 static void count_pair(const SparseDirection& d, int64_t block, int64_t row, const efl_uint8* bytes) {
-    each_sought_run(d.taps, bytes, d.l.taps, [&](int64_t place, int64_t length) {
-        count_run(d.tally(block, row + d.taps.phase[place]), d.taps.kind(d.l, place, length), 1);
+    each_sought_run(d.taps, bytes, d.l.taps, [&](int64_t position, int64_t length) {
+        count_run(d.counts_of(block, row + d.taps.phase[position]), d.taps.kind(d.l, position, length), 1);
     });
 }
 
@@ -358,17 +359,17 @@ static efl_status sparse_conv2d_build(const efl_conv2d* conv, const efl_uint8* m
     SparseBuild b = {.forward = {.l = forward, .memory = structure, .order = order},
                      .transposed = {.l = transposed, .memory = structure_t, .order = order_t},
                      .mask = mask};
-    const int64_t pairs = forward.rows * forward.channels, places = pairs * forward.taps;
+    const int64_t pairs = forward.rows * forward.channels, positions = pairs * forward.taps;
     const bool is_small = forward.taps <= SPARSE_PIECE;
     const auto layout = [&](Carve& carve) {
         b.forward.carve(carve);
         b.transposed.carve(carve);
-        b.bits.words = carve.take<uint64_t>(Bits::words_of(places));
+        b.bits.words = carve.take<uint64_t>(Bits::words_of(positions));
         b.codes = is_small ? carve.take<uint16_t>(pairs) : nullptr;
         b.slots = carve.take<efl_uint32>(forward.taps);
     };
     if (!place(layout)) return EFL_NO_MEMORY;
-    if (b.bits.fill(mask, places) != count) return EFL_BAD_ARGUMENT;
+    if (b.bits.fill(mask, positions) != count) return EFL_BAD_ARGUMENT;
     b.forward.prepare();
     b.transposed.prepare();
     if (is_small) read_codes(b);

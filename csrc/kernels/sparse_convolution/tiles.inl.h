@@ -12,11 +12,11 @@ struct SparseLists {
     const float* values;
     const float* cells;  // of the block, at the tile's first position
     int64_t pitch;       // floats from row to row
-    float* results;      // [row of the part], `step` floats each: [ROWS][COLS] words
+    float* results;      // [row of the part], `step` floats each: [ROWS][COLS] vectors
     int64_t step;
 };
 
-// LENGTH weights whose cells lie side by side: every word that is loaded serves all of them.
+// LENGTH weights whose cells lie side by side: every vector that is loaded serves all of them.
 template <int ROWS, int COLS, int LENGTH>
 static inline void add_run(vf (&acc)[ROWS][COLS], const float* x, int64_t pitch, const float* values) {
     vf w[LENGTH];

@@ -31,31 +31,31 @@ static void count_columns(const SparseLinear& t, const efl_uint8* mask, uint16_t
 }
 
 // Where the next row of a count goes, and its slots.
-struct RowPlace {
+struct RowPosition {
     efl_uint32 entry, slot;
 };
 
 // The rows of a panel with a bit in the block (in the first block all of them), by rising count; and where each row's
 // slots begin. Returns where the next segment's do.
-static RowPlace list_rows(const SparseLinear& s, const uint16_t* counts, int64_t panel, int64_t block, RowPlace at,
-                          efl_uint32* entries, efl_uint32* first_slots) {
-    RowPlace places[SparseLinear::MOST_WIDTH + 2];
+static RowPosition list_rows(const SparseLinear& s, const uint16_t* counts, int64_t panel, int64_t block,
+                             RowPosition at, efl_uint32* entries, efl_uint32* first_slots) {
+    RowPosition positions[SparseLinear::MOST_WIDTH + 2];
     efl_uint32 found[SparseLinear::MOST_WIDTH + 2];
     const int64_t first = s.first_row(panel), end = first + s.rows_of(panel), most = s.columns_of(block);
     std::memset(found, 0, sizeof(efl_uint32) * size_t(most + 1));
     for (int64_t r = first; r < end; ++r) ++found[counts[r]];
     if (block) found[0] = 0;
     for (int64_t n = 0; n <= most; ++n) {
-        places[n] = at;
+        positions[n] = at;
         at.entry += found[n], at.slot += found[n] * efl_uint32(n);
     }
     for (int64_t r = first; r < end; ++r) {
         const efl_uint32 count = counts[r];
         if (!count && block) continue;
-        RowPlace& place = places[count];
-        entries[place.entry++] = efl_uint32(r) << SparseLinear::COUNT_BITS | count;
-        first_slots[r] = place.slot;
-        place.slot += count;
+        RowPosition& position = positions[count];
+        entries[position.entry++] = efl_uint32(r) << SparseLinear::COUNT_BITS | count;
+        first_slots[r] = position.slot;
+        position.slot += count;
     }
     return at;
 }
@@ -68,7 +68,7 @@ static void write_rows(const SparseLinear& plan, const uint16_t* counts, bool tr
     auto* const entries = const_cast<efl_uint32*>(s.entries);
     const efl_int64 header[] = {SparseLinear::MAGIC, s.rows, s.columns, s.width, s.slots, transposed, 0, 0};
     for (int i = 0; i < SparseLinear::HEADER; ++i) memory[i] = efl_uint32(header[i]);
-    RowPlace at = {0, 0};
+    RowPosition at = {0, 0};
     for (int64_t p = 0; p < s.panels; ++p)
         for (int64_t k = 0; k < s.blocks; ++k) {
             *start++ = at.entry, *start++ = at.slot;

@@ -1,5 +1,6 @@
-// What every tier's file needs before it opens its target region: standard headers, the ABI, the table, the threads.
-// Only these may be included outside a region; nothing of theirs is compiled with a tier's instructions.
+// What every instruction set's file needs before it opens its target region: standard headers, the ABI, the table, the
+// threads. Only these may be included outside a region; no code of these headers is compiled with an instruction set's
+// instructions.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -1,21 +1,21 @@
 // What kernels read of a masked weight, unpacked from its structure once a call: where each weight reads its source,
-// and which weights a row has. Not the products. Whatever a structure says, places and slots here are in range.
+// and which weights a row has. Not the products. Whatever a structure says, positions and slots here are in range.
 #pragma once
 #include <cstring>
 
 #include "portable.cuh"
 
-// One kept weight: its place in a tile, or in a block's window, and the bits of its value. For gradients its row in its
-// panel goes with the place, and its slot is in the place of the value.
+// One kept weight: its position in a tile, or in a block's window, and the bits of its value. For gradients its row in
+// its panel goes with the position, and its slot is in the position of the value.
 struct SparseEntry {
-    int place, bits;
+    int position, bits;
 };
 
 constexpr int SPARSE_PANEL = 128;  // rows whose gradients are computed together
 constexpr int SPARSE_ROW = 1 << 16;
 
-EFL_DEVICE int sparse_row_of(SparseEntry entry) { return entry.place / SPARSE_ROW; }
-EFL_DEVICE int sparse_place_of(SparseEntry entry) { return entry.place % SPARSE_ROW; }
+EFL_DEVICE int sparse_row_of(SparseEntry entry) { return entry.position / SPARSE_ROW; }
+EFL_DEVICE int sparse_position_of(SparseEntry entry) { return entry.position % SPARSE_ROW; }
 
 // Entries [first, first + count).
 struct SparseList {
