@@ -101,7 +101,7 @@ edgefl() { # x86|aarch64 ARGUMENT...
 served() { # FOLDER SERVER DEVICES: two rounds with two devices, each server or devices x86 or aarch64
     local folder=$1 pids=()
     mkdir -p "$folder"
-    edgefl x86 deal --clients 2 --out "$folder/data" > "$folder/deal.log"
+    edgefl x86 partition --clients 2 --out "$folder/data" > "$folder/deal.log"
     edgefl "$2" serve --method fedspu --clients 2 --rounds 2 --epochs 1 --keep .5,1 --port "$port" --linger 60 \
         --deadline none --evaluation-deadline none --run-dir "$folder/run" > "$folder/server.log" 2>&1 & pids+=($!)
     for id in 0 1; do

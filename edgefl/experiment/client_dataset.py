@@ -1,4 +1,4 @@
-"""A device's own samples as an npz file: written by `edgefl deal`, read by the device. Which is data/partition.py's.
+"""A device's own samples as an npz file: written by `edgefl partition`, read by the device. Which is data/partition.py's.
 
 x, y, scale, shift, classes    as in data/npz.py
 train, validation, test        optional int32 indices into x, sorted and disjoint: the device's own split
@@ -28,7 +28,7 @@ CLIENT = "client"
 
 
 def partition_file(directory: Path, client: int) -> Path:
-    """Where `edgefl deal` puts the samples of a client."""
+    """Where `edgefl partition` puts the samples of a client."""
     return directory / f"device-{client:04d}.npz"
 
 

@@ -231,7 +231,7 @@ def test_doctor_says_what_tells_the_energy_and_why_not_the_rest(tmp_path: Path) 
 
 
 def test_a_client_is_refused_a_rail_that_is_not_here(tmp_path: Path) -> None:
-    assert edgefl("deal", "--clients", "2", "--out", "shares", cwd=tmp_path).returncode == 0
+    assert edgefl("partition", "--clients", "2", "--out", "shares", cwd=tmp_path).returncode == 0
     words = ["client", "--server", "127.0.0.1:9", "--state", "s", "--data", "shares/device-0000.npz", "--give-up", "0"]
     done = edgefl(*words, "--measure-energy", "VDD_IN", cwd=tmp_path)
     assert done.returncode == 2
@@ -267,7 +267,7 @@ def test_doctor_fails_without_native_kernels_and_says_how_to_get_a_compiler(tmp_
 
 
 def test_help_lists_what_a_command_uses_and_partition_takes_the_line_of_options_of_serve(tmp_path: Path) -> None:
-    partition_help, serve = (edgefl(command, "--help", cwd=tmp_path).stdout for command in ("deal", "serve"))
+    partition_help, serve = (edgefl(command, "--help", cwd=tmp_path).stdout for command in ("partition", "serve"))
     assert (
         "--partition" in partition_help
         and "--out" in partition_help
@@ -275,7 +275,7 @@ def test_help_lists_what_a_command_uses_and_partition_takes_the_line_of_options_
         and "--method" not in partition_help
     )
     assert "--lr" in serve and "--port" in serve and "--refresh" not in serve
-    done = edgefl("deal", "--clients", "2", "--method", "fedspu", "--lr", ".1", "--out", "shares", cwd=tmp_path)
+    done = edgefl("partition", "--clients", "2", "--method", "fedspu", "--lr", ".1", "--out", "shares", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

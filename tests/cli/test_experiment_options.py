@@ -45,7 +45,7 @@ def test_no_clients_are_refused() -> None:
 
 
 def test_four_devices_are_partitioned_their_samples(tmp_path: Path) -> None:
-    assert cli.main(["deal", "--clients", "4", "--out", str(tmp_path)]) == 0
+    assert cli.main(["partition", "--clients", "4", "--out", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"device-000{client}.npz" for client in range(4)]
 
 

@@ -23,7 +23,7 @@ EXPERIMENT = Experiment(clients=4, per_round=2, partition="dirichlet:0.5", seed=
 def partitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dealt")
     options = ["--clients", "4", "--per-round", "2", "--partition", "dirichlet:0.5", "--seed", "3"]
-    assert main(["deal", *options, "--out", str(out)]) == 0
+    assert main(["partition", *options, "--out", str(out)]) == 0
     return out
 
 
@@ -105,6 +105,6 @@ def test_a_split_that_contradicts_itself_is_refused(arrays: dict[str, Any], mess
 
 
 def test_data_that_cannot_be_partitioned_are_a_wrong_request(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert main(["deal", "--partition", "fair", "--out", str(tmp_path / "out")]) == 2
+    assert main(["partition", "--partition", "fair", "--out", str(tmp_path / "out")]) == 2
     assert "partition=fair; expected iid" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

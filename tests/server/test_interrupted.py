@@ -51,7 +51,7 @@ class Processes:
 def serve(stack: ExitStack, path: Path, method: str) -> Processes:
     run, partitions = path / "run", path / "shares"
     experiment = [*EXPERIMENT, *MODELS.get(method, [])]
-    assert main(["deal", *experiment, "--out", str(partitions)]) == 0
+    assert main(["partition", *experiment, "--out", str(partitions)]) == 0
     chosen = ["--method", method, *OPTIONS.get(method, ["--epochs", "1"])]
     server = start(stack, "serve", *experiment, *chosen, "--port", "0", "--run-dir", str(run))
     said = lines(server)

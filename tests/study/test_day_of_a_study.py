@@ -115,7 +115,7 @@ def test_from_a_table_to_devices(desk: Path, drawn: list[Figure], capsys: pytest
 
 def serve(options: list[str]) -> edgefl.Run:
     """A server and a device for each user, as processes, to their end."""
-    assert main(["deal", *options, "--out", "shares"]) == 0
+    assert main(["partition", *options, "--out", "shares"]) == 0
     with ExitStack() as until_end:
         server = start(until_end, "serve", *options, "--run-dir", "served", "--port", "0")
         address = address_of(server)
