@@ -118,8 +118,8 @@ class Deployed:
         def is_over() -> bool:
             self.resident.look()
             found = run_history.metrics(run) if is_served(run) else []
-            for line in found:
-                closed.setdefault(line["round"], time.monotonic())
+            for log_record in found:
+                closed.setdefault(log_record["round"], time.monotonic())
             killing.look(len(found))
             return len(found) == experiment.rounds and "evaluation" in found[-1]
 
@@ -236,12 +236,12 @@ def _peak(pid: int) -> int:
 
 def _bytes(name: str, run: Path) -> Iterator[Figure]:
     """Payload of a round over all clients, and what letters add to it."""
-    lines = run_history.metrics(run)
+    log_records = run_history.metrics(run)
     for way in ("down", "up"):
-        payload = [sum(line[way].values()) for line in lines]
+        payload = [sum(log_record[way].values()) for log_record in log_records]
         yield Figure(f"{name}: payload of a round, {way}", median(payload) / KB, "kB", note=f"{CLIENTS} clients")
     total = run_history.traffic(run)[-1]
-    note = f"all letters of {len(lines)} rounds: enrolment, model, evaluation among them"
+    note = f"all letters of {len(log_records)} rounds: enrolment, model, evaluation among them"
     yield Figure(f"{name}: letters, down", total.sent / KB, "kB", note=note)
     yield Figure(f"{name}: letters, up", total.received / KB, "kB", note=note)
 
@@ -252,7 +252,7 @@ def is_simulated(run: Path, experiment: Experiment, path: Path) -> bool:
     journal = Journal(path)
     state = simulate(method, assemble(experiment), experiment.settings(1), journal)
     journal.close()
-    found, scores = run_history.progress(run).state, [line.get("evaluation") for line in read_metrics(path)]
+    found, scores = run_history.progress(run).state, [log_record.get("evaluation") for log_record in read_metrics(path)]
     return (
         found is not None
         and found.arrays.keys() == state.arrays.keys()
@@ -261,5 +261,5 @@ def is_simulated(run: Path, experiment: Experiment, path: Path) -> bool:
             and all(np.array_equal(found.arrays[kind][name], value) for name, value in arrays.items())
             for kind, arrays in state.arrays.items()
         )
-        and [line.get("evaluation") for line in run_history.metrics(run)] == scores
+        and [log_record.get("evaluation") for log_record in run_history.metrics(run)] == scores
     )

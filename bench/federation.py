@@ -28,7 +28,8 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import FedSPU, FedSPUCached
-from edgefl.methods.algorithm import MODEL, ClientState, minibatches
+from edgefl.methods.client_state import ClientState, minibatches
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Model, Params, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream

@@ -18,7 +18,10 @@ from bench.figures import Figure
 from edgefl.experiment.presets import WHOLE
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import PFLEGO, FedPer
-from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import Task
 from edgefl.models.graph import Model, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream

@@ -32,7 +32,7 @@ SPANS = "server-spans.json"
 TIMED: list[tuple[Any, str, str]] = [
     (Coordinator, "handle", "decide"),
     (FedSPU, "plan", "plan"),
-    (FedSPU, "fold", "fold"),
+    (FedSPU, "aggregate", "fold"),
     (FedSPU, "finish", "fold"),
     (rounds, "train_message", "codec"),
     (rounds, "read_answer", "codec"),

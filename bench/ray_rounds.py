@@ -26,7 +26,8 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import Samples
 from edgefl.methods import FedAvg, FedSPU
-from edgefl.methods.algorithm import Algorithm, State
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.task import State
 from edgefl.models.graph import architectures
 from edgefl.rng import SPLIT, stream
 from edgefl.study.simulation.engine import MakeEngine, Threads

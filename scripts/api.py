@@ -21,7 +21,7 @@ COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
-    "local:LocalOnly", "fedper:FedPer",
+    "local_training:LocalOnly", "fedper:FedPer",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
     "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
     "fjord:FjORD",
@@ -51,7 +51,7 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
     ),
     "Energy of this machine": (
         "edgefl.learning.energy.meter:meter as edgefl.learning.energy.meter",
-        "edgefl.learning.energy.meter:Meter as edgefl.learning.energy.Meter",
+        "edgefl.learning.energy.meter:EnergyMeter as edgefl.learning.energy.EnergyMeter",
         "edgefl.learning.energy.meter:idle_watts as edgefl.learning.energy.idle_watts",
     ),
     "Data": (
@@ -69,7 +69,15 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.torch.torch_learner:TorchLearner as edgefl.torch.TorchLearner",
     ),
     "Methods": (
-        "edgefl.methods.algorithm:Algorithm",
+        "edgefl.methods.algorithm:Algorithm as edgefl.methods.Algorithm",
+        "edgefl.methods.task:Task as edgefl.methods.Task",
+        "edgefl.methods.task:State as edgefl.methods.State",
+        "edgefl.methods.plan:Plan as edgefl.methods.Plan",
+        "edgefl.methods.plan:Reply as edgefl.methods.Reply",
+        "edgefl.methods.client_state:ClientState as edgefl.methods.ClientState",
+        "edgefl.methods.client_state:OwnModel as edgefl.methods.OwnModel",
+        "edgefl.methods.accumulator:Accumulator as edgefl.methods.Accumulator",
+        "edgefl.methods.sampling:sample_clients as edgefl.methods.sample_clients",
         "edgefl.methods.local_steps:LocalSteps",
         "edgefl.methods.local_steps:LocalTraining",
         *(f"edgefl.methods.{each}" for each in METHODS),

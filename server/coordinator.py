@@ -54,10 +54,11 @@ from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
 
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import Algorithm, Task
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim
 from edgefl.methods.rounds.participation import TRAINED
 from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
+from edgefl.methods.task import Task
 from edgefl.models.graph import Params
 from edgefl.protocol.wire.messages import Evaluated, Finished, Message, ThroughputReport, Trained, Verdict
 

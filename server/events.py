@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
 
@@ -242,7 +242,7 @@ class Close:
 class Say:
     """Tell people."""
 
-    line: str
+    log_record: str
 
 
 @dataclass(frozen=True)

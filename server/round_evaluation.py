@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edgefl.methods.algorithm import MODEL, Algorithm, State, Task
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import evaluate_message
 from edgefl.methods.rounds.round_metrics import Tested, accuracies, common_scores
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.protocol.wire.messages import Evaluated, Scores
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 from edgefl.server.presence import Presence
 
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import Algorithm, Plan, State, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import State, Task
 from edgefl.methods.throughput import Throughput
 
 

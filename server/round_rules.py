@@ -14,7 +14,7 @@ class Rules:
     """What a coordinator goes by.
 
     quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
-    deadline_s             after which a round closes whoever has replied; AdaptiveDeadline: by the times seen; None: never
+    deadline_s             seconds after which a round closes; AdaptiveDeadline: by the times seen; None: never
     evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
     wait_for               enrolled clients before round 1
     values                 number format of the payloads

@@ -20,7 +20,7 @@ from edgefl.server.schema import DATABASE, open_for_reading
 from edgefl.server.store import last_closed, load_progress
 
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 
 ATTEMPTS = 100  # at a file that the server may remove between our look at the database and at it
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from edgefl.server.events import Outcome, ReplyJudged
 
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
 
 

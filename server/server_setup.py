@@ -23,8 +23,8 @@ from edgefl.experiment.settings import Experiment
 from edgefl.learning import Evaluation, GraphLearner, Samples
 from edgefl.learning.losses import Loss
 from edgefl.methods import Algorithm
-from edgefl.methods.algorithm import Task
 from edgefl.methods.method_label import Variant
+from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Welcome

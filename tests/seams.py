@@ -17,9 +17,13 @@ import numpy as np
 from edgefl import rng
 from edgefl.learning import Evaluation
 from edgefl.learning.learner import FitResult
-from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Plan, Reply, State, Task, evaluate, sample_clients
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fedavg import FedAvg
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take, take_flat
 from edgefl.models.neurons.mask import Mask

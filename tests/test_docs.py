@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
@@ -30,7 +29,8 @@ from edgefl.methods import METHODS
 from edgefl.protocol.wire.connection import TABLE, WITH_MODEL, Stage
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import PROTOCOL, TYPES, Refused
-from tests.test_imports import MODULES, ROOMS, needed, room_of
+from tests.test_house import layers_of, room_graph
+from tests.test_imports import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -182,39 +182,23 @@ def architecture() -> str:
 
 
 def test_the_architecture_lists_the_packages_in_the_order_of_their_imports() -> None:
-    layers, _, _ = architecture().partition("The rooms inside")
-    rows = "".join(row.split("|")[2] for row in layers.splitlines() if row.startswith("|"))
+    layers, _, _ = architecture().partition("## In which file")
+    rows = "".join(row.split("|")[1] for row in layers.splitlines() if row.startswith("|"))
     listed = re.findall(r"`(?:edgefl[/.])(\w+)(?:/|\.py)?`", rows)
-    assert listed == [room for room in ROOMS if room not in ("edgefl", "__main__")]
+    assert listed == [room for room in ROOMS if room not in ("edgefl", "_checkout", "__main__")]
 
 
 def test_the_architecture_names_every_room_inside_the_larger_packages() -> None:
-    packages = [ROOT / "edgefl" / package for package in ("kernels", "learners")]
+    packages = [ROOT / "edgefl" / package for package in ("kernels", "learning")]
     rooms = [init.parent for package in packages for init in package.glob("*/__init__.py")]
     rooms += [folder for folder in (ROOT / "csrc").iterdir() if folder.is_dir()]
     assert [name(room) for room in rooms if f"`{name(room)}/`" not in architecture()] == []
 
 
 def test_the_architecture_gives_the_figures_of_the_import_graph() -> None:
-    """Nodes are packages and the files beside them; edgefl/__init__.py and what imports it do not count."""
-    graph: dict[str, set[str]] = {room: set() for room in ROOMS if room != "edgefl"}
-    for module, path in MODULES.items():
-        if module != "edgefl":
-            graph[room_of(module)] |= {room_of(other) for other in needed(module, path)} - {room_of(module), "edgefl"}
-    edges = sum(map(len, graph.values()))
-    figures = f"{len(graph)} nodes in {layers_of(graph)} layers with {edges} edges"
+    graph = room_graph()
+    figures = f"{len(graph)} nodes in {layers_of(graph)} layers with {sum(map(len, graph.values()))} edges"
     assert figures in " ".join(architecture().split()), f"docs/architecture.md gives other figures than {figures}"
-
-
-def layers_of(graph: dict[str, set[str]]) -> int:
-    """How often all nodes can be taken away that need none of the others."""
-    sorter = TopologicalSorter(graph)
-    sorter.prepare()
-    layers = 0
-    while sorter.is_active():
-        sorter.done(*sorter.get_ready())
-        layers += 1
-    return layers
 
 
 def test_everything_that_the_architecture_names_is_there() -> None:

@@ -317,7 +317,8 @@ def run(statement: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_models_files_and_codec_load_without_torch() -> None:
-    needed = "edgefl.protocol.codec, edgefl.models.graph.model_files, edgefl.models.graph.architectures, edgefl.models.neurons.submodel"
+    graph = "edgefl.models.graph.model_files, edgefl.models.graph.architectures"
+    needed = f"edgefl.protocol.codec, {graph}, edgefl.models.neurons.submodel"
     assert run(f"import sys, {needed}; print('torch' in sys.modules)").stdout == "False\n"
 
 

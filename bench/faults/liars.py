@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Reply
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.weighted_mean import values_at
 from edgefl.models.neurons.block_index import Axes, Flat
 from edgefl.models.neurons.update import Array, Block, Update

@@ -13,8 +13,8 @@ from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.settings import Experiment
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.state_file import StoredClientState, sets
+from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-CONVERT, SELECT, REGISTERED = (f"tests/nn/test_{name}.py" for name in ("convert", "select", "registered"))
+CONVERT, SELECT, REGISTERED = (f"tests/torch/test_{name}.py" for name in ("convert", "select", "library_operators"))
 COMMAND = "tests/cli/test_bench_command.py"
 NN = "edgefl/torch/"
 
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         "pool-rectified",
         f"{NN}block_autograd.py",
-        "dy = dy * pooling.unpacked(bits, dy.shape)",
+        "dy = dy * pool_kernels.unpacked(bits, dy.shape)",
         "dy = dy + 0",
         "a second gradient passes where ReLU gave 0",
         CONVERT,
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "signal-short",
-        f"{NN}active.py",
+        f"{NN}layer_selection.py",
         "self.reach.is_whole = x.requires_grad",
         "self.reach.is_whole = False",
         "an input that needs its gradient lacks that of frozen neurons",
@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "saved-of-others",
         f"{NN}pass_variants.py",
-        'ways.append(_way(f"converted, keep {keep:g}", frozen, x, signal, share))',
-        'ways.append(_way(f"converted, keep {keep:g}", converted, x, signal, share))',
+        'ways.append(_way(f"converted, keep {keep:g}", frozen, x, output_grad, share))',
+        'ways.append(_way(f"converted, keep {keep:g}", converted, x, output_grad, share))',
         "the table's last row is of the whole model",
         COMMAND,
     ),

@@ -7,7 +7,7 @@ from bench.mutants.mutant import Mutant
 CACHED, CUTS = "edgefl/learning/running/cached_prefix.py", "edgefl/models/graph/cuts.py"
 METHOD, BUDGET = "edgefl/methods/fedspu_cached.py", "edgefl/methods/budget.py"
 OF_CACHED, OF_CUTS, OF_METHOD = (
-    "tests/learning/test_cached_prefix.py", "tests/zoo/graph/test_cuts.py", "tests/methods/test_fedspu_cached.py"
+    "tests/learning/test_cached_prefix.py", "tests/models/graph/test_cuts.py", "tests/methods/test_fedspu_cached.py"
 )  # fmt: skip
 
 MUTANTS = (
@@ -17,8 +17,8 @@ MUTANTS = (
            "a dropout stands still with what lies before it", OF_CUTS),
     Mutant("cut-largest", CUTS, "found.values())\n", "found.values())[::-1]\n",
            "cuts are listed from the last", OF_CUTS),
-    Mutant("kept-refill", CACHED, "            places[rows] = np.arange(len(rows), dtype=np.int32)\n",
-           "            places[rows] = rows\n", "steps read other rows of what is kept", OF_CACHED),
+    Mutant("kept-refill", CACHED, "            positions[rows] = np.arange(len(rows), dtype=np.int32)\n",
+           "            positions[rows] = rows\n", "steps read other rows of what is kept", OF_CACHED),
     Mutant("kept-targets", CACHED, "        self.near.y[: len(rows)] = self._targets[rows]\n", "",
            "results are trained on with the targets of others", OF_CACHED),
     Mutant("kept-short-pass", CACHED, "np.repeat(rows[-1:], -len(rows) % chunk)", "rows[:0]",
@@ -29,9 +29,10 @@ MUTANTS = (
            "the smallest share is preferred", OF_METHOD),
     Mutant("offer-still-free", BUDGET, "return self.still + self.steps", "return self.steps",
            "running what stands still costs nothing", OF_METHOD),
-    Mutant("prefix-of-old", METHOD, '            local.learner.write(plan.payload[PREFIX])\n', "            pass\n",
+    Mutant("prefix-of-old", METHOD,
+           "            client_state.learner.write(plan.payload[PREFIX])\n", "            pass\n",
            "a client keeps its own first layers", OF_METHOD),
-    Mutant("prefix-is-due", METHOD, '        expects={MODEL: Expected("planned")},\n', "",
+    Mutant("prefix-is-due", METHOD, '        expects={MODEL: ExpectedPayload("planned")},\n', "",
            "a client is to send the first layers back", OF_METHOD),
     Mutant("prefix-is-trained", METHOD, 'return {**how, "cut": cut}', "return how",
            "a client trains the first layers, too", OF_METHOD),

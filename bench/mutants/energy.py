@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-RAPL, RAILS, BATTERY = (f"tests/energy/test_{name}.py" for name in ("rapl", "rails", "battery"))
+RAPL, RAILS, BATTERY = (f"tests/learning/energy/test_{name}.py" for name in ("rapl", "rails", "battery"))
 METER, TRAINING, STUDY = (
     "tests/learning/energy/test_meter.py",
     "tests/methods/rounds/test_client_round.py",

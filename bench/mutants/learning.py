@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-SELECTION, SPEC = "tests/zoo/neurons/test_neuron_set.py", "tests/zoo/neurons/test_model_spec.py"
-UPDATE = "tests/zoo/neurons/test_update.py"
+SELECTION, SPEC = "tests/models/neurons/test_neuron_set.py", "tests/models/neurons/test_model_spec.py"
+UPDATE = "tests/models/neurons/test_update.py"
 FIT, LEARNER = "tests/learning/test_fit.py", "tests/learning/test_graph_learner.py"
 LOSSES, OPTIMIZERS = "tests/learning/test_losses.py", "tests/learning/test_optimizers.py"
 GRADIENTS, LAYOUT = "tests/learning/test_gradients.py", "tests/learning/test_batch_layout.py"
@@ -162,10 +162,9 @@ MUTANTS = (
     Mutant(
         "shared-signal",
         "edgefl/learning/lowering/gradients.py",
-        "        self._holders[signal.buffer] += 1\n"
-        "        for name in names[:-1]:\n            self.give(name, signal)\n"
-        "        self._holders[signal.buffer] -= 1\n",
-        "        for name in names[:-1]:\n            self.give(name, signal)\n",
+        "        self._holders[output_grad.buffer] += 1\n        for name in names[:-1]:\n            self.give(name, output_grad)\n"
+        "        self._holders[output_grad.buffer] -= 1\n",
+        "        for name in names[:-1]:\n            self.give(name, output_grad)\n",
         "a sum of signals is written over one that is still to be passed on",
         GRADIENTS,
     ),

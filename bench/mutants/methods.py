@@ -116,7 +116,7 @@ MUTANTS = (
     # Local training.
     Mutant(
         "epochs-order",
-        f"{A}base.py",
+        f"{A}client_state.py",
         "round=round, extra=first + epoch)",
         "round=round, extra=first)",
         "every epoch has the order of the first",
@@ -124,7 +124,7 @@ MUTANTS = (
     ),
     Mutant(
         "rate-of-round-one",
-        f"{A}schedule.py",
+        f"{A}learning_rate.py",
         "passed = round - self.warmup - 1",
         "passed = round - self.warmup",
         "the rate decays before the first round",
@@ -132,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         "warm-up-from-nothing",
-        f"{A}schedule.py",
+        f"{A}learning_rate.py",
         "self.lr * round / (self.warmup + 1)",
         "self.lr * round / self.warmup",
         "the warm-up ends with the whole rate, which comes twice",
@@ -148,7 +148,7 @@ MUTANTS = (
     ),
     Mutant(
         "refuse-no-steps",
-        f"{A}base.py",
+        f"{A}plan.py",
         "reply.examples < 1 or reply.steps < 1",
         "reply.examples < 1 and reply.steps < 1",
         "a model trained on no examples, or without a step, is averaged",
@@ -191,15 +191,15 @@ MUTANTS = (
     Mutant(
         "fuse-too-old",
         f"{A}fedumf.py",
-        'local.private.get("round") == plan.round - 1',
-        'local.private.get("round") is not None',
+        'client_state.private.get("round") == plan.round - 1',
+        'client_state.private.get("round") is not None',
         "a change of any round before is added",
         FEDUMF,
     ),
     Mutant(
         "fuse-rate",
         f"{A}fedumf.py",
-        'fusion * (lr / local.private["lr"])',
+        'fusion * (lr / client_state.private["lr"])',
         "fusion",
         "a change is not scaled to the rate of today",
         FEDUMF,
@@ -240,8 +240,8 @@ MUTANTS = (
     Mutant(
         "head-of-client",
         f"{A}personal_head.py",
-        "rng.stream(local.seed, rng.HEAD, local.client, round)",
-        "rng.stream(local.seed, rng.HEAD, 0, round)",
+        "rng.stream(client_state.seed, rng.HEAD, client_state.client, round)",
+        "rng.stream(client_state.seed, rng.HEAD, 0, round)",
         "all clients draw the same head",
         f"{HEADS} {PFLEGO}",
     ),
@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "dropout-unwritten",
         f"{A}random_dropout.py",
-        "put_back(local.learner, smaller, neurons)",
+        "put_back(client_state.learner, smaller, neurons)",
         "pass",
         "what a client sends is what it received",
         RANDOM,
@@ -300,7 +300,7 @@ MUTANTS = (
     Mutant(
         "width-tested",
         f"{A}fjord.py",
-        'shared.get(f"{place}/{name}", shared[name])',
+        'shared.get(f"{state_key}/{name}", shared[name])',
         "shared[name]",
         "narrow models are tested with the widest's statistics",
         FJORD,
@@ -308,7 +308,7 @@ MUTANTS = (
     Mutant(
         "width-beyond",
         f"{A}fjord.py",
-        "if width < nested.own and place in plan.payload:",
+        "if width < nested.own and state_key in plan.payload:",
         "if False:",
         "statistics beyond a width are sent back as another's",
         FJORD,
@@ -325,7 +325,7 @@ MUTANTS = (
     Mutant(
         "own-looked-up",
         "edgefl/deployment/device/device_model.py",
-        "if welcome.method not in (*algorithms.METHODS, *OWN):",
+        "if welcome.method not in (*methods.METHODS, *OWN):",
         "if False:",
         "a device does not say how a method that it was not told of is allowed",
         OWN,
@@ -334,14 +334,14 @@ MUTANTS = (
     Mutant(
         "head-of-tests",
         f"{A}personal_head.py",
-        "np.unique(local.data.y[local.train])",
-        "np.unique(local.data.y[np.concatenate([local.train, local.test])])",
+        "np.unique(client_state.data.y[client_state.train])",
+        "np.unique(client_state.data.y[np.concatenate([client_state.train, client_state.test])])",
         "a head has outputs for classes that are only tested",
         HEADS,
     ),
     Mutant(
         "unknown-right",
-        f"{A}base.py",
+        f"{A}client_state.py",
         "if len(fitting) == len(index):",
         "if True:",
         "a sample of a class that the head has not counts as one of its first",

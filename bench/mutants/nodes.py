@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "node-forgets-the-end",
         "edgefl/deployment/supernode/supernode.py",
-        "None if why else self._letters.finished",
+        "None if why else self._envelopes.finished",
         "None",
         "a device does not end with its run",
         NODE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-SELECTION, SPEC = "tests/zoo/neurons/test_neuron_set.py", "tests/zoo/neurons/test_model_spec.py"
+SELECTION, SPEC = "tests/models/neurons/test_neuron_set.py", "tests/models/neurons/test_model_spec.py"
 CODEC, SUB = "tests/protocol/codec/test_codec_joined.py", "tests/learning/test_sub.py"
 GRADIENTS, FUZZ = "tests/learning/test_gradients.py", "tests/learning/test_fuzz.py"
 K, L, N = "csrc/kernels/", "edgefl/learning/lowering/", "edgefl/models/neurons/"

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "newest-train",
         "edgefl/experiment/data/split.py",
-        'np.argsort(times[share], kind="stable")',
-        'np.argsort(-times[share], kind="stable")',
+        'np.argsort(times[client_samples], kind="stable")',
+        'np.argsort(-times[client_samples], kind="stable")',
         "the newest samples train and the oldest test",
         OWN,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.mutants.kernels import cases
 from bench.mutants.mutant import Mutant
 
-SPEC, GRADIENTS = "tests/zoo/neurons/test_model_spec.py", "tests/learning/test_gradients.py"
+SPEC, GRADIENTS = "tests/models/neurons/test_model_spec.py", "tests/learning/test_gradients.py"
 TRACE, ONNX = "tests/torch/test_trace_sequences.py", "tests/study/export/test_onnx_nodes.py"
 REFERENCE, SAVED = "tests/kernels/test_reference.py", "tests/learning/test_saved_inputs.py"
 K, L = "csrc/kernels/", "edgefl/learning/lowering/"
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "heads-in-need",
-        f"{L}active.py",
+        f"{L}active_ids.py",
         "return owners(channels, op.head_dim, op.num_heads)",
         "return owners(channels, op.num_heads, op.head_dim)",
         "channels are divided among heads by their number",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-DENSITY, PRUNING = "tests/zoo/neurons/test_density.py", "tests/zoo/neurons/test_mask_pruning.py"
-FEDSPA, SUBFEDAVG, DITTO = (f"tests/algorithms/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
+DENSITY, PRUNING = "tests/models/neurons/test_density.py", "tests/models/neurons/test_mask_pruning.py"
+FEDSPA, SUBFEDAVG, DITTO = (f"tests/methods/test_{name}.py" for name in ("fedspa", "subfedavg", "ditto"))
 A, N, L = "edgefl/methods/", "edgefl/models/neurons/", "edgefl/learning/"
 PRODUCTS, SPARSE = "tests/learning/test_product_flops.py", "tests/learning/test_sparse.py"
 
@@ -34,11 +34,13 @@ MUTANTS = (
         "rounding changes the number of all ones",
         DENSITY,
     ),
-    Mutant("anneal-end", f"{N}pruning.py", "(steps - 1)))", "steps))", "the last round moves masks, too", PRUNING),
-    Mutant("prune-rounding", f"{N}pruning.py", " - 1e-9", "", "3.0000000000000004 weights are four", PRUNING),
+    Mutant(
+        "anneal-end", f"{N}prune_and_grow.py", "(steps - 1)))", "steps))", "the last round moves masks, too", PRUNING
+    ),
+    Mutant("prune-rounding", f"{N}prune_and_grow.py", " - 1e-9", "", "3.0000000000000004 weights are four", PRUNING),
     Mutant(
         "random-growth-round",
-        f"{N}pruning.py",
+        f"{N}prune_and_grow.py",
         "client, round, number)",
         "client, 1, number)",
         "every round grows at random where the last one did",
@@ -46,9 +48,9 @@ MUTANTS = (
     ),
     Mutant(
         "prune-room",
-        f"{N}pruning.py",
-        "others if exclude_just_pruned else len(places)",
-        "len(places)",
+        f"{N}prune_and_grow.py",
+        "others if exclude_just_pruned else len(positions)",
+        "len(positions)",
         "more leave than could enter in their place",
         PRUNING,
     ),
@@ -56,8 +58,8 @@ MUTANTS = (
     Mutant(
         "work-signal",
         f"{L}lowering/product_flops.py",
-        "_places(dy) * kernel * int(pairs)",
-        "_places(dy) * kernel * dy.shape[1] * dx.shape[1]",
+        "_positions(dy) * kernel * int(pairs)",
+        "_positions(dy) * kernel * dy.shape[1] * dx.shape[1]",
         "signals of frozen channels and other groups are counted",
         PRODUCTS,
     ),
@@ -105,8 +107,8 @@ MUTANTS = (
     Mutant(
         "fedspa-batch",
         f"{A}fedspa.py",
-        "rng.MASK_BATCH, local.client, round)",
-        "rng.DATA, local.client, round)",
+        "rng.MASK_BATCH, client_state.client, round)",
+        "rng.DATA, client_state.client, round)",
         "the mask grows by the first batch of training",
         FEDSPA,
     ),
@@ -136,7 +138,7 @@ MUTANTS = (
     ),
     Mutant(
         "fedspa-free",
-        f"{A}masks.py",
+        f"{A}mask_store.py",
         "learner.restrict(None)",
         "pass",
         "the next model in the learner lacks coordinates",
@@ -144,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "fedspa-before",
-        f"{A}masks.py",
+        f"{A}mask_store.py",
         "{BEFORE: packed(before)}",
         "{}",
         "a client whose reply was late cannot read the next plan",
@@ -154,8 +156,8 @@ MUTANTS = (
     Mutant(
         "subfedavg-gain",
         f"{A}subfedavg.py",
-        "tally.masks[reply.client] = mask_of(left)",
-        "tally.masks[reply.client] = reply.masks.get(MASK, WHOLE)",
+        "accumulator.masks[reply.client] = mask_of(left)",
+        "accumulator.masks[reply.client] = reply.masks.get(MASK, WHOLE)",
         "a mask may gain what it had lost",
         SUBFEDAVG,
     ),
@@ -170,7 +172,7 @@ MUTANTS = (
     Mutant(
         "subfedavg-rejected",
         f"{A}subfedavg.py",
-        "        local.learner.write(trained)\n",
+        "        client_state.learner.write(trained)\n",
         "",
         "a pruning that was not accepted is sent",
         SUBFEDAVG,
@@ -186,7 +188,7 @@ MUTANTS = (
     Mutant(
         "ditto-apart",
         f"{A}ditto.py",
-        "        local.learner.write(personal)\n",
+        "        client_state.learner.write(personal)\n",
         "",
         "the personal model goes on from the global copy",
         DITTO,

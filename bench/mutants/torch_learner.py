@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-statistics-moved",
-        f"{N}held.py",
+        f"{N}parameter_arrays.py",
         "        buffer.copy_(value)",
         "        pass",
         "a gradient moves running statistics",
@@ -74,7 +74,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-dropout-step",
-        f"{N}dropping.py",
+        f"{N}dropout.py",
         "self._move(1, 1)",
         "self._move(1, 0)",
         "every step drops what the first drops",
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-dropout-examples",
-        f"{N}dropping.py",
+        f"{N}dropout.py",
         "self._move(2, count)",
         "self._move(2, 0)",
         "every chunk drops what the first drops",
@@ -90,7 +90,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-dropout-number",
-        f"{N}dropping.py",
+        f"{N}dropout.py",
         "names.index(name) if name in names else number",
         "number",
         "a layer drops what another would",
@@ -98,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-cut-exact",
-        f"{N}signals.py",
+        f"{N}gradient_cut.py",
         "    _held(rows, 1, output)",
         "    pass",
         "the signal passes through frozen neurons although it is to be cut",
@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "torch-cut-states",
-        f"{N}lines.py",
+        f"{N}sequence_modules.py",
         "found.append(hold(y))",
         "found.append(y)",
         "recurrent states pass signals on although they are to be cut",

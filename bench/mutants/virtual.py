@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
-PROFILE, FLEET, CLOCK = (f"tests/virtual/test_{name}.py" for name in ("profile", "fleet", "clock"))
+PROFILE, FLEET, CLOCK = (
+    f"tests/experiment/device_models/test_{name}.py"
+    for name in ("device_profile", "device_assignment", "simulated_clock")
+)
 RUNS, STUDY = "tests/study/simulation/test_simulate_devices.py", "tests/study/test_devices_of_a_study.py"
 
 MUTANTS = (
@@ -67,7 +70,7 @@ MUTANTS = (
     Mutant(
         "clock-begins-again",
         "edgefl/study/simulation/round_loop.py",
-        "        clock.goes_on(line)\n",
+        "        clock.goes_on(log_record)\n",
         "        pass\n",
         "a resumed run begins at midnight",
         RUNS,

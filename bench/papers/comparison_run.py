@@ -166,7 +166,9 @@ def _parser(study: Study) -> argparse.ArgumentParser:
         return read
 
     workloads, methods = list(WORKLOADS), list(study.methods)
-    parser.add_argument("--places", type=some(workloads), default=workloads, help=f"some of {'; '.join(workloads)}")
+    parser.add_argument(
+        "--workloads", "--places", type=some(workloads), default=workloads, help=f"some of {'; '.join(workloads)}"
+    )
     parser.add_argument("--methods", type=some(methods), default=methods, help=f"some of {'; '.join(methods)}")
     parser.add_argument("--part", type=_part, default=(1, 1), help="I/N: every N-th method, from the I-th")
     parser.add_argument("--dir", type=Path, default=RUNS / study.name, help="of the runs; default: %(default)s")

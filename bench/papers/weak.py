@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from bench.papers.comparison import METHODS, WORKLOADS, Method, Study, model
-from edgefl.methods.algorithm import Task
 from edgefl.methods.budget import Cost, Effort, SubmodelOption, cost
 from edgefl.methods.fedspu_cached import FedSPUCached
+from edgefl.methods.task import Task
 from edgefl.models.graph.operations import Shape
 from edgefl.models.neurons.model_spec import ModelSpec
 

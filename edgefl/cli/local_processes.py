@@ -149,11 +149,11 @@ class _Watch:
         self._told = 0
 
     def news(self, is_over: bool) -> None:
-        for line in run_history.metrics(self._path, self._told):
-            if line["round"] % self._every == 0 and "evaluation" not in line and not is_over:
+        for log_record in run_history.metrics(self._path, self._told):
+            if log_record["round"] % self._every == 0 and "evaluation" not in log_record and not is_over:
                 break
-            self._tell(line)
-            self._told = line["round"]
+            self._tell(log_record)
+            self._told = log_record["round"]
 
 
 def _look_on(server: _Running, devices: list[_Running], watch: _Watch) -> list[int | None]:

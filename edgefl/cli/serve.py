@@ -171,9 +171,11 @@ def _warning(request: _ServeRequest) -> str:
 class ServeProgress:
     """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
 
-    def __init__(self, experiment: Experiment, lines: list[dict[str, Any]], most_examples: int | None = None) -> None:
-        self._display, self._experiment, self._at = progress_display.watch(), experiment, len(lines)
-        self._log_record = lines[-1] if lines else {}  # its evaluation may be the next record
+    def __init__(
+        self, experiment: Experiment, log_records: list[dict[str, Any]], most_examples: int | None = None
+    ) -> None:
+        self._display, self._experiment, self._at = progress_display.watch(), experiment, len(log_records)
+        self._log_record = log_records[-1] if log_records else {}  # its evaluation may be the next record
         self._refusals = Refusals(_say)
         self._most = most_examples
 

@@ -30,10 +30,10 @@ def run(options: argparse.Namespace) -> int:
 
 def examine(path: Path) -> dict[str, Any]:
     """The findings as JSON values. Raises RunError if there is no served run."""
-    reached, lines, traffic = run_history.progress(path), run_history.metrics(path), run_history.traffic(path)
+    reached, log_records, traffic = run_history.progress(path), run_history.metrics(path), run_history.traffic(path)
     experiment = Experiment.of_run(path)
     rulings = reached.rulings
-    evaluated = [line for line in lines if "evaluation" in line]
+    evaluated = [log_record for log_record in log_records if "evaluation" in log_record]
     return {
         "run": str(path),
         "method": experiment.methods[0],
@@ -46,18 +46,20 @@ def examine(path: Path) -> dict[str, Any]:
         "open": None if reached.opened is None else {"round": reached.round + 1, "clients": list(reached.opened)},
         "answered": [judged.client for judged in reached.answers],
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
-        **not_aggregated(lines),
+        **not_aggregated(log_records),
         "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
-        "payload_bytes": sum(sum(line["down"].values()) + sum(line["up"].values()) for line in lines),
-        "measured_joules": measured(lines),
+        "payload_bytes": sum(
+            sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in log_records
+        ),
+        "measured_joules": measured(log_records),
         "socket_bytes": traffic[-1].sent + traffic[-1].received if traffic else 0,
         "last_evaluation": evaluated[-1] if evaluated else None,
     }
 
 
-def not_aggregated(lines: list[dict[str, Any]]) -> dict[str, int]:
+def not_aggregated(log_records: list[dict[str, Any]]) -> dict[str, int]:
     """Accepted replies that were left out or shortened when their rounds closed, of rounds whose clients are kept."""
-    clients = [each for line in lines for each in line.get("clients", ())]
+    clients = [each for log_record in log_records for each in log_record.get("clients", ())]
     return {
         "excluded": sum(each["status"] == "excluded" for each in clients),
         "clipped": sum("clipped" in each for each in clients),
@@ -90,10 +92,8 @@ def describe(found: dict[str, Any]) -> str:
         f" {'round ' + str(loss['kept']) if loss['kept'] else 'nothing'}"
         for loss in found["losses"]
     ]
-    if found["last_evaluation"]:
-        lines.append(
-            f"evaluation    round {found['last_evaluation']['round']}: {progress_display.news(found['last_evaluation'])}"
-        )
+    if last := found["last_evaluation"]:
+        lines.append(f"evaluation    round {last['round']}: {progress_display.news(last)}")
     return "\n".join(lines)
 
 

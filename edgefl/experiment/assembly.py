@@ -23,7 +23,7 @@ from edgefl.learning import Samples
 from edgefl.learning.losses import Loss
 from edgefl.learning.targets import default_loss, with_loss
 from edgefl.methods import Algorithm
-from edgefl.methods.algorithm import Task
+from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 

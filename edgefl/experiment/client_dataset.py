@@ -1,4 +1,5 @@
-"""A device's own samples as an npz file: written by `edgefl partition`, read by the device. Which is data/partition.py's.
+"""A device's own samples as an npz file: `edgefl partition` writes the file, the device reads it. data/partition.py
+decides which samples are in it.
 
 x, y, scale, shift, classes    as in data/npz.py
 train, validation, test        optional int32 indices into x, sorted and disjoint: the device's own split

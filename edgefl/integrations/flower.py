@@ -26,7 +26,7 @@ from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble, check_begin
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.methods.algorithm import MODEL
+from edgefl.methods.task import MODEL
 from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
 from edgefl.server import run_history
 from edgefl.server.events import Record, RoundClosed, RoundEvaluated
@@ -240,11 +240,11 @@ def _result(run_dir: Path) -> Result:
     state = run_history.progress(run_dir).state
     model = {} if state is None else state.arrays.get(MODEL, {})
     result.arrays = ArrayRecord({name: Array(value) for name, value in model.items()})
-    for line in run_history.metrics(run_dir):
-        evaluation = line.pop("evaluation", None)
-        result.train_metrics_clientapp[line["round"]] = MetricRecord(dict(_numbers(line)))
+    for log_record in run_history.metrics(run_dir):
+        evaluation = log_record.pop("evaluation", None)
+        result.train_metrics_clientapp[log_record["round"]] = MetricRecord(dict(_numbers(log_record)))
         if evaluation is not None:
-            result.evaluate_metrics_clientapp[line["round"]] = MetricRecord(dict(_numbers(evaluation)))
+            result.evaluate_metrics_clientapp[log_record["round"]] = MetricRecord(dict(_numbers(evaluation)))
     return result
 
 

@@ -1,4 +1,7 @@
-"""The federated methods by name, and how options become their hyper-parameters. A method is one file beside this.
+"""The federated methods by name, how options become their hyper-parameters, and the names that a method's author types.
+
+A method is one file beside this; rounds/ has what simulation, server and device share of a round. Nothing here opens a
+socket or makes a byte of a message.
 
 A method's file is read when the method is first asked for: a device runs one of them and imports no other. Somebody
 else's method has to have been taken in before (method_registry.py); no name that is read here imports anything but
@@ -12,9 +15,16 @@ from dataclasses import fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.method_label import Variant, label_of
 from edgefl.methods.method_registry import OWN
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import BODY, MODEL, State, Task
+from edgefl.models.neurons.gather import take
+from edgefl.models.neurons.update import values
 
 if TYPE_CHECKING:
     from edgefl.methods.ditto import Ditto
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     from edgefl.methods.fedumf import FedUmf
     from edgefl.methods.fedumf_feddc import FedUmfDC
     from edgefl.methods.fjord import FjORD
+    from edgefl.methods.local_steps import LocalTraining
     from edgefl.methods.local_training import LocalOnly
     from edgefl.methods.pflego import PFLEGO
     from edgefl.methods.random_dropout import RandomDropout
@@ -52,6 +63,7 @@ FILES = {
     "FedUmfDC": "fedumf_feddc",
     "FjORD": "fjord",
     "LocalOnly": "local_training",
+    "LocalTraining": "local_steps",
     "PFLEGO": "pflego",
     "RandomDropout": "random_dropout",
     "SubFedAvg": "subfedavg",
@@ -206,9 +218,13 @@ def _describe(kind: Any) -> str:
 
 
 __all__ = [
+    "BODY",
     "METHODS",
+    "MODEL",
     "PFLEGO",
+    "Accumulator",
     "Algorithm",
+    "ClientState",
     "Ditto",
     "FedAvg",
     "FedAvgFT",
@@ -224,11 +240,20 @@ __all__ = [
     "FedUmfDC",
     "FjORD",
     "LocalOnly",
+    "LocalTraining",
+    "OwnModel",
+    "Plan",
     "RandomDropout",
+    "Reply",
+    "State",
     "SubFedAvg",
+    "Task",
     "build",
     "having",
     "labelled",
     "parse",
+    "sample_clients",
     "settings_of",
+    "take",
+    "values",
 ]

@@ -11,19 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import (
-    MODEL,
-    ClientState,
-    OwnModel,
-    Plan,
-    Reply,
-    check,
-    evaluate,
-    minibatches,
-    passes,
-    tested,
-)
+from edgefl.methods.client_state import ClientState, OwnModel, evaluate, minibatches, passes
 from edgefl.methods.fedavg import FedAvg
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan, Reply, tested
+from edgefl.methods.task import MODEL
 from edgefl.models.neurons.update import values
 
 

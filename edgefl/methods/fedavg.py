@@ -9,19 +9,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.learner import Pull
-from edgefl.methods.algorithm import (
-    MODEL,
-    Accumulator,
-    ClientState,
-    Plan,
-    Reply,
-    State,
-    Task,
-    evaluate,
-    sample_clients,
-    tested,
-)
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.plan import Plan, Reply, tested
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import Update

@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import MODEL, ClientState, OwnModel, Plan, check
+from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.fedavg import FedAvg
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Params
 
 

@@ -10,20 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.methods.algorithm import (
-    BODY,
-    Accumulator,
-    ClientState,
-    OwnModel,
-    Plan,
-    Reply,
-    State,
-    Task,
-    sample_clients,
-    tested,
-)
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.personal_head import HeadInit, Personal, begin
+from edgefl.methods.plan import Plan, Reply, tested
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import values

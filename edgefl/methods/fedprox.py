@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from edgefl.learning.learner import Pull
-from edgefl.methods.algorithm import check
 from edgefl.methods.fedavg import FedAvg
+from edgefl.methods.option_checks import check
 from edgefl.models.neurons.update import Update, values
 
 

@@ -11,21 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import (
-    BODY,
-    Accumulator,
-    ClientState,
-    Plan,
-    Reply,
-    State,
-    Task,
-    dropout_key,
-    sample_clients,
-    tested,
-)
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState, dropout_key
 from edgefl.methods.head_training import HeadTraining
 from edgefl.methods.personal_head import HEAD, Personal
+from edgefl.methods.plan import Plan, Reply, tested
+from edgefl.methods.sampling import sample_clients
 from edgefl.methods.server_optimizer import Optimizer, step
+from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import layer_of

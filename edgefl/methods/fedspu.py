@@ -15,25 +15,13 @@ from typing import Any, ClassVar, Literal
 
 from edgefl import rng
 from edgefl.errors import PlanError, TrainingError
-from edgefl.methods.algorithm import (
-    MODEL,
-    Accumulator,
-    ClientState,
-    OwnModel,
-    Plan,
-    Reply,
-    State,
-    Status,
-    Task,
-    check,
-    check_sgd,
-    check_tiers,
-    minibatches,
-    passes,
-    sample_clients,
-    tier,
-)
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
 from edgefl.methods.local_steps import LocalSteps
+from edgefl.methods.option_checks import check, check_sgd, check_tiers
+from edgefl.methods.plan import Plan, Reply, Status
+from edgefl.methods.sampling import sample_clients, tier
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.neuron_set import NeuronSet

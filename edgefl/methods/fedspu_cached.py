@@ -17,10 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgefl.errors import PlanError
-from edgefl.methods.algorithm import MODEL, ClientState, Plan, State, Task, check, tier
 from edgefl.methods.budget import Effort, Shares, SubmodelOption, Timing, choose, in_time, work
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fedspu import FedSPU
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan
+from edgefl.methods.sampling import tier
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.methods.throughput import FORETOLD, Workload
 from edgefl.models.graph import Graph
 from edgefl.models.graph.cuts import after, cuts

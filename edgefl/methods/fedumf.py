@@ -17,8 +17,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.learner import Array
-from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Plan, Reply, State, Task, check, sample_clients
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.local_steps import LocalTraining, learnable
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import Update

@@ -11,10 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import MODEL, ClientState, Plan, Reply, State, Task, check
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.feddc import FedDC
 from edgefl.methods.fedumf import fuse, remember, to_everyone
 from edgefl.methods.local_steps import learnable
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.task import MODEL, State, Task
 
 
 @dataclass(frozen=True)

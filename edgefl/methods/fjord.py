@@ -24,22 +24,14 @@ import numpy as np
 from edgefl import rng
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.learner import Batches, FitResult, Learner
-from edgefl.methods.algorithm import (
-    MODEL,
-    Accumulator,
-    ClientState,
-    OwnModel,
-    Plan,
-    Reply,
-    State,
-    Task,
-    check,
-    dropout_key,
-    minibatches,
-)
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState, OwnModel, dropout_key, minibatches
 from edgefl.methods.local_steps import UNCOUNTED
 from edgefl.methods.nested_models import STATISTICS, NestedLearners
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.submodel_training import SubModels, cut, planned
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.graph.operations import Kind
 from edgefl.models.neurons.gather import take

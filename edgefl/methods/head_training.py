@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from edgefl.learning.optimizers import Optimizer
-from edgefl.methods.algorithm import BODY, ClientState, OwnModel, Plan, State, Task, check
+from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.optimizer_settings import OptimizerSettings
+from edgefl.methods.option_checks import check
 from edgefl.methods.personal_head import HeadInit, Personal, begin
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.update import values
 

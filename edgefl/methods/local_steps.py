@@ -14,8 +14,11 @@ import numpy as np
 
 from edgefl.learning.learner import Array, Batches
 from edgefl.learning.optimizers import Optimizer, Saved
-from edgefl.methods.algorithm import MODEL, ClientState, OwnModel, Plan, check, check_sgd, minibatches, passes
+from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
 from edgefl.methods.optimizer_settings import OptimizerSettings
+from edgefl.methods.option_checks import check, check_sgd
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.sparse_cost import flops

@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.methods.algorithm import Accumulator, ClientState, Plan, Reply, State, Task, sample_clients
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import State, Task
 from edgefl.models.graph import Params
 
 

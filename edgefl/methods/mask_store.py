@@ -13,7 +13,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from edgefl.learning.learner import Learner
-from edgefl.methods.algorithm import Accumulator, ClientState, State
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.task import State
 from edgefl.models.graph import Params
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec

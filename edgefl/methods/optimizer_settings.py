@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgefl.learning.optimizers import SGD, Adam, AdamW, Optimizer
-from edgefl.methods.algorithm import Algorithm, check, check_choices
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.learning_rate import Kind, LearningRateSchedule
+from edgefl.methods.option_checks import check, check_choices
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class OptimizerSettings(Algorithm):
     betas, eps    of adam and adamw
     weight_decay  as torch's; of adamw too, whose default there is 0.01
     clip          largest gradient norm; 0: none
-    schedule      of a rate over rounds (learning_rate.py): 'exponential', by lr_decay^(t - 1), 'step', by lr_decay every
-                  decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
+    schedule      of a rate over rounds (learning_rate.py): 'exponential', by lr_decay^(t - 1), 'step', by lr_decay
+                  every decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
     warmup        rounds before, in which a rate rises to what it is set to
     rounds        of the whole run, which a cosine needs; the run's own are taken
     """

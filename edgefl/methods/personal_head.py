@@ -18,7 +18,9 @@ from edgefl.errors import DataError
 from edgefl.learning.batches import RepeatedBatch
 from edgefl.learning.learner import Array, Evaluation, Learner, Samples
 from edgefl.learning.optimizers import Optimizer
-from edgefl.methods.algorithm import BODY, ClientState, OwnModel, State, Task, check
+from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.option_checks import check
+from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 
 HEAD = "head"  # W_i and its bias, among the client's arrays

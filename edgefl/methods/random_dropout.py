@@ -18,8 +18,10 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.learning.learner import Learner
-from edgefl.methods.algorithm import MODEL, ClientState, OwnModel, Plan, Reply, State, Task
+from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.submodel_training import SubModels, cut, planned, put_back
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.neurons.block_index import Axes
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from edgefl.learning.learner import Array
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 
 Optimizer = Literal["sgd", "adam"]
 

@@ -23,23 +23,16 @@ from numpy.typing import NDArray
 from edgefl.errors import TrainingError
 from edgefl.learning.learner import FitResult
 from edgefl.methods import mask_store
-from edgefl.methods.algorithm import (
-    MODEL,
-    Accumulator,
-    ClientState,
-    OwnModel,
-    Plan,
-    Reply,
-    Scored,
-    State,
-    Task,
-    check,
-    minibatches,
-    sample_clients,
-)
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Scored
+from edgefl.methods.client_state import ClientState, OwnModel, minibatches
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.mask_store import MASK, restricted
+from edgefl.methods.option_checks import check
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import weights
 from edgefl.models.neurons.gather import take

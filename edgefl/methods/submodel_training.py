@@ -12,8 +12,12 @@ from dataclasses import dataclass
 
 from edgefl.errors import PlanError
 from edgefl.learning.learner import FitResult, Learner
-from edgefl.methods.algorithm import ClientState, Plan, Reply, State, Task, check_tiers, sample_clients, tested, tier
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.fedavg import FedAvg
+from edgefl.methods.option_checks import check_tiers
+from edgefl.methods.plan import Plan, Reply, tested
+from edgefl.methods.sampling import sample_clients, tier
+from edgefl.methods.task import State, Task
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.update import Update

@@ -5,3 +5,53 @@ neurons   neuron groups, sets of active neurons, masks, and the part of a model 
 
 No arithmetic of training is here (learning), no torch (torch) and no bytes of messages (protocol).
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgefl.models.graph import Graph, Model, Node, Params
+    from edgefl.models.neurons.gather import put, take
+    from edgefl.models.neurons.mask import Mask
+    from edgefl.models.neurons.model_spec import ModelSpec
+    from edgefl.models.neurons.neuron_set import NeuronSet
+    from edgefl.models.neurons.update import Block, Update, values
+
+EXPORTS = {  # public name -> the module that defines it, which is read when the name is first asked for
+    "Block": "edgefl.models.neurons.update",
+    "Graph": "edgefl.models.graph",
+    "Mask": "edgefl.models.neurons.mask",
+    "Model": "edgefl.models.graph",
+    "ModelSpec": "edgefl.models.neurons.model_spec",
+    "NeuronSet": "edgefl.models.neurons.neuron_set",
+    "Node": "edgefl.models.graph",
+    "Params": "edgefl.models.graph",
+    "Update": "edgefl.models.neurons.update",
+    "put": "edgefl.models.neurons.gather",
+    "take": "edgefl.models.neurons.gather",
+    "values": "edgefl.models.neurons.update",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)
+
+
+__all__ = [
+    "Block",
+    "Graph",
+    "Mask",
+    "Model",
+    "ModelSpec",
+    "NeuronSet",
+    "Node",
+    "Params",
+    "Update",
+    "put",
+    "take",
+    "values",
+]

@@ -6,3 +6,28 @@ trust   keys, certificates and TLS contexts
 
 No socket is opened here (deployment, server), and nothing here knows a method.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgefl.protocol.codec.decoding import decode
+    from edgefl.protocol.codec.encoding import encode
+    from edgefl.protocol.wire.connection import Connection
+
+EXPORTS = {  # public name -> the module that defines it, which is read when the name is first asked for
+    "Connection": "edgefl.protocol.wire.connection",
+    "decode": "edgefl.protocol.codec.decoding",
+    "encode": "edgefl.protocol.codec.encoding",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)
+
+
+__all__ = ["Connection", "decode", "encode"]

@@ -1,3 +1,29 @@
-"""Experiments as a library: prepared, run, and what came of them as figures, tables and a picture. No options of a
-command line, and nothing that prints by itself.
+"""Experiments as a library: an experiment is prepared and run, and its results become figures, tables and pictures.
+
+simulation   the rounds in one process, which define what is correct for the server
+export       trained models as files for other programs
+
+No command line option is read here (cli), and nothing here prints by itself.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgefl.study.run import Run, open_run
+
+EXPORTS = {  # public name -> the module that defines it, which is read when the name is first asked for
+    "Run": "edgefl.study.run",
+    "open_run": "edgefl.study.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)
+
+
+__all__ = ["Run", "open_run"]

@@ -12,8 +12,9 @@ from edgefl.experiment.settings import Experiment
 from edgefl.learning.losses import CrossEntropy, Loss
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, estimate
-from edgefl.methods.algorithm import Task, tier
 from edgefl.methods.fedspu_cached import FedSPUCached
+from edgefl.methods.sampling import tier
+from edgefl.methods.task import Task
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 

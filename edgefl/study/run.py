@@ -19,7 +19,7 @@ from edgefl.experiment.model_file import kept
 from edgefl.experiment.run_data import data_of_run
 from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment
-from edgefl.methods.algorithm import tier
+from edgefl.methods.sampling import tier
 from edgefl.server import run_history
 from edgefl.study.capacity_tiers import Tiers, tiers_of
 from edgefl.study.export.trained_models import ModelSource, find

@@ -24,7 +24,7 @@ from edgefl.experiment.run_json import EXPERIMENT, open_run
 from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.methods import Algorithm
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 from edgefl.models.graph import Model
 from edgefl.study import tuning
 from edgefl.study.capacity_tiers import Tiers, tiers_of

@@ -22,7 +22,7 @@ from edgefl.study.comparison import Figure
 from edgefl.study.summary import Summary
 
 
-@pytest.mark.parametrize(("place", "shape", "features"), [("digits", (1, 8, 8), 256), ("emnist", (1, 28, 28), 980)])
+@pytest.mark.parametrize(("workload", "shape", "features"), [("digits", (1, 8, 8), 256), ("emnist", (1, 28, 28), 980)])
 def test_a_workload_s_model_is_fedspu_s_without_batch_norms(workload: str, shape: Any, features: int) -> None:
     graph = comparison.model(WORKLOADS[workload], shape, 10)
     assert graph.parameters()["fc.weight"].shape == (10, features)

@@ -13,7 +13,8 @@ from bench.faults import poison
 from bench.faults.liars import ATTACKS, MOST, lying
 from bench.faults.poison import DEFAULT, HONEST, Row, holds, served, simulated
 from edgefl.methods import FedAvg
-from edgefl.methods.algorithm import MODEL, Plan, Reply
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.task import MODEL
 from edgefl.models.neurons.update import Block, Update
 
 SMALL = replace(poison.EXPERIMENT, clients=4, per_round=4, rounds=2, epochs=1, eval_every=2, checkpoint_every=2)
@@ -68,7 +69,7 @@ def row(aggregation: str, attack: str, accuracy: float, bound: str = "refuse") -
 
 
 @pytest.mark.parametrize(
-    ("fold", "attack", "points"),
+    ("aggregation", "attack", "points"),
     [("mean", "huge", 2), ("mean", "zeros", math.inf), ("clipped", "zeros", 3), ("trimmed:1", "nan", 3)],
 )
 def test_the_bars_are_points_below_the_honest_run_of_the_same_aggregation(

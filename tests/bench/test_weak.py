@@ -17,7 +17,7 @@ from bench.papers.weak import KEEPING, SHAPES, WEAK, offered
 from bench.papers.weak_table import by_tier, expected, spent
 from edgefl.experiment.assembly import data_of
 from edgefl.experiment.device_models.device_assignment import fleet_of
-from edgefl.methods.algorithm import tier
+from edgefl.methods.sampling import tier
 from edgefl.study.summary import Summary
 
 TIERS = (0.2, 0.4, 0.6)
@@ -35,7 +35,7 @@ def test_runs_are_the_comparison_s_on_devices_that_are_always_there() -> None:
     assert {"fedspu-cached:lr=0.1", "random-dropout:lr=0.1", "fjord:lr=0.1"} < labels
 
 
-@pytest.mark.parametrize("place", WORKLOADS)
+@pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_weakest_device_has_the_weakest_tier_and_a_part_of_the_next(workload: str) -> None:
     experiment = comparison.run(WEAK, workload, "FedSPU", 0.1, 1).experiment
     devices = fleet_of(experiment.devices).assigned(experiment.clients)

@@ -84,9 +84,10 @@ def test_a_row_has_options_of_its_own_and_goes_on_under_its_label(tmp_path: Path
     found, label = json.loads(first.stdout), "fedspu:keep=1:lr=0.1"
     assert found["experiment"]["methods"] == list(found["methods"]) == ["fedspu", label, "fedavg"]
     log_records = [
-        json.loads(line) for line in (tmp_path / "run/fedspu+keep=1+lr=0.1/metrics.jsonl").read_text().splitlines()
+        json.loads(log_record)
+        for log_record in (tmp_path / "run/fedspu+keep=1+lr=0.1/metrics.jsonl").read_text().splitlines()
     ]
-    assert {client["keep"] for line in log_records for client in line["clients"]} == {1.0}
+    assert {client["keep"] for log_record in log_records for client in log_record["clients"]} == {1.0}
     assert found["methods"][label]["up"]["values"] == found["methods"]["fedavg"]["up"]["values"]
     again = edgefl(
         "simulate", "--resume", "run", "--method", "fedspu,fedspu:lr=.1:keep=1,fedavg", "--json", cwd=tmp_path

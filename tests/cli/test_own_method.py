@@ -71,13 +71,15 @@ def test_the_example_has_at_most_40_lines() -> None:
 def test_over_sockets_it_does_what_it_does_in_a_simulation_and_what_fedprox_does(here: Path) -> None:
     mine = replace(SMALL, methods=(label(f"{PROX}:mu=0.5"),))
     local_processes.write_partitions(here / "shares", mine)
-    served = local_processes.serve(here / "served", mine, here / "shares", lambda line: None)
+    served = local_processes.serve(here / "served", mine, here / "shares", lambda log_record: None)
     ends = [run_history.final_state(here / "served")]
     for name in (mine.methods[0], "fedprox"):
         method = replace(mine, methods=(name,), options=(("mu", 0.5),)).algorithms()[name]
         journal = Journal(here / name.replace(":", "+"))
         ends.append(simulate(method, assemble(mine), mine.settings(1), journal))
-        assert [line["up"] for line in served.lines] == [line["up"] for line in journal.metrics()]
+        assert [log_record["up"] for log_record in served.log_records] == [
+            log_record["up"] for log_record in journal.metrics()
+        ]
     for end in ends[1:]:
         for name, value in ends[0].arrays["model"].items():
             np.testing.assert_array_equal(end.arrays["model"][name], value)
@@ -107,7 +109,7 @@ def test_the_run_keeps_the_name_and_goes_on_with_it(here: Path, capsys: pytest.C
         ("@dataclass\nclass Mine: pass", "is the class Mine; expected a class that inherits"),
         (
             "@dataclass(frozen=True)\nclass Mine(Algorithm):\n  def start(self): pass",
-            "lacks finish, fold, plan",
+            "lacks aggregate, finish, plan",
         ),
         ("@dataclass(frozen=True)\nclass Mine(FedAvg):\n  keeps_model = None", "does not say keeps_model; expected"),
         ("@dataclass(frozen=True)\nclass Mine(FedAvg):\n  mu: Nowhere = 1", "has a type that is not imported"),

@@ -17,7 +17,7 @@ from edgefl.system.durable_files import temporary
 
 
 def as_provenance(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_json, "maker", lambda: name)
+    monkeypatch.setattr(run_json, "provenance", lambda: name)
 
 
 def test_every_provenance_is_listed_once_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

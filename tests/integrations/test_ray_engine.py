@@ -207,7 +207,7 @@ def test_too_few_processors_are_refused(federation: Federation, engines: MakeEng
 def test_an_actor_that_computes_otherwise_is_refused(
     federation: Federation, engines: MakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "other_makers", lambda made: f"made by {made[0]}; this is another")
+    monkeypatch.setattr(adapter, "other_provenances", lambda made: f"made by {made[0]}; this is another")
     with pytest.raises(RunError, match=r"worker 0: made by edgefl .*; this is another; expected it on every node"):
         run(tmp_path, FedSPU(per_round=2), federation, engines, 1)
 

@@ -19,7 +19,7 @@ from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.lowering.lower import lower
 from edgefl.learning.running import graph_learner
-from edgefl.methods.algorithm import dropout_key, minibatches
+from edgefl.methods.client_state import dropout_key, minibatches
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.json import dumps, loads
 from edgefl.models.graph.operations import (

@@ -8,8 +8,11 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.methods import mask_store
-from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, Plan, Reply, Task, refuse
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.methods.task import MODEL, Task
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec

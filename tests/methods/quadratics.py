@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 from edgefl.learning.learner import SGD, Batches, Evaluation, FitResult, Samples
-from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, ClientState, Reply, State, Task
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Reply
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph, Node, Params
 from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -6,7 +6,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.learning import GraphLearner, Samples
-from edgefl.methods.algorithm import ClientState
+from edgefl.methods.client_state import ClientState
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Add, BatchNorm2d, Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -11,8 +11,12 @@ import numpy as np
 import torch
 
 from edgefl import rng
-from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, Plan, Reply, State, Task, minibatches, refuse
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import minibatches
+from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet

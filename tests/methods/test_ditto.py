@@ -8,7 +8,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import Ditto, FedAvg, LocalOnly, build
-from edgefl.methods.algorithm import evaluate
+from edgefl.methods.client_state import evaluate
 from tests.methods.masked_rounds import CLIENTS, Run
 from tests.methods.quadratics import at, clients, play, start, weight
 from tests.methods.small_models import copied, plain, same_bits

@@ -10,12 +10,14 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import build
-from edgefl.methods.algorithm import MODEL, Algorithm, ClientState, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.feddc import DRIFT, GRADIENT, FedDC
 from edgefl.methods.feddyn import FedDyn
 from edgefl.methods.fedumf import DELTA
 from edgefl.methods.fedumf_feddc import FedUmfDC
+from edgefl.methods.task import MODEL, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from tests.methods.quadratics import at, clients, play, start, weight

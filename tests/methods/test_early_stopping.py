@@ -11,8 +11,11 @@ import pytest
 from edgefl import rng
 from edgefl.errors import TrainingError
 from edgefl.learning import Evaluation, FitResult
-from edgefl.methods.algorithm import MODEL, Accumulator, ClientState, Reply, State, Task
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.fedspu import FedSPU
+from edgefl.methods.plan import Reply
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from tests.methods.held import Held

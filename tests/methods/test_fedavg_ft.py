@@ -15,7 +15,9 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import SGD, Evaluation
 from edgefl.methods import FedAvg, FedAvgFT
-from edgefl.methods.algorithm import MODEL, Algorithm, ClientState, State, minibatches
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState, minibatches
+from edgefl.methods.task import MODEL, State
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from tests.methods.small_models import copied, device, plain, same_bits

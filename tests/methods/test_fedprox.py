@@ -9,7 +9,9 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import FedAvg, FedProx, build
-from edgefl.methods.algorithm import MODEL, Plan, minibatches
+from edgefl.methods.client_state import minibatches
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import MODEL
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec
 from tests.methods.masked_rounds import Run

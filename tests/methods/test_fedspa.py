@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from edgefl import methods, rng
-from edgefl.methods.algorithm import MODEL, Reply, State, Task
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedspa import FedSpa
 from edgefl.methods.mask_store import BEFORE, MASK
+from edgefl.methods.plan import Reply
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import counts, weights
 from edgefl.models.neurons.mask import Mask

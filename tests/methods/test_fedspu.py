@@ -12,9 +12,12 @@ import pytest
 
 from edgefl import rng
 from edgefl.learning import SGD
-from edgefl.methods.algorithm import MODEL, Accumulator, Plan, Reply, State, Task, minibatches, refuse
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import minibatches
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedspu import FedSPU
+from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph
 from edgefl.models.graph.architectures import build
 from edgefl.models.neurons.gather import put, take

@@ -10,10 +10,12 @@ import pytest
 from edgefl import rng
 from edgefl.errors import GraphError, PlanError
 from edgefl.methods import FedSPU, FedSPUCached
-from edgefl.methods.algorithm import MODEL, Accumulator, Plan, Reply, State, Task, refuse
+from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.budget import Cost, Effort, Shares, SubmodelOption, choose, cost, offers
 from edgefl.methods.fedspu_cached import PREFIX
+from edgefl.methods.plan import Plan, Reply, refuse
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph
 from edgefl.models.graph.architectures import EXAMPLES, build
 from edgefl.models.graph.cuts import after, cuts

@@ -10,9 +10,12 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import build
-from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, Plan, Reply, Task, refuse
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedumf import DELTA, FedUmf
+from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.task import MODEL, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -14,8 +14,10 @@ import torch
 from edgefl import rng
 from edgefl.learning import SGD, GraphLearner
 from edgefl.methods import FedAvg, FjORD, RandomDropout
-from edgefl.methods.algorithm import MODEL, ClientState, Plan, minibatches
+from edgefl.methods.client_state import ClientState, minibatches
+from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.exchange import evaluate_message
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Graph, Model, Node, Params, architectures
 from edgefl.models.graph.operations import Concat, Conv2d, Flatten, Linear, ReLU
 from edgefl.models.neurons.gather import put

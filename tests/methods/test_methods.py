@@ -11,10 +11,14 @@ import pytest
 from edgefl import rng
 from edgefl.learning import SGD
 from edgefl.methods import METHODS, build, parse, settings_of
-from edgefl.methods.algorithm import MODEL, Accumulator, Plan, Reply, State, Task, minibatches, refuse, sample_clients
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.client_state import minibatches
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.fedspu import FedSPU
 from edgefl.methods.local_training import LocalOnly
+from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.sampling import sample_clients
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec
 from tests.methods.small_models import copied, device, plain, same_bits

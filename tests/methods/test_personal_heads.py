@@ -12,9 +12,10 @@ from edgefl import rng
 from edgefl.errors import DataError
 from edgefl.learning import SGD, Samples
 from edgefl.methods import PFLEGO, FedPer, FedRecon
-from edgefl.methods.algorithm import BODY, Accumulator, Task
+from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.head_training import HeadTraining
 from edgefl.methods.personal_head import CLASSES, HEAD, Personal
+from edgefl.methods.task import BODY, Task
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import BatchNorm2d, Flatten, Linear
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -14,8 +14,11 @@ import pytest
 from edgefl import kernels, rng
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.methods import PFLEGO, FedPer
-from edgefl.methods.algorithm import BODY, Accumulator, Algorithm, ClientState, State, Task
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.personal_head import CLASSES, HEAD, Personal
+from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Graph, Model, Node, Params
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -12,8 +12,10 @@ from edgefl import rng
 from edgefl.errors import GraphError, PlanError
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.methods import FedAvg, FedSPU, RandomDropout, build
-from edgefl.methods.algorithm import MODEL, Plan, Reply, minibatches
+from edgefl.methods.client_state import minibatches
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.random_dropout import scaled
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Conv2d, ConvTranspose2d, Embedding, Flatten, GroupNorm, Linear, ReLU, Reshape
 from edgefl.models.neurons.gather import take

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.aggregation import AggregationRule
-from edgefl.methods.algorithm import MODEL, Accumulator
 from edgefl.methods.robust_mean import center
+from edgefl.methods.task import MODEL
 from edgefl.methods.weighted_mean import Mean
 from edgefl.models.neurons.block_index import Axes, AxisIds, Flat
 from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
@@ -59,7 +60,7 @@ def test_the_old_value_stands_for_clients_that_lack() -> None:
     assert aggregated("trimmed:2", row(12, 22), row(14, 24), row(16, 26))[0] == [12, 22]
 
 
-@pytest.mark.parametrize("fold", ["trimmed:1", "median"])
+@pytest.mark.parametrize("aggregation", ["trimmed:1", "median"])
 def test_what_one_client_alone_trained_stays(aggregation: str) -> None:
     assert aggregated(aggregation, row(3e38, -3e38)) == OLD["w"].tolist()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgefl.methods.algorithm import State
 from edgefl.methods.server_optimizer import FIRST, SECOND, STEPS, step
+from edgefl.methods.task import State
 
 GROUP = "body"
 

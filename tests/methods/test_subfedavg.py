@@ -13,8 +13,9 @@ from edgefl.experiment.assembly import check_held_out
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.methods import FedAvg, SubFedAvg, build
-from edgefl.methods.algorithm import MODEL, Reply
 from edgefl.methods.mask_store import MASK
+from edgefl.methods.plan import Reply
+from edgefl.methods.task import MODEL
 from edgefl.models.neurons.density import weights
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.update import Update, mask_of

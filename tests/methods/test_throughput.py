@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from edgefl import rng
 from edgefl.methods import FedSPU, FedSPUCached
-from edgefl.methods.algorithm import Task
 from edgefl.methods.budget import Effort, SubmodelOption, Timing, cost, in_time, offers, work
+from edgefl.methods.task import Task
 from edgefl.methods.throughput import FORETOLD, Throughput, Workload, fit
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.cuts import cuts

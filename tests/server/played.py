@@ -9,7 +9,11 @@ from edgefl.server.events import Action, DeviceJoined, Record, RecordSaved, Save
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
 
-from edgefl.methods.algorithm import Accumulator, Algorithm, ClientState, Plan, Reply, State, Task
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.task import State, Task
 from edgefl.models.graph import Graph, Node, Params
 from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import ModelSpec

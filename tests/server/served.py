@@ -40,9 +40,11 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import FedSPU
-from edgefl.methods.algorithm import MODEL, Algorithm, ClientState, State, Task, evaluate
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.exchange import plan_of, trained_message
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Linear, ReLU
 from edgefl.models.neurons.model_spec import ModelSpec

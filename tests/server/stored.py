@@ -6,7 +6,7 @@ import numpy as np
 from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, Traffic
 from edgefl.server.run_progress import Progress
 
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Trained
 
 

@@ -24,7 +24,7 @@ from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress, Ruling
 
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
 from tests.server.played import RULES, asks, begun, coordinator, play, saved, scores, train, trained
 

@@ -24,7 +24,8 @@ from edgefl.server.run_progress import Progress
 
 from edgefl.errors import RunError
 from edgefl.methods import FedAvg, FedSPU
-from edgefl.methods.algorithm import Plan, State, Task
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import State, Task
 from tests.server.played import RULES, begun, coordinator, play, saved, trained
 
 SEEN = Rules(rounds=3, eval_every=3, wait_for=4, deadline_s=10.0, seen_s=60.0)

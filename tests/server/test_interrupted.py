@@ -103,8 +103,8 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
     for served, simulated in zip(run_history.metrics(run), journal.metrics(), strict=True):
         assert served["evaluation"] == simulated["evaluation"]
         moved = [
-            [(record["client"], record["down"], record["up"]) for record in line["clients"]]
-            for line in (served, simulated)
+            [(record["client"], record["down"], record["up"]) for record in log_record["clients"]]
+            for log_record in (served, simulated)
         ]
         assert moved[0] == moved[1]
     for client in range(CLIENTS):

@@ -11,7 +11,7 @@ from edgefl.server.store import RECENT, Store
 from edgefl.server.verdict_log import Rulings
 
 from edgefl.cli.status import not_aggregated
-from edgefl.methods.algorithm import State
+from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Trained
 from edgefl.study.progress_display import news
 from tests.server.served import METHOD, RULES, World, open_store

@@ -43,7 +43,7 @@ def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
         said = "energy of rounds is measured, of this whole machine: ina3221 VDD_IN\n"
         assert [until(lines(device), "energy") for device in devices] == [said] * 2
         assert [process.wait(120) for process in (server, *devices)] == [0, 0, 0]
-    records = [each for line in run_history.metrics(tmp_path / "run") for each in line["clients"]]
+    records = [each for log_record in run_history.metrics(tmp_path / "run") for each in log_record["clients"]]
     assert len(records) == 4
     for record in records:  # both readings lie just outside of what the seconds are of
         assert 6.0 * record["seconds"] <= record["joules_hwmon"] < 6.0 * (record["seconds"] + 0.5)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from edgefl.errors import RunError
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedAvg, FedSpa, FedSPU, FedUmf, FjORD, RandomDropout
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.state_file import flat
+from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate
@@ -108,8 +108,8 @@ def test_a_quorum_counts_the_authorised_alone(tmp_path: Path) -> None:
     world = World(tmp_path / "run", replace(FUSION, per_round=1), replace(RULES, quorum=1))
     world.finish()
     assert world.done
-    for line in run_history.metrics(world.path):
-        assert sum(record["up"] > 0 and record["status"] == "on" for record in line["clients"]) == 1
+    for log_record in run_history.metrics(world.path):
+        assert sum(record["up"] > 0 and record["status"] == "on" for record in log_record["clients"]) == 1
     check_replay(world, tmp_path / "replay")
 
 
@@ -239,8 +239,10 @@ def test_a_lost_mask_is_sent_again_and_changes_nothing(loss: str, tmp_path: Path
     check_replay(world, tmp_path / "replay")
     state, log_records = simulated(tmp_path / "undisturbed", method)
     assert difference(run_history.final_state(world.path), state) is None
-    ids = [line["down"]["index"] for line in run_history.metrics(world.path)]
-    assert ids[2] > 0 and not any(ids[:2] + ids[3:]) and not any(line["down"]["index"] for line in log_records)
+    ids = [log_record["down"]["index"] for log_record in run_history.metrics(world.path)]
+    assert (
+        ids[2] > 0 and not any(ids[:2] + ids[3:]) and not any(log_record["down"]["index"] for log_record in log_records)
+    )
 
 
 def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path) -> None:
@@ -293,7 +295,7 @@ def test_declared_capacities_are_replayed(name: str, tmp_path: Path) -> None:
     for client in range(CLIENTS):
         world.connect(client, 0.25)
     world.finish()
-    keeps = {record["keep"] for line in run_history.metrics(world.path) for record in line["clients"]}
+    keeps = {record["keep"] for log_record in run_history.metrics(world.path) for record in log_record["clients"]}
     assert keeps == {0.25}
     check_replay(world, tmp_path / "replay")
 

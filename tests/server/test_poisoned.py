@@ -15,10 +15,12 @@ from edgefl.server.events import Enrolment
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedSPU
 from edgefl.methods.aggregation import AggregationRule
-from edgefl.methods.algorithm import MODEL, ClientState, Plan, Reply
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.round_closing import AggregationSettings
+from edgefl.methods.task import MODEL
 from edgefl.models.neurons.update import Update
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
@@ -52,7 +54,7 @@ LIE = Lying(keep=METHOD.keep, per_round=METHOD.per_round, epochs=1, batch=4, lr=
 
 
 @pytest.mark.parametrize(
-    "folding",
+    "aggregation_settings",
     [
         AggregationSettings(),
         AggregationSettings(bound=UpdateNormBound("clip")),

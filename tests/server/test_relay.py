@@ -127,8 +127,8 @@ class Nodes:
         assert found is not None
         for name, value in state.arrays["model"].items():
             np.testing.assert_array_equal(found.arrays["model"][name], value)
-        scores = [line.get("evaluation") for line in read_metrics(self.path / "simulated")]
-        assert [line.get("evaluation") for line in run_history.metrics(self.path / "run")] == scores
+        scores = [log_record.get("evaluation") for log_record in read_metrics(self.path / "simulated")]
+        assert [log_record.get("evaluation") for log_record in run_history.metrics(self.path / "run")] == scores
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
-from edgefl.methods.algorithm import MODEL, State
 from edgefl.methods.rounds.provenance import provenance
+from edgefl.methods.task import MODEL, State
 from edgefl.protocol.wire.messages import Trained
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate

@@ -13,7 +13,7 @@ from bench.faults.cluster import Cluster, write_partitions
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
-from edgefl.methods.algorithm import MODEL
+from edgefl.methods.task import MODEL
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 

@@ -16,8 +16,9 @@ from edgefl.cli import local_processes as demo
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.run_json import open_run
-from edgefl.methods.algorithm import MODEL, Plan, State
+from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.exchange import plan_of, sizes
+from edgefl.methods.task import MODEL, State
 from edgefl.models.neurons.gather import take
 from edgefl.protocol.wire.messages import Trained
 from edgefl.study.simulation.journal import Journal
@@ -39,7 +40,7 @@ def test_a_served_run_equals_simulate(name: str, tmp_path: Path) -> None:
     world = World(tmp_path / "served", METHODS[name])
     world.finish()
     expected.check(world)
-    assert all(client["status"] == "on" for log_record in expected.lines for client in log_record["clients"])
+    assert all(client["status"] == "on" for log_record in expected.log_records for client in log_record["clients"])
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -57,9 +58,9 @@ def test_a_server_that_is_killed_goes_on_with_masks_and_expectations(name: str, 
 def test_a_schedule_over_the_run_knows_its_length(tmp_path: Path) -> None:
     """Sparse halves its share of ones over all rounds, whatever their number."""
     for rounds in (2, 4):
-        _, lines = simulated(tmp_path / str(rounds), METHODS["sparse"], replace(RULES, rounds=rounds))
+        _, log_records = simulated(tmp_path / str(rounds), METHODS["sparse"], replace(RULES, rounds=rounds))
         expected = [0.5 - 0.25 * round / rounds for round in range(1, rounds + 1)]
-        assert [log_record["clients"][0]["share"] for log_record in lines] == expected
+        assert [log_record["clients"][0]["share"] for log_record in log_records] == expected
 
 
 def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ from edgefl.methods import (
     RandomDropout,
     SubFedAvg,
 )
-from edgefl.methods.algorithm import Algorithm, State
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds import state_file
+from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal
 from tests.server.served import CLIENTS, METHOD, RULES, World, simulated
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedSPUCached
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.throughput_log import ThroughputHistory
+from edgefl.methods.task import State
 from edgefl.methods.throughput import FORETOLD, Throughput
 from edgefl.models.graph.cuts import cuts
 from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, Train

@@ -69,7 +69,7 @@ def test_torch_and_kernels_train_together(method: str, tmp_path: Path) -> None:
     assert not all(np.array_equal(found.arrays["model"][name], value) for name, value in state.arrays["model"].items())
     names = ("client", "status", "down", "up")
     payloads = [
-        [[[c.get(name) for name in names] for c in line["clients"]] for line in each]
+        [[[c.get(name) for name in names] for c in log_record["clients"]] for log_record in each]
         for each in (run_history.metrics(served), expected)
     ]
     assert payloads[0] == payloads[1]

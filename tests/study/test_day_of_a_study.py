@@ -57,15 +57,15 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
 
 
 def logged(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [json.loads(log_record) for log_record in (path / "metrics.jsonl").read_text().splitlines()]
 
 
-def accuracies(lines: list[dict[str, Any]], kind: str) -> list[float]:
-    return [line["evaluation"][kind]["accuracy"] for line in lines if line.get("evaluation")]
+def accuracies(log_records: list[dict[str, Any]], kind: str) -> list[float]:
+    return [log_record["evaluation"][kind]["accuracy"] for log_record in log_records if log_record.get("evaluation")]
 
 
-def sent(lines: list[dict[str, Any]]) -> int:
-    return sum(sum(line[way].values()) for line in lines for way in ("down", "up"))
+def sent(log_records: list[dict[str, Any]]) -> int:
+    return sum(sum(log_record[way].values()) for log_record in log_records for way in ("down", "up"))
 
 
 def curves(figure: Figure) -> list[list[float]]:
@@ -86,13 +86,13 @@ def test_from_a_table_to_devices(desk: Path, drawn: list[Figure], capsys: pytest
     assert study.experiment.clients == len(USERS) and study.experiment.partition == "group"
     for method, kind in kinds.items():
         of_seeds = [logged(Path(f"study/seed-{seed}/{method}")) for seed in (1, 2, 3)]
-        ends = [accuracies(lines, kind)[-1] for lines in of_seeds]
+        ends = [accuracies(log_records, kind)[-1] for log_records in of_seeds]
         mean, spread = np.mean(ends), np.std(ends, ddof=1)
-        payload = np.mean([sent(lines) for lines in of_seeds]) / 1e6
+        payload = np.mean([sent(log_records) for log_records in of_seeds]) / 1e6
         (row,) = (line for line in table.splitlines() if re.match(rf" ?{method} +(own|adapted) ", line))
         assert f"{100 * mean:.1f}±{100 * spread:.1f}%" in row.replace(" ", "") and f"{payload:.2f} MB" in row
         assert study.methods[method].accuracy == pytest.approx(mean)
-        over_seeds = [accuracies(lines, kind) for lines in of_seeds]
+        over_seeds = [accuracies(log_records, kind) for log_records in of_seeds]
         shown = [list(np.mean(over_seeds, axis=0)), *over_seeds]
         assert any(has_curve(drawn[0], curve) for curve in shown), "of single seeds, or their mean"
     assert Path("study.svg").read_text("utf-8").count("<svg") == 1
@@ -100,11 +100,11 @@ def test_from_a_table_to_devices(desk: Path, drawn: list[Figure], capsys: pytest
     assert f"fedspu: lr={rate:g}" in table
 
     served = serve(["--method", "fedspu", *DATA, *TRAINING, "--lr", str(rate), "--validation-share", ".2"])
-    lines = served.method.seeds[1].lines
-    expected = accuracies(lines, "personal")
+    log_records = served.method.seeds[1].log_records
+    expected = accuracies(log_records, "personal")
     assert expected == accuracies(logged(Path("study/seed-1/fedspu")), "personal"), "as the first seed was simulated"
-    assert sent(lines) == sent(logged(Path("study/seed-1/fedspu")))
-    assert f"{100 * expected[-1]:.1f} %" in served.table() and f"{sent(lines) / 1e6:.2f} MB" in served.table()
+    assert sent(log_records) == sent(logged(Path("study/seed-1/fedspu")))
+    assert f"{100 * expected[-1]:.1f} %" in served.table() and f"{sent(log_records) / 1e6:.2f} MB" in served.table()
     served.plot("served.svg")
     assert has_curve(drawn[-1], expected)
     assert main(["status", "served", "--json"]) == 0

@@ -45,8 +45,8 @@ def timed(round: int, correct: int, ended: float, joules: float, **changes: Any)
 
 
 def modelled_run(method: str, *rounds: tuple[int, float, float]) -> Summary:
-    lines = [timed(t, *each) for t, each in enumerate(rounds, start=1)]
-    return summarise(method, lines, TIERS, {"round_lt_C": None})
+    log_records = [timed(t, *each) for t, each in enumerate(rounds, start=1)]
+    return summarise(method, log_records, TIERS, {"round_lt_C": None})
 
 
 QUICK = modelled_run("fedspu", (2, 10.0, 5.0), (6, 20.0, 5.0), (7, 30.0, 5.0))

@@ -230,7 +230,7 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
     ("call", "message"),
     [
         ({"round": 3}, "round=3 is no setting; the nearest are rounds"),
-        ({"banana": 3}, "banana=3 is no setting; expected one of axes, b"),
+        ({"banana": 3}, "banana=3 is no setting; expected one of aggregation, axes, b"),
         ({"method": "local", "keep": "half"}, "keep=['half']; expected a list, as (0.2, 0.4"),
         ({"rounds": 2.5}, "rounds=2.5; expected a whole number, as 60"),
         ({"momentum": "fast"}, "momentum='fast'; expected float, as 0.0"),

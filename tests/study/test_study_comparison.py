@@ -52,8 +52,8 @@ def log_record(round: int, clients: list[dict[str, Any]], correct: list[int | No
 
 def run(method: str, *rounds: list[int | None], **changes: Any) -> Summary:
     """A run with one client in each round, and what was right after each."""
-    lines = [log_record(t, [record(0, **changes)], correct) for t, correct in enumerate(rounds, start=1)]
-    return summarise(method, lines, TIERS, {"round_lt_C": None})
+    log_records = [log_record(t, [record(0, **changes)], correct) for t, correct in enumerate(rounds, start=1)]
+    return summarise(method, log_records, TIERS, {"round_lt_C": None})
 
 
 def shown(by_seed: dict[int, list[Summary]], width: int = 80) -> str:
@@ -92,9 +92,9 @@ def test_the_worst_tenth_is_rounded_up_and_of_losses_the_largest() -> None:
 
 def test_a_client_that_is_missing_or_has_diverged_is_told() -> None:
     bad = record(1, status="refused", reason="reply of client 1 has loss=nan; expected a finite value")
-    lines = [log_record(1, [record(0), bad], [1, 2, 3, None])]
-    lines[0]["evaluation"]["personal"]["loss_sum"][2] = None
-    found = summarise("fedspu", lines, TIERS, {})
+    log_records = [log_record(1, [record(0), bad], [1, 2, 3, None])]
+    log_records[0]["evaluation"]["personal"]["loss_sum"][2] = None
+    found = summarise("fedspu", log_records, TIERS, {})
     assert (found.diverged, found.missing) == ([1, 2], 1)
     by_seed = {1: [found]}
     assert lost(compare(by_seed)) == [
@@ -102,14 +102,19 @@ def test_a_client_that_is_missing_or_has_diverged_is_told() -> None:
         "fedspu: 1 of 4 clients were not tested; no mean is over them.",
     ]
     assert "diverged" in shown(by_seed, 100) and "missing" in shown(by_seed, 100)
-    again = [*lines, log_record(2, [record(1)], [1, 2, 3, 4])]
+    again = [*log_records, log_record(2, [record(1)], [1, 2, 3, 4])]
     assert summarise("fedspu", again, TIERS, {}).diverged == []
 
 
 def test_a_mean_of_losses_that_are_no_numbers_is_none() -> None:
-    lines = [log_record(1, [record(0)], [1, 2])]
-    lines[0]["evaluation"]["personal"] = {"loss": None, "examples": [10, 10], "loss_sum": [None, 1.0], "decisions": 0}
-    found = summarise("fedspu", lines, tiers(2), {})
+    log_records = [log_record(1, [record(0)], [1, 2])]
+    log_records[0]["evaluation"]["personal"] = {
+        "loss": None,
+        "examples": [10, 10],
+        "loss_sum": [None, 1.0],
+        "decisions": 0,
+    }
+    found = summarise("fedspu", log_records, tiers(2), {})
     assert (found.worst_tenth, found.standard_error) == (None, None)
     assert "none" in shown({1: [found]})
 

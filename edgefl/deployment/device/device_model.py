@@ -26,10 +26,12 @@ from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import Evaluation, MakeLearner
 from edgefl.learning.losses import Loss
 from edgefl.learning.targets import with_loss
-from edgefl.methods.algorithm import BODY, MODEL, Algorithm, ClientState, State, evaluate
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.method_registry import OWN
 from edgefl.methods.rounds import client_round, exchange
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import BODY, MODEL, State
 from edgefl.methods.throughput import Throughput
 from edgefl.models.graph import Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec

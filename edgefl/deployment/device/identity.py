@@ -3,7 +3,8 @@
     secret   32 random bytes that the device enrols with in a run without keys, and proves from then on
     life     16 random bytes, new for every process that opens the directory; the server keeps the last that it heard of
     before   the life before this one, of which the server has heard; empty if there was none
-    of       the folder that it is of (run_folders.py), so that a folder is not taken for another; empty: of an earlier version
+    of       the folder that the identity belongs to (run_folders.py), so that a folder is not taken for another one;
+             empty: an earlier version wrote it
 
 A server that knows another life than these two has heard, since this directory was written, of a process that had a
 copy of it. A life that the server may not have heard of is used again by the next process, so a process that is killed

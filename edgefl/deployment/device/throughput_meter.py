@@ -14,7 +14,9 @@ from statistics import median
 from typing import NamedTuple
 
 from edgefl.errors import MemoryLimitError
-from edgefl.methods.algorithm import Algorithm, ClientState, State, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.task import State, Task
 from edgefl.methods.throughput import Throughput, Workload, fit
 from edgefl.models.graph import Graph
 

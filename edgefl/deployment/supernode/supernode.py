@@ -237,7 +237,7 @@ class FlowerNode:
         """The reply, kept. Raises RefusedError if the message cannot be had any more."""
         run, begun = message.metadata["run_id"], self._world.clock()
         self._tell(run)
-        letter, why = b"", ""
+        envelope, why = b"", ""
         try:
             found = message_objects.array_of(
                 message.tree,
@@ -248,14 +248,14 @@ class FlowerNode:
             )
             if found.stype != STYPE:
                 raise CodecError(f"a letter of {found.stype!r:.80}; expected {STYPE}, of this version of edgefl")
-            letter = durably(lambda: self._envelopes.answer(found.data), self._mailbox.path, self._world)
+            envelope = durably(lambda: self._envelopes.answer(found.data), self._mailbox.path, self._world)
         except DamagedFrameError:
             raise
         except (CodecError, RemoteProtocolError) as error:
             why = printable(str(error))[:LONGEST_REASON]
             self._world.say(f"run {run}: a message that is not for this device ({why})")
         reply = PendingReply(
-            self._metadata(message), letter, message.tree["object_id"], self._world.clock() - begun, why,
+            self._metadata(message), envelope, message.tree["object_id"], self._world.clock() - begun, why,
             None if why else self._envelopes.finished,
         )  # fmt: skip
         durably(lambda: self._mailbox.keep_reply(reply), self._mailbox.path, self._world)

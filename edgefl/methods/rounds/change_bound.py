@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 
-from edgefl.methods.algorithm import Reply
+from edgefl.methods.plan import Reply
 from edgefl.methods.weighted_mean import values_at
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec

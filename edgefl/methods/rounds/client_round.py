@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
-from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Reply
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Plan, Reply
 from edgefl.models.graph import Graph
 
 NOMINAL, EXECUTED, SEARCH = "nominal_flops", "executed_flops", "search_flops"
@@ -31,8 +33,9 @@ def trained(
 
     nominal_flops   as papers count a round of the method (Algorithm.flops); left out where nobody says that
     executed_flops  of the products that the learner ran to train; search_flops: to move a mask, if it did
-    joules_KIND     that the whole machine took meanwhile, by that kind of source (edgefl/learning/energy); left out where none
-                    tells it. A machine that trains several clients at once has no joules of one: it gives no meter
+    joules_KIND     that the whole machine took meanwhile, by that kind of source (learning/energy); left out where no
+                    source tells it. A machine that trains several clients at once gives no meter: it cannot tell the joules
+                    of one client
     """
     before = client_state.learner.work()
     with meter() as spent:

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgefl.errors import CodecError, PlanError
-from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Plan, Reply, State, refuse
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.expected_reply import ExpectedPayload
+from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.neurons.block_index import Axes, Flat, active_axes
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.aggregation import MEAN, AggregationRule
-from edgefl.methods.algorithm import Accumulator, Algorithm, Plan, Reply, State, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds import change_bound
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.exchange import ReplyClaim
+from edgefl.methods.task import State, Task
 from edgefl.models.neurons.model_spec import ModelSpec
 
 MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error

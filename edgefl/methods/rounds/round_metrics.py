@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from edgefl.methods.algorithm import Plan
+from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.client_round import EXECUTED, NOMINAL, SEARCH
 from edgefl.methods.rounds.exchange import Answer, sizes, total
 from edgefl.methods.rounds.round_closing import AggregationResult

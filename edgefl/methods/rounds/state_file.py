@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from edgefl.methods.algorithm import MODEL, State
+from edgefl.methods.task import MODEL, State
 from edgefl.models.graph import Params
 from edgefl.system.durable_files import check_sha256, load_arrays
 

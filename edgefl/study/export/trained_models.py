@@ -27,9 +27,10 @@ from edgefl.experiment.run_layout import Trial, run_of, trials
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import GraphLearner, Samples
 from edgefl.methods import Algorithm
-from edgefl.methods.algorithm import MODEL, ClientState, State
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.method_label import folder
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import MODEL, State
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import with_classes
 from edgefl.models.neurons.model_spec import ModelSpec

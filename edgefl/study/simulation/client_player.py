@@ -20,7 +20,9 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner, Learner
 from edgefl.learning.learner import MakeLearner
-from edgefl.methods.algorithm import Algorithm, ClientState, Plan, Reply
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.client_round import trained
 from edgefl.methods.rounds.exchange import plan_of, read_answer, train_message, trained_message
 from edgefl.methods.rounds.round_metrics import ClientRound

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds import state_file
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import State
 from edgefl.study.simulation.journal import COMMIT, Checkpoint, client_file, read_commit, read_kept, server_file
 from edgefl.system.durable_files import check_sha256
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgefl.learning.learner import Evaluation
-from edgefl.methods.algorithm import MODEL, State, Task
 from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING, accuracies, common_scores
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.study.simulation.client_player import SimulationContext, shared_out
 from edgefl.study.simulation.engine import ClientStateStore, Engine
 from edgefl.study.simulation.evaluation_jobs import (

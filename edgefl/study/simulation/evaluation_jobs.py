@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgefl.experiment.data.split import Split
 from edgefl.learning.learner import Evaluation
-from edgefl.methods.algorithm import Plan
+from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.exchange import plan_of, sizes, train_message
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Params

@@ -25,9 +25,9 @@ from typing import Any
 import safetensors.numpy
 
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds import state_file
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import State
 from edgefl.system.durable_files import (
     check_sha256,
     load_arrays,

@@ -15,9 +15,9 @@ from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.model_file import kept
 from edgefl.experiment.settings import Experiment
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds import state_file
 from edgefl.methods.rounds.participation import RecordedParticipation
+from edgefl.methods.task import State
 from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate

@@ -19,11 +19,13 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
 from edgefl.learning.learner import MakeLearner
-from edgefl.methods.algorithm import Algorithm, Plan, State, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.participation import TRAINED, FullParticipation, ParticipationModel
 from edgefl.methods.rounds.round_closing import close
 from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_metrics, stuck
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import State, Task
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.study.simulation.client_player import Outcome, SimulationContext, trainings
 from edgefl.study.simulation.engine import Engine, MakeEngine, Threads

@@ -13,8 +13,9 @@ from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, 
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import FedAvg, FedAvgFT, FedDyn, FedSpa, FedSPU, FedUmf, FedUmfDC, FjORD, LocalOnly, RandomDropout
-from edgefl.methods.algorithm import Algorithm, Task
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import evaluate_message, train_message
+from edgefl.methods.task import Task
 from edgefl.models.graph import Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Enrol, Welcome

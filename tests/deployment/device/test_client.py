@@ -75,7 +75,7 @@ def client(
     context: ssl.SSLContext | None = None,
     give_up_s: float = math.inf,
 ) -> DeviceSocket:
-    world = DeviceEnvironment(said.append, pause, lambda: pause.now, chance=bytes)
+    world = DeviceEnvironment(said.append, pause, lambda: pause.now, random_bytes=bytes)
     return DeviceSocket(ServerAddress.parse(listener.address), device, context, bytes, world, give_up_s)
 
 
@@ -224,7 +224,7 @@ def test_a_device_without_the_certificate_that_the_server_wants_is_refused(
     trust: Path, server: ScriptedServer, arguments: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three refusals, without the waits between; a refusal that is cut off is heard as a broken connection."""
-    monkeypatch.setattr("edgefl.cli.client.delay_s", lambda failures, chance: 0.01)
+    monkeypatch.setattr("edgefl.cli.client.delay_s", lambda failures, draw: 0.01)
     with Listener(server, context(trust, clients=True)) as listener:
         assert main(arguments(listener, "--tls", "--tls-ca", trust / "ca.pem")) == 1
     assert "the server refuses this device's certificate (certificate required)" in capsys.readouterr().err

@@ -12,8 +12,8 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import FedSPU
-from edgefl.methods.algorithm import Task
 from edgefl.methods.rounds.exchange import evaluate_message, train_message
+from edgefl.methods.task import Task
 from edgefl.models.graph import Model, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Enrol, Evaluated, Message, Trained, Welcome

@@ -70,7 +70,7 @@ class Machine:
 
 @pytest.fixture
 def client_state() -> Any:
-    from edgefl.methods.algorithm import ClientState
+    from edgefl.methods.client_state import ClientState
 
     samples = Samples(np.zeros((40, 1), np.float32), np.zeros(40, np.int32))
     rows = np.arange(40, dtype=np.int32)
@@ -218,7 +218,7 @@ def test_no_time_to_measure_is_no_reason_to_end(
     def too_slow(self: DeviceModel, clocks: ClockPair) -> None:
         raise TimeLimitError("measuring its pace: longer than 1 s")
 
-    monkeypatch.setattr(DeviceModel, "pace", too_slow)
+    monkeypatch.setattr(DeviceModel, "throughput", too_slow)
     said: list[str] = []
     device = timed(said=said)
     converse(device, server)

@@ -16,8 +16,11 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
 from edgefl.learning.learner import MakeLearner
-from edgefl.methods.algorithm import MODEL, Accumulator, Algorithm, State, Task, refuse
+from edgefl.methods.accumulator import Accumulator
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import refuse
 from edgefl.methods.rounds.exchange import evaluate_message, reply_of, train_message
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Model
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.model_message import pack

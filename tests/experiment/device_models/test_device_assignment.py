@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgefl.experiment.device_models.board_models import BOARDS, MIXED
 from edgefl.experiment.device_models.device_assignment import NAMES, Fleet, SimulatedDevice, fleet_of, read
 from edgefl.experiment.device_models.device_profile import NUMBERS, Profile
-from edgefl.methods.algorithm import tier
+from edgefl.methods.sampling import tier
 
 pytest.importorskip("tomllib", reason="Python 3.10 reads TOML by a package")
 OWN = """

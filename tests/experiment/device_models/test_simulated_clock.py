@@ -127,7 +127,7 @@ def test_what_a_window_closes_on_is_finished() -> None:
     assert close(clock, record(0))[0]["began"] == DAY_S + 10
 
 
-@pytest.mark.parametrize(("chance", "low", "high"), [(0.0, 0, 0), (1.0, 2000, 2000), (0.25, 420, 580)])
+@pytest.mark.parametrize(("probability", "low", "high"), [(0.0, 0, 0), (1.0, 2000, 2000), (0.25, 420, 580)])
 def test_so_many_drop_out(probability: float, low: int, high: int) -> None:
     """Of 2000 client rounds; four standard deviations of a quarter are 77."""
     clock = VirtualClock(Fleet((SimulatedDevice("a", replace(FAST, drop_out=probability)),)), 20, 7, 0.0)

@@ -15,8 +15,9 @@ from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, best, estimate, fit
 from edgefl.learning.optimizers import Adam, Optimizer, Saved
 from edgefl.methods import PFLEGO
-from edgefl.methods.algorithm import ClientState, Task
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.personal_head import HEAD
+from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Model, architectures
 from edgefl.models.graph.cuts import cuts
 from edgefl.models.graph.operations import Conv2d

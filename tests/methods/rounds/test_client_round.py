@@ -10,7 +10,7 @@ import pytest
 from edgefl.learning.energy import EnergyMeter
 from edgefl.learning.energy.energy_counters import EnergySource
 from edgefl.learning.learner import ExecutedFlops
-from edgefl.methods.algorithm import Plan, Reply
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.client_round import trained
 
 TIMES = [3.0, 5.5]

@@ -11,7 +11,8 @@ import pytest
 
 from edgefl import rng
 from edgefl.methods import FedAvg, FedSPU, FedUmf, LocalOnly
-from edgefl.methods.algorithm import MODEL, Algorithm, Plan, Reply, State, Task
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.exchange import (
     evaluate_message,
     plan_of,
@@ -21,6 +22,7 @@ from edgefl.methods.rounds.exchange import (
     train_message,
     trained_message,
 )
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Linear, ReLU
 from edgefl.models.neurons.gather import take

@@ -11,9 +11,10 @@ import pytest
 
 from edgefl import rng
 from edgefl.errors import CodecError
-from edgefl.methods.algorithm import MODEL, Plan, Reply
 from edgefl.methods.expected_reply import ExpectedPayload
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.exchange import plan_of, read_answer, reply_of, sizes, train_message, trained_message
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Linear, ReLU
 from edgefl.models.neurons.gather import take, take_flat

@@ -9,11 +9,13 @@ import pytest
 
 from edgefl.methods import FedAvg, FedDC, FedSPU
 from edgefl.methods.aggregation import AggregationRule
-from edgefl.methods.algorithm import BODY, MODEL, Algorithm, Plan, Reply, State, Task
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.fedrecon import FedRecon
 from edgefl.methods.pflego import PFLEGO
+from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.round_closing import AggregationResult, AggregationSettings, close
+from edgefl.methods.task import BODY, MODEL, State, Task
 from edgefl.models.graph import Graph, Node, Params
 from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.gather import take
@@ -114,7 +116,7 @@ def test_trimmed_and_median_rank_what_the_bound_has_left() -> None:
     assert level(closed(2, 3, 9, 3e38, aggregation_settings=AggregationSettings(AggregationRule("median")))) == 3
 
 
-@pytest.mark.parametrize("fold", ["mean", "clipped", "trimmed:1", "median"])
+@pytest.mark.parametrize("aggregation", ["mean", "clipped", "trimmed:1", "median"])
 def test_the_order_of_arrival_does_not_matter(aggregation: str) -> None:
     aggregation_settings = AggregationSettings(AggregationRule.parse(aggregation), UpdateNormBound("clip", 2))
     found = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from edgefl.learning.learner import Evaluation
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.round_closing import AggregationResult
 from edgefl.methods.rounds.round_metrics import ClientRound, accuracies, round_metrics
+from edgefl.methods.task import State
 from edgefl.protocol.codec import Sizes
 
 

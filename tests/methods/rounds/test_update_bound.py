@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgefl.methods.algorithm import MODEL, Reply
+from edgefl.methods.plan import Reply
 from edgefl.methods.rounds import change_bound
 from edgefl.methods.rounds.change_bound import (
     ALL,
@@ -16,6 +16,7 @@ from edgefl.methods.rounds.change_bound import (
     LARGEST,
     UpdateNormBound,
 )
+from edgefl.methods.task import MODEL
 from edgefl.models.neurons.block_index import Axes, AxisIds
 from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
 from edgefl.models.neurons.update import Block, Update

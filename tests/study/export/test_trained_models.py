@@ -20,7 +20,8 @@ from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import GraphLearner
 from edgefl.methods import METHODS
-from edgefl.methods.algorithm import MODEL, Algorithm
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.task import MODEL
 from edgefl.models.graph import Model, model_files
 from edgefl.study.export.trained_models import ModelSource, find
 from edgefl.study.simulation.committed_rounds import read_committed

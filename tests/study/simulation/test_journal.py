@@ -11,8 +11,8 @@ import pytest
 
 from bench.faults.damage import damages
 from edgefl.errors import RunError
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal
 
 KEPT = StoredClientState({"w": np.arange(4, dtype=np.float32)}, {"seen": 3}, {})

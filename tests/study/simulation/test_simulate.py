@@ -19,7 +19,8 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_json import open_run, read_experiment
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.methods import FedAvg, FedSpa, FedSPU, LocalOnly
-from edgefl.methods.algorithm import MODEL, Plan, Reply, State
+from edgefl.methods.plan import Plan, Reply
+from edgefl.methods.task import MODEL, State
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.study.simulation.journal import Journal, read_metrics
@@ -308,8 +309,8 @@ simulate(METHODS[{method!r}], assemble(SMALL), SETTINGS, journal)
 """
 
 POINTS = {
-    "after a client trained, before its files": ("Journal", "save_local", 2, False),
-    "after a client's files, before its round closed": ("Journal", "save_local", 7, True),
+    "after a client trained, before its files": ("Journal", "save_client_state", 2, False),
+    "after a client's files, before its round closed": ("Journal", "save_client_state", 7, True),
     "after a round, before its commit": ("Journal", "commit", 3, False),
     "amid a commit, before the rename": ("journals.os", "replace", 2, False),
     "amid a commit, after the rename": ("journals.os", "replace", 2, True),

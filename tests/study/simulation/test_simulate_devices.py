@@ -17,8 +17,8 @@ from edgefl.experiment.device_models.device_assignment import Fleet, SimulatedDe
 from edgefl.experiment.device_models.device_profile import DAY_S, Profile
 from edgefl.experiment.federation import Federation
 from edgefl.methods import FedAvg, FedSPU, FedSPUCached
-from edgefl.methods.algorithm import State
 from edgefl.methods.rounds.participation import RecordedParticipation
+from edgefl.methods.task import State
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate

@@ -14,8 +14,9 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.methods import build
-from edgefl.methods.algorithm import Algorithm, State
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds import state_file
+from edgefl.methods.task import State
 from edgefl.models.graph import INPUT, Graph, Node
 from edgefl.models.graph.operations import Conv2d, Dropout, Dropout2d, Flatten, Linear, MaxPool2d, Operation, ReLU
 from edgefl.study.simulation.journal import Journal

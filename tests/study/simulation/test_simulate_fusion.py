@@ -11,7 +11,9 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.methods import FedAvg, FedDC, FedDyn, FedUmf, FedUmfDC
-from edgefl.methods.algorithm import MODEL, Algorithm, Plan, State
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import MODEL, State
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.study.simulation.journal import Journal

@@ -14,9 +14,10 @@ from edgefl.experiment.federation import Federation
 from edgefl.experiment.presets import preset
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.methods import PFLEGO, FedAvg, FedPer, FedRecon
-from edgefl.methods.algorithm import BODY, Algorithm
+from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.personal_head import CLASSES, HEAD
 from edgefl.methods.server_optimizer import FIRST, SECOND, STEPS
+from edgefl.methods.task import BODY
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate

@@ -18,11 +18,12 @@ from edgefl.experiment.settings import Experiment, Settings
 from edgefl.learning import SGD, Evaluation, GraphLearner, Samples
 from edgefl.learning.batches import RepeatedBatch
 from edgefl.methods import METHODS, Algorithm, build
-from edgefl.methods.algorithm import BODY, MODEL, ClientState, State, Task, minibatches
+from edgefl.methods.client_state import ClientState, minibatches
 from edgefl.methods.mask_store import restricted
 from edgefl.methods.personal_head import Personal
 from edgefl.methods.rounds import state_file
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.methods.task import BODY, MODEL, State, Task
 from edgefl.models.graph import Model
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec

@@ -1,0 +1,98 @@
+"""One client of a federation: its learner, its data, its private state, and the batches that it trains on.
+
+Not what a method does with them (algorithm.py), and not the files that keep the private state (deployment, simulation).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgefl import rng
+from edgefl.learning.batches import Keyed, Minibatches
+from edgefl.learning.learner import Evaluation, Learner, Samples
+from edgefl.models.graph import Params
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+
+
+@dataclass
+class ClientState:
+    """One client: its learner, its data and its private state. The same object in `simulate` and on a device.
+
+    data     all samples the client can read; train, validation and test are int32 indices into them
+    private  plain JSON values that persist between rounds and never leave the device
+    arrays   named sets of arrays that do so too, beside the model; `model` is none of the names
+    """
+
+    client: int
+    seed: int
+    spec: ModelSpec
+    learner: Learner
+    data: Samples
+    train: NDArray[np.int32]
+    validation: NDArray[np.int32]
+    test: NDArray[np.int32]
+    private: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Params] = field(default_factory=dict)
+
+
+class OwnModel(NamedTuple):
+    """A client's model as its method evaluates it.
+
+    learner  that holds it
+    samples  of the client; their labels are outputs of this model
+    classes  what each output stands for; None: the classes of the data, in order
+    known    of each sample whether its class is among them; None: all are
+    neurons  that it has, of the model of all; None: every one
+    """
+
+    learner: Learner
+    samples: Samples
+    classes: Sequence[int] | None = None
+    known: NDArray[np.bool_] | None = None
+    neurons: NeuronSet | None = None
+
+    def evaluate(self, index: NDArray[np.int32]) -> Evaluation:
+        """On these samples. Those of a class that it has no output for count as wrong, each with the loss of a guess
+        among its classes and one more.
+        """
+        fitting = index if self.known is None else index[self.known[index]]
+        if len(fitting) == len(index):
+            return self.learner.evaluate(self.samples, index)
+        found = self.learner.evaluate(self.samples, fitting) if len(fitting) else Evaluation(0.0, 0, 0)
+        lost = (len(index) - len(fitting)) * math.log(1 + len(self.classes or ()))
+        return Evaluation(found.loss_sum + lost, found.correct, len(index))
+
+
+def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
+    """The effort of passes over so many samples in batches: steps, and samples seen."""
+    return epochs * -(-examples // batch), epochs * examples
+
+
+def minibatches(client_state: ClientState, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
+    """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on, and where
+    the stream of dropout is then. The last, smaller batch of a pass is kept.
+    """
+
+    def order(epoch: int) -> NDArray[np.int64]:
+        stream = rng.stream(client_state.seed, rng.DATA, client=client_state.client, round=round, extra=first + epoch)
+        return stream.permutation(len(client_state.train))
+
+    steps, _ = passes(len(client_state.train), first, batch)
+    return Minibatches(client_state.train, order, epochs, batch, Keyed(dropout_key(client_state, round), steps))
+
+
+def dropout_key(client_state: ClientState, round: int) -> int:
+    """Of what a client's training drops in a round."""
+    return rng.stream(client_state.seed, rng.DROPOUT, client=client_state.client, round=round).key()
+
+
+def evaluate(client_state: ClientState) -> Evaluation:
+    """The model that the learner holds, on the client's own test samples."""
+    return client_state.learner.evaluate(client_state.data, client_state.test)

@@ -1,0 +1,106 @@
+"""One round of one client as values: the plan that the server sends, and the reply to it. No bytes are made here.
+
+Source: ARCHITECTURE, "The types that carry everything".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from edgefl.learning.learner import Evaluation
+from edgefl.methods.expected_reply import ExpectedPayload
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+
+Status = Literal["on", "stopped"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The server's message to one client for one round.
+
+    masks       by names that no payload has
+    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids, and masks as
+                what differs from it, both ways. It is not sent; at the client it is set where the server has shown that
+                it knows it
+    authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
+                private state, and answers without a payload
+    expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were
+    """
+
+    kind: Literal["train", "evaluate"]
+    round: int
+    client: int
+    selection: NeuronSet | None = None  # None: every neuron
+    payload: Mapping[str, Update] = field(default_factory=dict)
+    settings: Mapping[str, float | int | str | bool] = field(default_factory=dict)
+    authorised: bool = True
+    deadline_s: float | None = None
+    masks: Mapping[str, Mask] = field(default_factory=dict)
+    expects: Mapping[str, ExpectedPayload] | None = None
+    held: Mask | None = field(default=None, compare=False)
+
+    @property
+    def due(self) -> Mapping[str, ExpectedPayload]:
+        """What the answer carries, by name."""
+        if not self.authorised:
+            return {}
+        return dict.fromkeys(self.payload, ExpectedPayload("planned")) if self.expects is None else self.expects
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The client's answer. `examples` is n_k, the number of training samples; `steps` the gradient steps taken.
+
+    masks  by names that no payload has
+    """
+
+    round: int
+    client: int
+    payload: Mapping[str, Update] = field(default_factory=dict)
+    selection_hash: bytes = b""
+    examples: int = 0
+    steps: int = 0
+    status: Status = "on"
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    masks: Mapping[str, Mask] = field(default_factory=dict)
+
+
+def refuse(plan: Plan, reply: Reply) -> str | None:
+    """Why a reply must not be aggregated, in one sentence; None if it may be. A refused reply counts as not
+    reported.
+    """
+    who = f"reply of client {reply.client}"
+    if reply.client != plan.client:
+        return f"{who}; expected client {plan.client}"
+    if reply.round != plan.round:
+        return f"{who} for round {reply.round}; expected round {plan.round}"
+    expected = b"" if plan.selection is None else plan.selection.hash()
+    if reply.selection_hash != expected:
+        return f"{who} has selection hash {reply.selection_hash.hex() or 'none'}; expected {expected.hex() or 'none'}"
+    due, found = plan.due.keys(), reply.payload.keys() | reply.masks.keys()
+    if found != due and (found or reply.status != "stopped"):
+        return f"{who} has payloads {sorted(found)}; expected {sorted(due)}"
+    if found and (reply.examples < 1 or reply.steps < 1):
+        return f"{who} has {reply.examples} examples and {reply.steps} steps; expected at least 1"
+    for payload, update in reply.payload.items():
+        for name, block in update.blocks.items():
+            if not np.isfinite(block.values).all():
+                return f"{who} has a non-finite value in {payload}/{name}; expected finite values"
+    for metric, value in reply.metrics.items():
+        if not np.isfinite(value):
+            return f"{who} has {metric}={value}; expected a finite value"
+    return None
+
+
+def tested(reply: Reply, found: Evaluation) -> Reply:
+    """The reply with what its client's model, as it is after training, does on the client's test samples."""
+    if not found.decisions:
+        return replace(reply, metrics={**reply.metrics, "tested_loss": found.loss_sum / found.examples})
+    tested = float(found.examples * found.decisions)
+    return replace(reply, metrics={**reply.metrics, "correct": float(found.correct), "tested": tested})

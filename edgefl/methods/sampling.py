@@ -1,0 +1,24 @@
+"""Which clients a round takes, and which capacity tier a client is in. Both are pure functions of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgefl import rng
+from edgefl.methods.task import Task
+
+
+def tier(keep: Sequence[float], client: int, clients: int) -> float:
+    """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
+    return keep[client * len(keep) // clients]
+
+
+def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int) -> list[int]:
+    """`count` of the candidates without replacement, ascending; all of them if there are fewer (ALGORITHMS 2). Those
+    that the task leaves out are none.
+    """
+    candidates = sorted(k for k in candidates if task.candidates is None or k in task.candidates)
+    if count >= len(candidates):
+        return candidates
+    chosen = rng.stream(task.seed, rng.SELECT, round=round).sample(len(candidates), count)
+    return [candidates[i] for i in chosen]
