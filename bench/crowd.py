@@ -44,9 +44,11 @@ def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
 
         wait_until(is_over, [running.server, *hosts], PATIENCE_S)
     times = hosted.times(stopwatch.read(path / hosted.SPANS))
-    lengths = [times["Closed"][round] - times["Opened"][round] for round in range(1, rounds + 1)]
+    lengths = [times["RoundClosed"][round] - times["RoundOpened"][round] for round in range(1, rounds + 1)]
     note = f"median of {rounds}; {HOSTS} processes host the devices"
-    yield Figure(f"{clients} clients: all enrolled", times["Opened"][1] - begun, "s", note="from their first start")
+    yield Figure(
+        f"{clients} clients: all enrolled", times["RoundOpened"][1] - begun, "s", note="from their first start"
+    )
     yield Figure(f"{clients} clients: a round", median(lengths), "s", note=note)
     yield Figure(f"{clients} clients: server, resident", memory / MB, "MB", note=f"VmHWM; {before / MB:.0f} before")
     yield Figure(f"{clients} clients: server, processor", cpu_s, "s", note=f"start, {rounds} rounds and an evaluation")

@@ -65,7 +65,7 @@ def main() -> int:
 
 def times(spans: list[Span]) -> dict[str, dict[int, float]]:
     """When rounds were RoundOpened and RoundClosed, durably: by that word and by round."""
-    found: dict[str, dict[int, float]] = {"Opened": {}, "Closed": {}}
+    found: dict[str, dict[int, float]] = {"RoundOpened": {}, "RoundClosed": {}}
     for span in spans:
         word, _, number = span.label.partition(" ")
         if word in found:

@@ -39,7 +39,7 @@ def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
         devices = [running.timed_device(client) for client in range(clients)]
         wait_for_end(running, devices, last + 1)
     spans = stopwatch.read(path / hosted.SPANS)
-    opened = hosted.times(spans)["Opened"]
+    opened = hosted.times(spans)["RoundOpened"]
     training = {
         log_record["round"]: max(each["seconds"] for each in log_record["clients"])
         for log_record in run_history.metrics(path)

@@ -6,10 +6,10 @@ run = edgefl.open_run("edgefl-runs/001-digits")
 edgefl.load("model.safetensors").predict(x)
 
 What a name needs is imported when it is first asked for: everything imports this package first, devices on every start.
+_finder.py, which finds the server of a checkout, is the one module that is imported here.
 Types of these names are in __init__.pyi.
 """
 
-import os
 from importlib import import_module
 from typing import Any
 
@@ -22,8 +22,7 @@ EXPORTS = {  # name -> the module that has it
     "simulate": "edgefl.study.simulate",
 }
 
-if not os.path.isdir(os.path.join(os.path.dirname(__file__), "server")):
-    import_module("edgefl._checkout").install()
+import_module("edgefl._finder").install()
 
 
 def __getattr__(name: str) -> Any:

@@ -242,7 +242,7 @@ class Close:
 class Say:
     """Tell people."""
 
-    log_record: str
+    line: str
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def test_edgefl_has_at_most_twelve_rooms() -> None:
 
 
 def room_graph() -> dict[str, set[str]]:
-    """For every room, and every file beside the rooms, those that it imports from. edgefl/__init__.py does not count."""
+    """Which others every room, and every file beside the rooms, imports from; edgefl/__init__.py does not count."""
     graph: dict[str, set[str]] = {room: set() for room in ROOMS if room != "edgefl"}
     for module, path in MODULES.items():
         if module != "edgefl":

@@ -28,7 +28,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
     "methods": ["edgefl.methods"],
     "world": [
         "edgefl.__main__",
-        "edgefl._checkout",
+        "edgefl._finder",
         "edgefl.cli",
         "edgefl.deployment",
         "edgefl.experiment",
@@ -46,7 +46,7 @@ LAYERS = {  # top to bottom; a package's name stands for every module in it that
 ORDER = list(LAYERS)
 
 ROOMS = (  # a package may import from those before it
-    "edgefl", "_checkout", "errors", "rng", "system", "kernels", "models", "protocol", "learning", "torch", "methods",
+    "edgefl", "_finder", "errors", "rng", "system", "kernels", "models", "protocol", "learning", "torch", "methods",
     "experiment", "deployment", "server", "study", "integrations", "cli", "__main__",
 )  # fmt: skip
 APART = {  # not below each other in spirit, though the order alone would allow it
@@ -92,7 +92,6 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance i
     "urllib",
 }  # fmt: skip
 GRANTED = {
-    "edgefl": {"os"},  # the package's own file alone: whether the server's folder is inside
     "edgefl.kernels": {"os"},  # EDGEFL_KERNELS
     "edgefl.kernels.cuda.device": {"threading"},  # one device for all threads
     "edgefl.kernels.cuda.compiled_images": {"pathlib"},  # the compiled kernels
@@ -188,7 +187,7 @@ def foreign(module: str, layer: str, name: str) -> str | None:
         return f"imports {top}, which is in no table; add it to PACKAGES"
     if top in FORBIDDEN:
         return None if is_in(module, FORBIDDEN[top]) else f"imports {top}, which only {FORBIDDEN[top]} may"
-    granted = {item for owner, items in GRANTED.items() if covers(owner, module) for item in items}
+    granted = {item for owner, items in GRANTED.items() if is_in(module, [owner]) for item in items}
     if layer != "world" and top in WORLDLY - granted:
         return f"of the layer {layer!r} imports {top}, which only the world may"
     return None

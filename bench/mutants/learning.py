@@ -162,7 +162,8 @@ MUTANTS = (
     Mutant(
         "shared-signal",
         "edgefl/learning/lowering/gradients.py",
-        "        self._holders[output_grad.buffer] += 1\n        for name in names[:-1]:\n            self.give(name, output_grad)\n"
+        "        self._holders[output_grad.buffer] += 1\n        for name in names[:-1]:\n"
+        "            self.give(name, output_grad)\n"
         "        self._holders[output_grad.buffer] -= 1\n",
         "        for name in names[:-1]:\n            self.give(name, output_grad)\n",
         "a sum of signals is written over one that is still to be passed on",

@@ -58,7 +58,7 @@ class Algorithm(ABC):
         own = vars(cls)
         for before, now in FORMER_VERBS.items():
             if before in own and now not in own:
-                warn(f"{cls.__qualname__}.{before} is called {now} now", DeprecationWarning, stacklevel=3)
+                warn(f"{cls.__qualname__}.{before} is called {now} now", FutureWarning, stacklevel=3)
                 setattr(cls, now, own[before])
             elif now in own:
                 setattr(cls, before, own[now])  # so that super().fold(...) in such a class finds its parent's

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
+from warnings import warn
 
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.methods.throughput import Throughput
@@ -50,8 +51,14 @@ class Task:
 
     @property
     def decisions(self) -> int:
-        """Of an example, those that are right or wrong; 0: none are."""
+        """How many decisions of one example are right or wrong; 0: the loss has no decisions."""
         return self.loss.decisions(self.outputs)
+
+    @property
+    def paces(self) -> Mapping[int, Throughput]:
+        """`throughputs` under its name of before."""
+        warn("Task.paces is called throughputs now", FutureWarning, stacklevel=2)
+        return self.throughputs
 
 
 @dataclass

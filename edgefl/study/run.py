@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
@@ -185,6 +186,12 @@ class Seeded:
     def log_records(self) -> list[dict[str, Any]]:
         """The metrics of every round so far, with what every client did (rounds/round_metrics.py)."""
         return log_records_of(self.directory)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """`log_records` under its name of before."""
+        warn("lines is called log_records now", FutureWarning, stacklevel=2)
+        return self.log_records
 
     @property
     def metrics(self) -> list[dict[str, Any]]:

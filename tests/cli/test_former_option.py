@@ -65,7 +65,7 @@ def test_a_setting_of_before_is_taken_from_a_program_with_a_warning() -> None:
 
 
 def test_a_method_of_before_that_defines_fold_aggregates_by_it() -> None:
-    with pytest.warns(DeprecationWarning, match="fold is called aggregate now"):
+    with pytest.warns(FutureWarning, match="fold is called aggregate now"):
 
         @dataclass(frozen=True)
         class Before(FedAvg):

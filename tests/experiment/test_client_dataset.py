@@ -51,7 +51,7 @@ def test_a_device_asks_for_the_id_that_its_samples_were_partitioned_to(
         asked.append(client)
         raise RunError("enough")
 
-    monkeypatch.setattr(client_command, "Visit", visit)
+    monkeypatch.setattr(client_command, "RunInquiry", visit)
     with np.load(partition_file(partitions, 1)) as content:
         np.savez(tmp_path / "own.npz", x=content["x"], y=content["y"], classes=10)
         np.savez(tmp_path / "wrong.npz", x=content["x"], y=content["y"], client=np.array([-1]))

@@ -34,8 +34,8 @@ def trained(
     nominal_flops   as papers count a round of the method (Algorithm.flops); left out where nobody says that
     executed_flops  of the products that the learner ran to train; search_flops: to move a mask, if it did
     joules_KIND     that the whole machine took meanwhile, by that kind of source (learning/energy); left out where no
-                    source tells it. A machine that trains several clients at once gives no meter: it cannot tell the joules
-                    of one client
+                    source tells it. A machine that trains several clients at once gives no meter, because it cannot
+                    tell the joules of one client
     """
     before = client_state.learner.work()
     with meter() as spent:

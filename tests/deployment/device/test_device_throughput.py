@@ -182,7 +182,7 @@ def test_a_new_connection_hears_the_same_and_a_new_process_measures_anew(server:
 
 def test_it_changes_no_file(server: ScriptedServer, timed: Any) -> None:
     device = timed()
-    cut(device, server, "send Paced")
+    cut(device, server, "send ThroughputReport")
     before = files(device)
     assert isinstance(device._declaring._said, ThroughputReport)
     assert device._model is not None
@@ -198,7 +198,15 @@ def test_rounds_that_take_other_times_are_measured_again(federation: Federation,
     device = timed(said=said)
     converse(device, server)
     order = [type(message).__name__ for message in server.received if isinstance(message, ThroughputReport | Trained)]
-    assert order == ["Paced", "Trained", "Trained", "Paced", "Trained", "Trained", "Paced"]
+    assert order == [
+        "ThroughputReport",
+        "Trained",
+        "Trained",
+        "ThroughputReport",
+        "Trained",
+        "Trained",
+        "ThroughputReport",
+    ]
     assert sum("rounds take other times than was foretold" in line for line in said) == 2
 
 

@@ -1,0 +1,71 @@
+"""Finds modules of edgefl that lie elsewhere than their names say: the server of a checkout, and paths of before.
+
+In a checkout the folder `server/` lies beside `edgefl/`; in an installed package it lies inside, and Python finds it
+there. Paths of before are those that the documentation named until November 2026; each warns once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import ModuleType
+from typing import Any
+from warnings import warn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SERVER = os.path.join(os.path.dirname(HERE), "server")
+FORMER = {  # a documented path of before -> the path now
+    "edgefl.algorithms": "edgefl.methods",
+    "edgefl.algorithms.base": "edgefl.methods",
+    "edgefl.algorithms.training": "edgefl.methods.local_steps",
+    "edgefl.graph": "edgefl.models.graph",
+    "edgefl.learners": "edgefl.learning",
+    "edgefl.neurons": "edgefl.models.neurons",
+    "edgefl.neurons.gather": "edgefl.models.neurons.gather",
+    "edgefl.neurons.update": "edgefl.models.neurons.update",
+    "edgefl.nn": "edgefl.torch",
+}
+NAMES = {"Local": "ClientState", "Tally": "Accumulator"}  # a name of before -> the name now
+
+
+class Finder:
+    """An entry of sys.meta_path. It is asked last, so for names that Python has not found."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """The specification of a module that lies elsewhere; None for every other name."""
+        if name == "edgefl.server" and os.path.isdir(SERVER):
+            loader = SourceFileLoader(name, os.path.join(SERVER, "__init__.py"))
+            spec = ModuleSpec(name, loader, origin=loader.path, is_package=True)
+            spec.submodule_search_locations, spec.has_location = [SERVER], True
+            return spec
+        if name in FORMER:
+            return ModuleSpec(name, FormerLoader(), is_package=True)  # type: ignore[arg-type]
+        return None
+
+
+class FormerLoader:
+    """Makes a module that hands out the names of the module at the path of now."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        now = FORMER[spec.name]
+        warn(f"{spec.name} is called {now} now; the old path goes away in a later version", FutureWarning, stacklevel=2)
+        module = ModuleType(spec.name, f"{now}, under its path of before.")
+
+        def get(name: str) -> Any:
+            if name.startswith("__"):  # what Python asks of every module; __path__ would lead to a second copy
+                raise AttributeError(name)
+            return getattr(import_module(now), NAMES.get(name, name))
+
+        module.__getattr__ = get  # type: ignore[method-assign]
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing runs: names are looked up when they are asked for."""
+
+
+def install() -> None:
+    """Adds the finder to sys.meta_path."""
+    sys.meta_path.append(Finder)

@@ -1,0 +1,48 @@
+"""Where modules are found: the server under one name, and documented paths of before."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgefl._finder as finder
+from edgefl.methods import Accumulator, ClientState, Plan
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_server_has_one_name_and_one_path() -> None:
+    rules = importlib.import_module("edgefl.server.round_rules")
+    assert Path(str(rules.__file__)) == ROOT / "server" / "round_rules.py"
+    done = subprocess.run([sys.executable, "-c", "import server"], cwd=ROOT, capture_output=True, text=True)
+    assert "imported as 'server'; expected `import edgefl.server`" in done.stderr
+    assert not [name for name in sys.modules if name.split(".")[0] == "server"]
+
+
+@pytest.mark.parametrize("before", finder.FORMER)
+def test_a_path_of_before_warns_and_gives_the_names_of_now(before: str) -> None:
+    sys.modules.pop(before, None)
+    with pytest.warns(FutureWarning, match=f"{before} is called {finder.FORMER[before]} now"):
+        module = importlib.import_module(before)
+    now = importlib.import_module(finder.FORMER[before])
+    public = [name for name in getattr(now, "__all__", vars(now)) if not name.startswith("_")]
+    assert public
+    assert all(getattr(module, name) is getattr(now, name) for name in public)
+    sys.modules.pop(before, None)
+
+
+def test_classes_of_before_have_their_names_of_now() -> None:
+    with pytest.warns(FutureWarning):
+        from edgefl.algorithms.base import Local, Plan as PlanOfBefore, Tally  # noqa: I001
+
+    assert (Local, Tally, PlanOfBefore) == (ClientState, Accumulator, Plan)
+
+
+def test_no_other_name_is_found() -> None:
+    assert finder.Finder.find_spec("edgefl.nothing") is None
+    with pytest.raises(ModuleNotFoundError, match=r"edgefl\.nothing"):
+        importlib.import_module("edgefl.nothing")
