@@ -18,8 +18,10 @@ from bench import hosted, stopwatch
 from bench.figures import Figure
 from bench.fleet import Fleet, fleet
 from bench.processes import Process, python, wait_until
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.experiment.client_dataset import partition_file, read_partition

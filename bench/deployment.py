@@ -24,8 +24,6 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from edgefl.server import run_history
-from edgefl.server.run_history import is_served
 
 from bench import machine
 from bench.figures import Figure, print_json, print_table
@@ -35,6 +33,8 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.trust.certificates import make_certificates
+from edgefl.server import run_history
+from edgefl.server.run_history import is_served
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefl.server.endpoint import read_endpoint
-
 from bench import work
 from bench.processes import Process, Start, processes, python, wait_until
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.settings import Experiment
+from edgefl.server.endpoint import read_endpoint
 
 START_S = 60.0
 ROUND_S = 30.0

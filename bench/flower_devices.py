@@ -20,8 +20,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from edgefl.server import run_history
-
 from bench import deployment, machine
 from bench.figures import Figure, print_json, print_table
 from bench.processes import Process, Start, processes, python, wait_until
@@ -30,6 +28,7 @@ from edgefl.experiment.assembly import assemble, check_begin
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.trust.certificates import make_certificates
+from edgefl.server import run_history
 
 MB = 1e6
 MOST_MB = 60

@@ -13,6 +13,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bench import work
+from bench.stopwatch import Span, Stopwatch
+from edgefl.methods.fedspu import FedSPU
+from edgefl.protocol.wire.connection import Connection
 from edgefl.server import open_round as rounds
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.endpoint import announced
@@ -22,11 +26,6 @@ from edgefl.server.listener import ListenAddress
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
-
-from bench import work
-from bench.stopwatch import Span, Stopwatch
-from edgefl.methods.fedspu import FedSPU
-from edgefl.protocol.wire.connection import Connection
 
 SPANS = "server-spans.json"
 TIMED: list[tuple[Any, str, str]] = [

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
-from edgefl.server import run_history
-
 from bench import hosted, stopwatch
 from bench.figures import Figure
 from bench.fleet import fleet, wait_for_end
 from bench.stopwatch import Span
+from edgefl.server import run_history
 
 BAR_MS = 20
 WARM = 5  # rounds at the beginning that are left out

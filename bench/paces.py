@@ -24,14 +24,13 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from edgefl.server import run_history
-
 from bench import machine
 from bench.faults.cluster import Cluster, write_partitions
 from bench.figures import Figure, print_json, print_table
 from bench.throttle import Throttle, throttle
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.throughput import FORETOLD
+from edgefl.server import run_history
 
 CORES = (0.4, 0.2, 0.1, 0.04)  # 1 : .5 : .25 : .1; of all eight together 1.5 cores
 CLIENTS, ROUNDS, EPOCHS, DATA = 8, 10, 10, "spoken-digits"

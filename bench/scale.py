@@ -10,12 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from edgefl.server.endpoint import read_endpoint
-
 from bench.figures import Figure
 from bench.processes import Process, processes, python, wait_until
 from bench.scaled import WEIGHTS, Request, Weight
 from edgefl.protocol.trust.certificates import make_certificates
+from edgefl.server.endpoint import read_endpoint
 
 START_S, LONGEST_S = 60.0, 3600.0
 SEEN_S = 1.0

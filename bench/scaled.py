@@ -14,6 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
+from bench.work import SMALL
+from edgefl.experiment.data.split import Split
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
+from edgefl.learning import Samples
+from edgefl.protocol.trust.tls import server_context
 from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
 from edgefl.server.events import Record, RoundClosed
@@ -22,13 +29,6 @@ from edgefl.server.round_rules import Rules
 from edgefl.server.schema import open_for_reading
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
-
-from bench.work import SMALL
-from edgefl.experiment.data.split import Split
-from edgefl.experiment.federation import Federation
-from edgefl.experiment.settings import Experiment
-from edgefl.learning import Samples
-from edgefl.protocol.trust.tls import server_context
 
 WEIGHTS = "weights.json"
 LINGER_S = 0.5

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from edgefl.server import run_history
-
 from bench.figures import Figure
 from bench.fleet import fleet, wait_for_end
 from bench.relay import Count, Frame, Relay, relay
 from edgefl.protocol.wire import frames
 from edgefl.protocol.wire.connection import payload_bytes
 from edgefl.protocol.wire.messages import Evaluate, Evaluated, Message, Train, Trained, Verdict
+from edgefl.server import run_history
 
 ROUND = (Train, Trained, Verdict)  # what every round has
 EVALUATION = (Evaluate, Evaluated)

@@ -116,6 +116,10 @@ class Clients:
     def link_of(self, client: int) -> ClientConnection | None:
         return self._by_client.get(client)
 
+    def connected(self) -> set[int]:
+        """The clients whose connection messages may be sent to."""
+        return {link.client for link in self.admitted()}
+
     def admitted(self) -> list[ClientConnection]:
         """The connections that messages may be sent to, in client order."""
         return [self._by_client[client] for client in sorted(self._by_client) if self._by_client[client].admitted]

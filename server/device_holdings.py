@@ -12,9 +12,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Iterable, Mapping
 
-from edgefl.server.events import Claim, ClientStateLost
-
 from edgefl.methods.rounds.participation import TRAINED
+from edgefl.server.events import Claim, ClientStateLost
 
 HasTrained = Callable[[int, int], bool]
 

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from edgefl.errors import RunError
+from edgefl.experiment.run_json import EXPERIMENT, settings_digest
 from edgefl.server.array_files import arrays_files
 from edgefl.server.last_commit import LAST_COMMIT, Commit, read_last_commit
 from edgefl.server.row_digest import check_content
 from edgefl.server.schema import DATABASE, LOG, open_for_reading
-
-from edgefl.errors import RunError
-from edgefl.experiment.run_json import EXPERIMENT, settings_digest
 
 IDENTITY = "id"
 

@@ -1,16 +1,16 @@
 """Devices that join: which client each is, whether it may take part, and what has to be durable before it is admitted.
 
-Not what an admitted one is sent (coordinator.py), nor the judgement of what it holds (device_holdings.py). No I/O.
+Not what an admitted one is sent (round_sequence.py), nor the judgement of what it holds (device_holdings.py). No I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
 from edgefl.server.device_holdings import DeviceStateTracker, check_secret
 from edgefl.server.events import (
-    Action,
     Claim,
     ClientStateLost,
     Close,
@@ -18,7 +18,6 @@ from edgefl.server.events import (
     DeviceReplaced,
     Enrolment,
     ProvenanceRecorded,
-    Save,
     Say,
 )
 
@@ -28,7 +27,7 @@ class Arrivals:
 
     clients, holdings  of the run; both are told of what comes in
     method             its name, for what is said
-    do                 takes an action of the server
+    queue              takes the actions of the server
     admit              takes a connection that may be sent messages from now on, and the time
     plan_again         takes a client whose plans have changed, as it has lost what it kept
     """
@@ -38,12 +37,12 @@ class Arrivals:
         clients: Clients,
         holdings: DeviceStateTracker,
         method: str,
-        do: Callable[[Action], None],
+        queue: ActionQueue,
         admit: Callable[[ClientConnection, float], None],
         plan_again: Callable[[int], None],
     ) -> None:
         self._clients, self._holdings, self._method = clients, holdings, method
-        self._do, self._admit, self._plan_again = do, admit, plan_again
+        self._queue, self._admit, self._plan_again = queue, admit, plan_again
         self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
 
     def join(self, event: DeviceJoined, now: float) -> None:
@@ -51,16 +50,16 @@ class Arrivals:
         client = self._clients.find(event.client, event.secret)
         problem = self._nobody(event) if client is None else self._wrong(client, event)
         if client is None or problem:
-            self._do(Close(event.link, problem or ""))
+            self._queue.add(Close(event.link, problem or ""))
             return
         link = self._connect(event, client)
         if client in self._clients.capacities:
             self._return(link, event, now)
         elif self._clients.begin_enrolment(client, event.secret):
             self._holdings.lives[client] = link.life
-            self._do(Save(Enrolment(client, event.capacity, event.secret, link.life, event.examples)))
+            self._queue.save(Enrolment(client, event.capacity, event.secret, link.life, event.examples))
         if event.provenance and self._clients.add_provenance(client, event.provenance):
-            self._do(Save(ProvenanceRecorded(client, event.provenance)))
+            self._queue.save(ProvenanceRecorded(client, event.provenance))
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """An enrolment is durable, and the clients have been told."""
@@ -101,7 +100,7 @@ class Arrivals:
         older = self._clients.connect(link)
         if older is not None:
             copy = ", from another process" if older.life != link.life else ""
-            self._do(Close(older.number, f"client {client} has connected again{copy}"))
+            self._queue.add(Close(older.number, f"client {client} has connected again{copy}"))
         return link
 
     def _return(self, link: ClientConnection, event: DeviceJoined, now: float) -> None:
@@ -117,18 +116,18 @@ class Arrivals:
         """Another process of the client's device is there: it is admitted once that is durable."""
         self._holdings.lives[link.client] = self._beginning[link.client] = link.life
         self._clients.bind(link.client, secret)
-        self._do(Save(DeviceReplaced(link.client, link.life, secret)))
+        self._queue.save(DeviceReplaced(link.client, link.life, secret))
 
     def _accept(self, client: int, claim: Claim) -> ClientStateLost | None:
         """Lets in a device as it is."""
         has_changed, due = self._holdings.has_changed(client, claim), self._holdings.due(client)
         loss = self._holdings.lost(client, claim)
         if loss is not None:
-            self._do(Save(loss))
+            self._queue.save(loss)
             self._plan_again(client)
             what = f"goes on from what it kept after round {loss.kept}" if loss.kept else "begins again with nothing"
-            self._do(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
+            self._queue.add(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
         elif has_changed:
             keeps = f"clients of {self._method} keep nothing"
-            self._do(Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may"))
+            self._queue.add(Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may"))
         return loss

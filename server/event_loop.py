@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import cast
 
+from edgefl.errors import RunError
+from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
 from edgefl.server import file_descriptors
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
@@ -42,9 +44,6 @@ from edgefl.server.peer import ConnectionTerms, Peer
 from edgefl.server.reminder import Reminder
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
-
-from edgefl.errors import RunError
-from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, Trained
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect

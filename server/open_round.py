@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from edgefl.server.events import ReplyJudged
-
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan
 from edgefl.methods.rounds.exchange import NOT_DECLARED, Answer, ReplyClaim, read_answer, sizes, train_message
@@ -18,6 +16,7 @@ from edgefl.methods.rounds.round_closing import AggregationSettings, close
 from edgefl.methods.rounds.round_metrics import ClientRound, round_metrics
 from edgefl.methods.task import State, Task
 from edgefl.protocol.wire.messages import LONGEST_TEXT, Train, Trained
+from edgefl.server.events import ReplyJudged
 
 
 class OpenRound:

@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
-from edgefl.server.events import DeviceJoined
-from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
-
 from edgefl.errors import AuthError, DamagedFrameError, ProtocolError
 from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.messages import Enrol, Hello, Message, ModelChunk, ModelRequest, Refused
 from edgefl.protocol.wire.model_message import chunks
+from edgefl.server.events import DeviceJoined
+from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 
 LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
 UNREAD = 2  # largest messages that may wait for a device to read them

@@ -15,6 +15,11 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
+from edgefl.errors import AuthError, RemoteProtocolError, RunError
+from edgefl.protocol.wire import envelope as envelopes
+from edgefl.protocol.wire.envelope import Envelope
+from edgefl.protocol.wire.messages import LONGEST_TEXT, Enrol, Evaluated, Finished, Hello, Message, Refused, Trained
+from edgefl.protocol.wire.model_message import chunks, digest, frame_cap
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -39,12 +44,6 @@ from edgefl.server.relay_nodes import RelayNode
 from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
-
-from edgefl.errors import AuthError, RemoteProtocolError, RunError
-from edgefl.protocol.wire import envelope as envelopes
-from edgefl.protocol.wire.envelope import Envelope
-from edgefl.protocol.wire.messages import LONGEST_TEXT, Enrol, Evaluated, Finished, Hello, Message, Refused, Trained
-from edgefl.protocol.wire.model_message import chunks, digest, frame_cap
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 

@@ -1,4 +1,4 @@
-"""What each node of a framework is to be told, and when it is to be called. No decisions about rounds (coordinator.py).
+"""What each node of a framework is to be told, and when it is to be called. round_sequence.py decides about rounds.
 
 away     it is called with Challenge, at once or some time after something failed
 called   Hello and Enrol come back; the coordinator admits it as a client
@@ -12,10 +12,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgefl.server.server_handshake import ServerHandshake
-
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import Evaluate, Finished, Message, Refused, Train
+from edgefl.server.server_handshake import ServerHandshake
 
 AGAIN_S, LONGEST_S = 1.0, 30.0  # before a node is called again: twice as long after each failure, up to that
 ASKS = (Train, Evaluate, Finished, Refused)  # a letter goes as soon as one of these waits

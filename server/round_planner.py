@@ -1,4 +1,4 @@
-"""The plans of the next round, and whom its clients are chosen among. Not when it begins (coordinator.py)."""
+"""The plans of the next round, and whom its clients are chosen among. Not when it begins (round_sequence.py)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from edgefl.server.presence import Presence
-
 from edgefl.errors import RunError
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.plan import Plan
 from edgefl.methods.task import State, Task
 from edgefl.methods.throughput import Throughput
+from edgefl.server.presence import Presence
 
 
 class Planner:

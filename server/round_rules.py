@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
-
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS, AggregationSettings
+from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from edgefl.errors import RunError
+from edgefl.methods.task import State
 from edgefl.server import directory_check
 from edgefl.server.directory_check import checked, damaged
 from edgefl.server.events import Traffic
 from edgefl.server.run_progress import Progress
 from edgefl.server.schema import DATABASE, open_for_reading
 from edgefl.server.store import last_closed, load_progress
-
-from edgefl.errors import RunError
-from edgefl.methods.task import State
 
 ATTEMPTS = 100  # at a file that the server may remove between our look at the database and at it
 

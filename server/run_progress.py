@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from edgefl.server.events import Outcome, ReplyJudged
-
 from edgefl.methods.task import State
 from edgefl.methods.throughput import Throughput
+from edgefl.server.events import Outcome, ReplyJudged
 
 
 class Ruling(NamedTuple):

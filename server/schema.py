@@ -11,9 +11,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from edgefl.server.row_digest import digest
-
 from edgefl.errors import RunError
+from edgefl.server.row_digest import digest
 from edgefl.system.durable_files import sync
 
 DATABASE = "run.db"

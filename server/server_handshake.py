@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgefl.server.events import Claim, DeviceJoined
-
 from edgefl.errors import AuthError
 from edgefl.protocol.wire import handshake
 from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, Welcome
+from edgefl.server.events import Claim, DeviceJoined
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,6 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from edgefl.server.coordinator import Coordinator
-from edgefl.server.event_loop import Server
-from edgefl.server.events import Record
-from edgefl.server.peer import ConnectionTerms, Patience
-from edgefl.server.round_rules import Rules
-from edgefl.server.server_handshake import EnrolmentTerms
-from edgefl.server.store import RECENT, Store
-
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import Evaluation, GraphLearner, Samples
@@ -29,6 +21,13 @@ from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Welcome
 from edgefl.protocol.wire.model_message import digest, pack
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.event_loop import Server
+from edgefl.server.events import Record
+from edgefl.server.peer import ConnectionTerms, Patience
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_handshake import EnrolmentTerms
+from edgefl.server.store import RECENT, Store
 
 
 def host(

@@ -25,6 +25,12 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from edgefl.errors import RunError
+from edgefl.experiment.run_json import settings_digest
+from edgefl.methods.rounds import state_file
+from edgefl.methods.throughput import Throughput
+from edgefl.protocol.wire import messages
+from edgefl.protocol.wire.messages import Trained
 from edgefl.server import client_bitmap, directory_check, log_pruning
 from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.events import (
@@ -44,13 +50,6 @@ from edgefl.server.last_commit import LastCommit
 from edgefl.server.row_digest import Account, last_commit
 from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create, open_for_writing
-
-from edgefl.errors import RunError
-from edgefl.experiment.run_json import settings_digest
-from edgefl.methods.rounds import state_file
-from edgefl.methods.throughput import Throughput
-from edgefl.protocol.wire import messages
-from edgefl.protocol.wire.messages import Trained
 from edgefl.system.durable_files import lock, sha256, sync, write_atomically
 
 LOCK = "lock"
@@ -152,7 +151,18 @@ def _check(path: Path) -> str:
 
 
 def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, str]) -> None:
-    """Adds a record to the transaction. To write one twice is to write it once."""
+    """Adds a record to the transaction. To write a record twice is to write it once."""
+    if isinstance(record, RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic):
+        _write_of_round(database, record, digests)
+    else:
+        _write_of_client(database, record)
+
+
+def _write_of_client(
+    database: sqlite3.Connection,
+    record: Enrolment | DeviceReplaced | ClientStateLost | ProvenanceRecorded | ThroughputRecorded,
+) -> None:
+    """Adds to the transaction what one client's device has said, or has lost."""
     execute = database.execute
     if isinstance(record, Enrolment):
         enrolled = record.client, record.capacity, record.secret, record.life, record.examples
@@ -170,7 +180,16 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
             "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (record.client, record.since, *record.throughput),
         )
-    elif isinstance(record, RoundOpened):
+
+
+def _write_of_round(
+    database: sqlite3.Connection,
+    record: RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic,
+    digests: Mapping[int, str],
+) -> None:
+    """Adds to the transaction what has happened in a round. `digests`: SHA-256 of the arrays' file, by closed round."""
+    execute = database.execute
+    if isinstance(record, RoundOpened):
         among = None if record.candidates is None else client_bitmap.pack(record.candidates)
         begun = record.round, record.deadline_s, among
         execute("INSERT OR IGNORE INTO rounds (round, deadline, candidates) VALUES (?, ?, ?)", begun)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgefl.server.client_links import ClientConnection
-from edgefl.server.events import ThroughputRecorded
-
 from edgefl.methods.rounds.throughput_log import ThroughputHistory
 from edgefl.methods.throughput import Throughput
 from edgefl.protocol.wire.messages import ThroughputReport
+from edgefl.server.client_links import ClientConnection
+from edgefl.server.events import ThroughputRecorded
 
 
 class ThroughputDeclarations:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from edgefl.server.run_progress import Ruling
-
 from edgefl.methods.rounds.participation import TRAINED
+from edgefl.server.run_progress import Ruling
 
 KEPT = 4  # last rulings of a client
 
@@ -23,6 +22,7 @@ class Rulings:
         """`logged`: by (round, client), in the order of rounds; `trained`: see Progress."""
         self._rounds: dict[int, dict[int, Ruling | None]] = {}
         self._trained = dict(trained)
+        self._judging: dict[tuple[int, int], str] = {}  # by (round, client), outcomes that are not durable yet
         for (round, client), ruling in logged.items():
             self._rounds.setdefault(client, {})[round] = None
             if ruling is not None:
@@ -59,8 +59,21 @@ class Rulings:
         """The last such round, 0 if there is none."""
         return max(self._trained.get(client, 0).bit_length() - 1, 0)
 
+    def judge(self, round: int, client: int, outcome: str) -> None:
+        """The client's reply has been judged; the ruling on it is not durable yet."""
+        self._judging[round, client] = outcome
+
+    def is_judging(self, round: int, client: int) -> bool:
+        """Whether the client's reply has been judged and the ruling on it is not durable yet."""
+        return (round, client) in self._judging
+
+    def keeps_trained(self, round: int, client: int) -> bool:
+        """Whether the client keeps what it trained in this round, by a ruling that is durable or by one that is not."""
+        return self.has_trained(round, client) or self._judging.get((round, client)) in TRAINED
+
     def rule(self, round: int, client: int, ruling: Ruling) -> None:
-        """The reply has been dealt with."""
+        """The ruling on the client's reply is durable."""
+        self._judging.pop((round, client), None)
         rounds = self._rounds.setdefault(client, {})
         rounds[round] = ruling
         if ruling.outcome in TRAINED:

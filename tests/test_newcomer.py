@@ -22,7 +22,7 @@ ANSWERS = {
     "In which file is written what a device keeps on disk across a crash?": "edgefl/deployment/device/device_state.py",
     "In which file are the tables of the server's database?": "server/schema.py",
     "In which file is decided how long a served round may take?": "server/round_deadline.py",
-    "In which file does the server decide what follows from a message?": "server/coordinator.py",
+    "In which file does the server decide what follows from a message?": "server/device_sessions.py",
     "In which file is a CSV table of samples read?": "edgefl/experiment/data/csv_table.py",
     "In which file are samples partitioned among clients by a Dirichlet distribution?": (
         "edgefl/experiment/data/partition.py"

@@ -12,12 +12,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.steps import Fault, Steps
 from edgefl.experiment.settings import Experiment
+from edgefl.server import run_history
 
 DEAD, SLOW = 2, 3
 TRAINED = "open .pending.safetensors.tmp"  # the step of a device that follows its training

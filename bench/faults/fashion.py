@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.outcome import Truth
 from bench.faults.steps import Fault, Steps
 from edgefl.experiment.settings import Experiment
+from edgefl.server import run_history
 
 EXPERIMENT = Experiment(
     methods=("fedspu",),

@@ -19,14 +19,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import ENVIRONMENT, Cluster, await_, write_partitions
 from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.protocol.trust.keys import key_file, make_keys
+from edgefl.server import run_history
 
 FILES = 256
 MEMORY_MB, LOG_KB = 150, 100  # what the server may take, whatever happens

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.experiments import EIGHT
 from bench.faults.outcome import Truth
@@ -21,6 +19,7 @@ from bench.link import Link, link
 from edgefl.cli.cli import main
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.trust.keys import key_file
+from edgefl.server import run_history
 
 DELAY_S, LOSS, CUT_S = 0.1, 0.05, 20.0
 CUT_AFTER = 5  # closed rounds

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.state_reader import folder_of
@@ -15,6 +13,7 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.rounds.state_file import StoredClientState, sets
 from edgefl.methods.task import State
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster, Process, write_partitions
 from bench.faults.liars import ATTACKS, lying
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.settings import Experiment
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import kind_of

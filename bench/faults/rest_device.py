@@ -16,8 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster, await_, write_partitions
 from bench.faults.damage import damages
 from bench.faults.outcome import Truth
@@ -28,6 +26,7 @@ from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.identity import read_identity
 from edgefl.deployment.device.run_folders import RUNS, name_of
 from edgefl.errors import RunError
+from edgefl.server import run_history
 
 WHOLE = "(all)"
 STRUCK = 0

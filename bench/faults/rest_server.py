@@ -14,12 +14,11 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import Cluster, await_
 from bench.faults.experiments import short_rounds
 from bench.faults.rest import Stage
 from bench.faults.steps import Fault, Steps
+from edgefl.server import run_history
 
 EXPERIMENT = short_rounds("fedspu-es", clients=2, per_round=2, rounds=3, eval_every=2)
 CLOSING = "open server/.000002.safetensors.tmp"

@@ -20,8 +20,6 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from edgefl.server import run_history
-
 from bench.faults.cluster import ENVIRONMENT, LIMIT_S, LOOK_EVERY_S, Cluster, write_partitions
 from bench.faults.experiments import short_rounds
 from bench.faults.outcome import Truth
@@ -30,6 +28,7 @@ from edgefl.deployment.device.run_folders import RUNS, name_of
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.protocol.trust.keys import key_file, make_keys, read_key
+from edgefl.server import run_history
 
 METHODS = ("fedspu", "fedspu-es", "fedavg")  # of the three runs
 CLIENTS = 2

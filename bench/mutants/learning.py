@@ -47,7 +47,7 @@ MUTANTS = (
     # Axes.
     Mutant(
         "join-freed",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/group_inference.py",
         "        if second in self._free:\n            self._free.add(first)\n",
         "",
         "a group that is summed with an unrestricted one stays restricted",
@@ -55,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "join-repeats",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/group_inference.py",
         "a is None or b is None or a.repeat != b.repeat",
         "a is None or b is None",
         "results whose channels belong to neurons differently share a group",
@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "flatten-repeat",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/axes.py",
         "AxisSpec(axis.group, axis.repeat * times)",
         "AxisSpec(axis.group, times)",
         "Flatten forgets the multiplier of a depthwise convolution",

@@ -14,15 +14,15 @@ MUTANTS = (
     # Joined axes.
     Mutant(
         "joined-repeat",
-        f"{N}model_spec.py",
-        "(_repeat(part, times), size * times)",
+        f"{N}axes.py",
+        "(repeat(part, times), size * times)",
         "(part, size * times)",
         "behind a Flatten a part's indices are taken for neurons",
         SPEC,
     ),
     Mutant(
         "joined-otherwise",
-        f"{N}model_spec.py",
+        f"{N}group_inference.py",
         "_sizes(a) == _sizes(b)",
         "len(a.parts) == len(b.parts)",
         "parts of other sizes are joined",
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-settled",
-        f"{N}model_spec.py",
+        f"{N}group_inference.py",
         "JoinedAxis(parts) if any(part for part, _ in parts) else None",
         "JoinedAxis(parts)",
         "an axis of no group is restricted",
@@ -38,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined-sets-read",
-        f"{N}model_spec.py",
+        f"{N}axes.py",
         "    for part, _ in parts_of(axis, 0):",
         "    for part, _ in parts_of(axis, 0)[:1]:",
         "of a joined axis only the first group is known",

@@ -63,16 +63,16 @@ MUTANTS = (
     # The coordinator.
     Mutant(
         "limit-keeps-plans",
-        "server/coordinator.py",
-        "        self._planner.forget()\n        if self._open",
-        "        if self._open",
+        "server/round_sequence.py",
+        "        self._planner.forget()\n        if self.open",
+        "        if self.open",
         "plans made before a client declared its capacity are kept",
         COORDINATOR,
     ),
     Mutant(
         "older-reply-owed",
-        "server/coordinator.py",
-        "link.pending != self._open.number",
+        "server/round_sequence.py",
+        "link.pending != self.open.number",
         "not link.pending",
         "a device that owes the reply of an earlier round is not asked",
         COORDINATOR,
@@ -87,8 +87,8 @@ MUTANTS = (
     ),
     Mutant(
         "judged-twice",
-        "server/coordinator.py",
-        "elif key not in self._judging:",
+        "server/device_sessions.py",
+        "elif not self._rulings.is_judging(*key):",
         "else:",
         "a reply repeated before its verdict is judged again",
         COORDINATOR,
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "evaluation-due",
-        "server/coordinator.py",
+        "server/round_sequence.py",
         "is_due and self._scored < self.round",
         "is_due and self._scored <= self.round",
         "an evaluation is made again and again",

@@ -17,7 +17,7 @@ from edgefl.deployment.agent.activity_file import Activity, read_activity, write
 from edgefl.deployment.agent.agent_settings import AgentSettings, read_settings
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.agent.service import AgentService
-from edgefl.deployment.device.device_protocol import DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import RequestError

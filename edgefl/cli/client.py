@@ -7,14 +7,13 @@ import random
 import secrets
 import sys
 import time
-from pathlib import Path
 
-from edgefl.cli.backend_option import add_backend
+from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
-from edgefl.cli.former_option import add_former
-from edgefl.cli.size_arguments import size
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, Party, ServerAddress
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.reconnection import delay_s
@@ -29,101 +28,7 @@ from edgefl.protocol.trust.tls import device_context
 from edgefl.protocol.wire.printable import printable
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
-MAX_MODEL_BYTES = 256 << 20
-GIVE_UP_S = 3600.0
-LEARNERS = ("native", "torch")
 LONGEST_S = 1e8  # that a round may take; timers count no further
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the server is, what the device has, and how they trust each other."""
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--server", metavar="HOST:PORT", help="an `edgefl serve`")
-    where.add_argument("--flower", metavar="URL", help="the SuperLink of a Flower federation: https://HOST:PORT")
-    parser.add_argument(
-        "--state", type=Path, required=True, metavar="DIR", help="directory for what the device keeps between rounds"
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="FILE.npz", help="the device's samples (see `edgefl partition`)"
-    )
-    parser.add_argument(
-        "--id",
-        type=int,
-        metavar="N",
-        help="the device's registered id; default: the one that `edgefl partition` wrote into --data, or any free one, in "
-        "runs without keys",
-    )
-    parser.add_argument(
-        "--capacity", type=float, default=1.0, metavar="SHARE", help="largest share of neurons it is willing to train"
-    )
-    add_backend(parser)
-    parser.add_argument(
-        "--no-throughput",
-        action="store_true",
-        help="do not measure how fast the device trains in a run with --round-seconds, and report no speed: the server "
-        "then goes by the device's capacity tier",
-    )
-    add_former(parser, "--no-pace", "--no-throughput", is_flag=True)
-    parser.add_argument(
-        "--max-model", type=size, default=MAX_MODEL_BYTES, metavar="BYTES", help="largest model it accepts, e.g. 24MB"
-    )
-    parser.add_argument(
-        "--max-memory",
-        type=size,
-        metavar="BYTES",
-        help="most memory for model and training, beside the process and its samples, e.g. 64MB; default: no limit",
-    )
-    parser.add_argument(
-        "--max-seconds", type=float, metavar="S", help="longest training of a round, or evaluation; default: no limit"
-    )
-    parser.add_argument(
-        "--give-up",
-        type=float,
-        default=GIVE_UP_S,
-        metavar="S",
-        help=f"give up after this many seconds without a server (inf: never); default: {GIVE_UP_S:g}",
-    )
-    parser.add_argument(
-        "--keep-runs",
-        type=int,
-        metavar="N",
-        help="of runs that are over, keep what the last N left in --state; default: all",
-    )
-    parser.add_argument(
-        "--allow-method",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="take part in runs of this method alone, edgefl's or package.module:Class; may be repeated; default: "
-        "edgefl's own",
-    )
-    parser.add_argument(
-        "--learner",
-        choices=LEARNERS,
-        default=LEARNERS[0],
-        help="what trains: edgefl's kernels, or torch (extra 'torch'); default: %(default)s",
-    )
-    parser.add_argument(
-        "--measure-energy",
-        nargs="?",
-        const="",
-        metavar="RAIL,...",
-        help="report joules by sampled power or a battery, too, or by these rails (docs/boards.md); default: where a "
-        "counter tells them",
-    )
-    trust = parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure")
-    trust.add_argument("--key", type=Path, metavar="FILE", help="the device's key (see `edgefl keys`)")
-    trust.add_argument("--tls", action="store_true", help="expect a server with a certificate")
-    trust.add_argument(
-        "--tls-ca",
-        type=Path,
-        metavar="FILE",
-        help="authority that signed the server's certificate; default: the system's",
-    )
-    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the device's own certificate")
-    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
-    trust.add_argument("--node-key", type=Path, metavar="FILE", help="private key of the node, with --flower")
-    trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or key")
 
 
 def run(options: argparse.Namespace) -> int:

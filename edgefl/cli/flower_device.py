@@ -6,8 +6,9 @@ import argparse
 import ssl
 import time
 
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.supernode import node_key

@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     unlist(parser, lambda name: name not in SIMULATED)
     how = parser.add_argument_group("how to serve it")
     _add_directories_and_address(how)
-    _add_rounds(how)
+    _add_participation(how)
+    _add_round_closing(how)
     _add_trust(parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure"))
 
 
@@ -50,47 +51,61 @@ def _add_directories_and_address(how: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_rounds(how: argparse._ArgumentGroup) -> None:
-    """When rounds begin and end, and whom they ask."""
+def _add_round_closing(how: argparse._ArgumentGroup) -> None:
+    """When a round, or an evaluation, ends."""
     how.add_argument(
-        "--wait-for", type=int, metavar="N", help="begin when this many clients have enrolled; default: all"
-    )
-    how.add_argument(
-        "--quorum", type=int, metavar="N", help="close a round after this many replies; default: all that are planned"
+        "--quorum",
+        type=int,
+        metavar="N",
+        help="number of accepted replies after which a round is closed; default: the replies of all planned clients",
     )
     how.add_argument(
         "--deadline",
         type=_deadline,
         default=AdaptiveDeadline(),
         metavar="auto|S|none",
-        help="close a round after this many seconds, or after a time that follows those of replies; default: auto",
+        help="time in seconds after which a round is closed whoever has replied; auto: a time that follows how long "
+        "earlier replies have taken; none: no limit; default: auto",
     )
     how.add_argument(
         "--evaluation-deadline",
         type=_deadline,
         default=AdaptiveDeadline(),
         metavar="auto|S|none",
-        help="the same for an evaluation; default: auto",
+        help="time in seconds after which an evaluation is closed, auto or none, as for --deadline; default: auto",
+    )
+
+
+def _add_participation(how: argparse._ArgumentGroup) -> None:
+    """Which clients the server waits for, before round 1, in a round, and at the end of the run."""
+    how.add_argument(
+        "--wait-for",
+        type=int,
+        metavar="N",
+        help="number of clients that have to enrol before round 1 begins; default: all clients",
     )
     how.add_argument(
         "--select",
         type=_select,
         metavar="all|seen:S",
-        help="choose a round's clients among all, or among those that were there within S seconds; default: all",
+        help="clients among which a round's clients are chosen: all, or the clients that were connected within the "
+        "last S seconds; default: all",
     )
     how.add_argument(
         "--max-empty-rounds",
         type=int,
         default=MAX_EMPTY_ROUNDS,
         metavar="K",
-        help=f"end with an error after so many rounds in a row that accept nobody; default: {MAX_EMPTY_ROUNDS}",
+        help="number of rounds in a row without an accepted reply after which the run ends with an error; "
+        f"default: {MAX_EMPTY_ROUNDS}",
     )
     how.add_argument(
         "--linger",
         type=float,
         default=LINGER_S,
         metavar="S",
-        help=f"seconds to wait at the end for devices that are away; default: {LINGER_S:g}",
+        help="time in seconds that the server waits after the last round for devices that are not connected, to tell "
+        f"them the end; default: {LINGER_S:g}",
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,6 +53,21 @@ RESUME = "continue the run in this directory, with more --rounds or --seeds if a
 ENGINES = ("threads", "ray")
 RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
+HOW = (  # options that say how to run an experiment; every other option is a setting of the experiment
+    "settings",
+    "run_dir",
+    "resume",
+    "replay",
+    "workers",
+    "plot",
+    "budget",
+    "target_accuracy",
+    "data_dir",
+    "json",
+    "max_empty_rounds",
+    "engine",
+    "ray_address",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,30 +167,8 @@ def _prepare(options: dict[str, Any]) -> _SimulationRequest:
 
 
 def _request(options: dict[str, Any]) -> _SimulationRequest:
-    names = (
-        "settings",
-        "run_dir",
-        "resume",
-        "replay",
-        "workers",
-        "plot",
-        "budget",
-        "target_accuracy",
-        "data_dir",
-        "json",
-        "max_empty_rounds",
-        "engine",
-        "ray_address",
-    )
-    how = {name: options.pop(name, None) for name in names}
-    if how["run_dir"] and how["resume"]:
-        raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
-    if how["plot"] is not None:
-        check_picture(how["plot"])
-    if how["ray_address"] is not None and how["engine"] != "ray":
-        raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
-    if how["engine"] == "ray" and find_spec("ray") is None:
-        raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
+    how = {name: options.pop(name, None) for name in HOW}
+    _check(how)
     given = options if how["settings"] is None else _beside(run_toml.read(how["settings"]), options)
     how["data_dir"] = given.pop("data_dir", None) if how["data_dir"] is None else how["data_dir"]
     own = own_file(given.get("data", ""))
@@ -191,6 +185,18 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
     return _SimulationRequest(
         study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), how["target_accuracy"], engines
     )
+
+
+def _check(how: Mapping[str, Any]) -> None:
+    """Raises ValueError where options on how to run do not go together, or need a package that is not installed."""
+    if how["run_dir"] and how["resume"]:
+        raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
+    if how["plot"] is not None:
+        check_picture(how["plot"])
+    if how["ray_address"] is not None and how["engine"] != "ray":
+        raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
+    if how["engine"] == "ray" and find_spec("ray") is None:
+        raise ValueError("--engine ray without the package ray; expected it here and on every node: pip install ray")
 
 
 def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

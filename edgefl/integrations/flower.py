@@ -20,8 +20,9 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import Result
 
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble, check_begin
 from edgefl.experiment.run_json import open_run

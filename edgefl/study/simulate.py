@@ -17,8 +17,8 @@ from edgefl.experiment.settings import processors
 from edgefl.study import runner
 from edgefl.study.callbacks import Callbacks, OnRound
 from edgefl.study.run import Run
-from edgefl.study.run_request import asked
-from edgefl.study.runner import Engines, Watcher, threads
+from edgefl.study.run_request import ResolvedExperiment, asked
+from edgefl.study.runner import Engines, PreparedExperiment, Watcher, threads
 
 
 def simulate(
@@ -55,17 +55,26 @@ def simulate(
     """
     callbacks = _callbacks(on_round)
     found = asked(method, model, data, data_dir, preset, settings)
-    where = None if data_dir is None else os.fspath(data_dir)
-    prepared = runner.prepare(
-        found.experiment, found.model, where, processors() if workers is None else workers, own=found.own
-    )
-    name = found.experiment.data
-    stem = "own" if KEPT.fullmatch(name) else Path(name).stem
-    path = new_directory(stem) if directory is None else Path(directory)
+    prepared = _prepared(found, data_dir, workers)
+    path = new_directory(_stem(found.experiment.data)) if directory is None else Path(directory)
     runner.claim(prepared, path)
     watchers: list[Watcher] = [Callbacks(callbacks, found.experiment.to_json())] if callbacks else []
     runner.run(prepared, path, _Together([*watchers, *_shown(progress)]), engine)
     return Run(path, data_dir)
+
+
+def _prepared(
+    found: ResolvedExperiment, data_dir: str | os.PathLike[str] | None, workers: int | None
+) -> PreparedExperiment:
+    """The experiment as it can be run. `workers`: clients trained at the same time; None: the number of processors."""
+    where = None if data_dir is None else os.fspath(data_dir)
+    count = processors() if workers is None else workers
+    return runner.prepare(found.experiment, found.model, where, count, own=found.own)
+
+
+def _stem(data: str) -> str:
+    """The word for the data in the name of a new directory. `data`: the name of a data set, or its file."""
+    return "own" if KEPT.fullmatch(data) else Path(data).stem
 
 
 def _callbacks(given: Any) -> tuple[OnRound, ...]:

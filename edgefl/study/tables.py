@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -27,6 +28,8 @@ SPENT = {  # a budget in words, by its name
     "virtual-seconds": lambda spent: f"{duration(spent)}*",
     "joules": lambda spent: f"{energy(spent)}*",
 }
+
+Column = tuple[str, Callable[[ComparisonRow], str]]  # its heading, and its cell in the row of a method
 
 
 def console() -> Console:
@@ -68,53 +71,77 @@ def print_tables(
 
 
 def _methods(found: Comparison, by_seed: Summaries) -> Table:
+    """A row per method: its score and its cost."""
     each = {name: [s for of in by_seed.values() for s in of if s.method == name] for name in found.rows}
-    first = {name: of[0] for name, of in each.items()}
-    rows, one = list(found.rows.values()), next(iter(first.values()))
+    rows, one = list(found.rows.values()), next(iter(each.values()))[0]
     decisions = one.evaluation[one.kind].get("decisions", 1)
     what = f"{one.score} of {decisions} decisions" if decisions > 1 else one.score
     of_seeds = f", {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
     rounds = {row.rounds.mean for row in rows}
     after = f", rounds: {rounds.pop():g}" if len(rounds) == 1 else ""
     table = new_table(f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}")
-    sparse = any(summary.density is not None for summary in first.values())
-    has_refreshed, has_common = any(row.refreshed for row in rows), any(COMMON in s.evaluation for s in first.values())
-    not_aggregated = [name for name in NOT_AGGREGATED if any(getattr(s, name) for of in each.values() for s in of)]
-    lost = [name for name in LOST if any(getattr(row, name) for row in rows)]
+    columns = [*_score_columns(rows, one.score), *_cost_columns(rows, each, not after), *_reply_columns(rows, each)]
+    if any(COMMON in of[0].evaluation for of in each.values()):
+        columns.append(("common test", lambda row: _of_common([s.evaluation.get(COMMON) for s in each[row.method]])))
     table.add_column("method", overflow="fold")
     table.add_column("model")
-    columns = [one.score, "worst tenth", *(["refreshed"] if has_refreshed else [])]
-    columns += [*([] if after else ["rounds"]), "payload", "of dense"]
-    has_joules = any(summary.measured_joules for summary in first.values())
-    columns += [
-        "time",
-        *(["measured"] if has_joules else []),
-        *(["density", "GFLOP"] if sparse else []),
-        *not_aggregated,
-        *lost,
-    ]
-    for column in [*columns, *(["common test"] if has_common else [])]:
-        table.add_column(column, justify="right")
+    for heading, _ in columns:
+        table.add_column(heading, justify="right")
     for row in rows:
-        shown = percent if row.has_accuracy else number
-        cells = [row.method, MODELS[row.kind], shown(row.score.mean, row.score.spread), shown(row.worst_tenth.mean)]
-        if has_refreshed:
-            cells.append(shown(row.refreshed.mean, row.refreshed.spread) if row.refreshed else "")
-        cells += [] if after else [f"{row.rounds.mean or 0:.4g}"]
-        cells += [f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB", percent(row.of_dense)]
-        cells.append(f"{row.device_seconds.mean or 0:.1f} s")
-        if has_joules:
-            joules = first[row.method].measured_joules
-            cells.append(NONE if joules is None else words(joules))
-        if sparse:
-            density, flops = first[row.method].density, first[row.method].flops
-            cells += ["1" if density is None else f"{density:g}", "" if flops is None else f"{flops / 1e9:.4g}"]
-        cells += [str(sum(getattr(s, name) for s in each[row.method])) for name in not_aggregated]
-        cells += [str(getattr(row, name)) for name in lost]
-        if has_common:
-            cells.append(_of_common([s.evaluation.get(COMMON) for s in each[row.method]]))
-        table.add_row(*cells)
+        table.add_row(row.method, MODELS[row.kind], *(cell(row) for _, cell in columns))
     return table
+
+
+def _score_columns(rows: Sequence[ComparisonRow], score: str) -> Iterator[Column]:
+    """Scores on clients' own test samples. `score`: the heading of the mean score, "accuracy" or "loss"."""
+    yield score, lambda row: _score(row, row.score.mean, row.score.spread)
+    yield "worst tenth", lambda row: _score(row, row.worst_tenth.mean)
+    if any(row.refreshed for row in rows):
+        yield "refreshed", lambda row: _score(row, row.refreshed.mean, row.refreshed.spread) if row.refreshed else ""
+
+
+def _cost_columns(
+    rows: Sequence[ComparisonRow], each: Mapping[str, Sequence[Summary]], has_rounds: bool
+) -> Iterator[Column]:
+    """Rounds, bytes, time, energy and work. `each`: the summaries of a method by its name, one per seed; `has_rounds`:
+    whether methods ended after different numbers of rounds.
+    """
+    first = {name: of[0] for name, of in each.items()}
+    if has_rounds:
+        yield "rounds", lambda row: f"{row.rounds.mean or 0:.4g}"
+    yield "payload", lambda row: f"{(row.payload_bytes.mean or 0) / 1e6:.2f} MB"
+    yield "of dense", lambda row: percent(row.of_dense)
+    yield "time", lambda row: f"{row.device_seconds.mean or 0:.1f} s"
+    if any(summary.measured_joules for summary in first.values()):
+        yield "measured", lambda row: NONE if (of := first[row.method].measured_joules) is None else words(of)
+    if any(summary.density is not None for summary in first.values()):
+        yield "density", lambda row: "1" if (of := first[row.method].density) is None else f"{of:g}"
+        yield "GFLOP", lambda row: "" if (of := first[row.method].flops) is None else f"{of / 1e9:.4g}"
+
+
+def _reply_columns(rows: Sequence[ComparisonRow], each: Mapping[str, Sequence[Summary]]) -> Iterator[Column]:
+    """Numbers of replies that were not aggregated and of clients that were lost, of each kind that there is.
+
+    each  the summaries of a method by its name, one per seed
+    """
+
+    def not_aggregated(name: str, row: ComparisonRow) -> str:
+        return str(sum(getattr(summary, name) for summary in each[row.method]))
+
+    def lost(name: str, row: ComparisonRow) -> str:
+        return str(getattr(row, name))
+
+    for name in NOT_AGGREGATED:
+        if any(getattr(summary, name) for of in each.values() for summary in of):
+            yield name, partial(not_aggregated, name)
+    for name in LOST:
+        if any(getattr(row, name) for row in rows):
+            yield name, partial(lost, name)
+
+
+def _score(row: ComparisonRow, mean: float | None, spread: float | None = None) -> str:
+    """An accuracy or a loss of the row's method, and how far it spreads over the seeds."""
+    return percent(mean, spread) if row.has_accuracy else number(mean, spread)
 
 
 def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:

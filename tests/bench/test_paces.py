@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from bench.throughputs import Run, _together
 
 from bench.throttle import Turns, _period_s
+from bench.throughputs import Run, _together
 
 LIMIT_S = 30.0
 

@@ -17,8 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgefl.server import run_history
-from edgefl.server.server_setup import welcome
 
 from edgefl.cli import local_processes
 from edgefl.cli.cli import main
@@ -29,6 +27,8 @@ from edgefl.experiment.settings import Experiment
 from edgefl.experiment.user_methods import admit, label
 from edgefl.methods import build, settings_of
 from edgefl.methods.method_registry import OWN
+from edgefl.server import run_history
+from edgefl.server.server_setup import welcome
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from edgefl.server.round_deadline import AdaptiveDeadline
 
 from edgefl.cli.cli import main
 from edgefl.cli.serve import words_of
+from edgefl.server.round_deadline import AdaptiveDeadline
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from edgefl.server import peer, server_setup
-
 from edgefl.cli import cli, serve
+from edgefl.server import peer, server_setup
 
 PATIENCE = peer.Patience(handshake_s=2.0, frame_s=2.0)
 

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from edgefl.server.coordinator import Coordinator
-from edgefl.server.events import Action, DeviceJoined, Record, RecordSaved, Save, Send
-from edgefl.server.round_rules import Rules
-from edgefl.server.run_progress import Progress
-
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState
@@ -19,6 +14,10 @@ from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Evaluated, Scores, Train, Trained
 from edgefl.rng import INIT, stream
+from edgefl.server.coordinator import Coordinator
+from edgefl.server.events import Action, DeviceJoined, Record, RecordSaved, Save, Send
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress
 
 GRAPH = Graph((2,), (Node("fc1", Linear(2, 4), ("input",)), Node("fc2", Linear(4, 2), ("fc1",))))
 INITIAL = GRAPH.init(stream(1, INIT))

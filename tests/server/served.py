@@ -12,6 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from edgefl import rng
+from edgefl.experiment.data.split import Split
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Settings
+from edgefl.learning import GraphLearner, Samples
+from edgefl.methods import FedSPU
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.client_state import ClientState, evaluate
+from edgefl.methods.rounds.client_round import trained
+from edgefl.methods.rounds.exchange import plan_of, trained_message
+from edgefl.methods.task import MODEL, State, Task
+from edgefl.models.graph import Graph, Model, Node
+from edgefl.models.graph.operations import Linear, ReLU
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.update import values
+from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Action,
@@ -33,23 +50,6 @@ from edgefl.server.events import (
 )
 from edgefl.server.round_rules import Rules
 from edgefl.server.store import Store
-
-from edgefl import rng
-from edgefl.experiment.data.split import Split
-from edgefl.experiment.federation import Federation
-from edgefl.experiment.settings import Settings
-from edgefl.learning import GraphLearner, Samples
-from edgefl.methods import FedSPU
-from edgefl.methods.algorithm import Algorithm
-from edgefl.methods.client_state import ClientState, evaluate
-from edgefl.methods.rounds.client_round import trained
-from edgefl.methods.rounds.exchange import plan_of, trained_message
-from edgefl.methods.task import MODEL, State, Task
-from edgefl.models.graph import Graph, Model, Node
-from edgefl.models.graph.operations import Linear, ReLU
-from edgefl.models.neurons.model_spec import ModelSpec
-from edgefl.models.neurons.update import values
-from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Message, Scores, Train, Trained, Verdict
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, Traffic
-from edgefl.server.run_progress import Progress
 
 from edgefl.methods.task import State
 from edgefl.protocol.wire.messages import Trained
+from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, Traffic
+from edgefl.server.run_progress import Progress
 
 
 def reply(round: int, client: int) -> Trained:

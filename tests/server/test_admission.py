@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from edgefl.server.admission import LIFE_S, Admission, Caps, network
 
 HERE, THERE = "192.0.2.1", "198.51.100.7"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
+from edgefl.methods import FedSPU
+from edgefl.protocol.wire.messages import Train, Verdict
 from edgefl.server.client_links import MOST_PROVENANCES
-from edgefl.server.coordinator import LATE
 from edgefl.server.events import (
     Admit,
     Close,
@@ -24,10 +26,8 @@ from edgefl.server.events import (
     Tick,
     WakeAt,
 )
+from edgefl.server.round_sequence import LATE
 from edgefl.server.run_progress import Progress
-
-from edgefl.methods import FedSPU
-from edgefl.protocol.wire.messages import Train, Verdict
 from tests.server.played import RULES, asks, begun, coordinator, play, saved, train, trained
 
 # Enrolment.

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
+from edgefl.errors import RunError
+from edgefl.methods.task import State
+from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     Admit,
@@ -22,10 +26,6 @@ from edgefl.server.events import (
 )
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress, Ruling
-
-from edgefl.errors import RunError
-from edgefl.methods.task import State
-from edgefl.protocol.wire.messages import Evaluate, Evaluated, Finished, Scores, Verdict
 from tests.server.played import RULES, asks, begun, coordinator, play, saved, scores, train, trained
 
 # Evaluation and the end.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
+from edgefl.errors import RunError
 from edgefl.server.events import (
     DeviceJoined,
     Enrolment,
@@ -17,8 +19,6 @@ from edgefl.server.events import (
     Tick,
 )
 from edgefl.server.run_progress import Progress
-
-from edgefl.errors import RunError
 from tests.server.played import RULES, begun, coordinator, play, saved, trained
 
 NOBODY = replace(RULES, rounds=9, eval_every=9, max_empty_rounds=2, deadline_s=1.0)
@@ -39,8 +39,8 @@ def test_the_declaration_outlives_a_restart() -> None:
     (judged,) = saved(play(under_test, MessageReceived(10, trained(1, examples=7))))
     assert isinstance(judged, ReplyJudged)
     assert judged.outcome == "accepted"  # it carries nothing, so its claim has no weight
-    assert under_test._declared(0).examples == 5
-    assert under_test._declared(1).examples is None
+    assert under_test._rounds.expected_claim(0).examples == 5
+    assert under_test._rounds.expected_claim(1).examples is None
 
 
 def test_rounds_in_a_row_that_accept_nobody_end_the_run_with_a_sentence() -> None:

@@ -6,6 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from edgefl.errors import RunError
+from edgefl.methods import FedAvg, FedSPU
+from edgefl.methods.plan import Plan
+from edgefl.methods.task import State, Task
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.events import (
     DeviceJoined,
@@ -21,11 +26,6 @@ from edgefl.server.events import (
 from edgefl.server.round_deadline import AdaptiveDeadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
-
-from edgefl.errors import RunError
-from edgefl.methods import FedAvg, FedSPU
-from edgefl.methods.plan import Plan
-from edgefl.methods.task import State, Task
 from tests.server.played import RULES, begun, coordinator, play, saved, trained
 
 SEEN = Rules(rounds=3, eval_every=3, wait_for=4, deadline_s=10.0, seen_s=60.0)
@@ -139,8 +139,7 @@ def test_a_run_is_over_when_nobody_is_left_to_choose_though_some_are_there() -> 
 
 
 def test_at_a_restart_all_that_have_enrolled_count_as_seen() -> None:
-    under_test = choosing(progress=Progress(FOUR, round=1, state=State({}, {}), scored=1))
-    under_test.state = choosing().state
+    under_test = choosing(progress=Progress(FOUR, round=1, state=choosing().state, scored=1))
     assert opened(under_test.start(0.0)) == [RoundOpened(2, (0, 1, 2, 3), 10.0, frozenset(range(4)))]
 
 

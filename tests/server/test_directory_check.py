@@ -7,9 +7,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from edgefl.server import run_history
-from edgefl.server.run_progress import Progress
-from edgefl.server.store import Store
 from msgspec.structs import replace
 
 from bench.faults.damage import Damage, damages
@@ -18,6 +15,9 @@ from edgefl.errors import RunError
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire import messages
+from edgefl.server import run_history
+from edgefl.server.run_progress import Progress
+from edgefl.server.store import Store
 from tests.server.stored import reply, run, same
 
 SMALL = Experiment(methods=("fedavg",), clients=3, rounds=4, per_round=2, epochs=1)

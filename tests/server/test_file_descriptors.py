@@ -6,6 +6,7 @@ import resource
 from collections.abc import Iterator
 
 import pytest
+
 from edgefl.server.file_descriptors import FEWEST_STRANGERS, RESERVE, Share, provide, share
 
 

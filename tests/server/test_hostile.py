@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from edgefl.server import run_history
-from edgefl.server.events import MessageReceived, ReplyJudged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgefl.methods import FedAvg, LocalOnly
 from edgefl.protocol.wire.messages import Evaluated, Scores, Trained
+from edgefl.server import run_history
+from edgefl.server.events import MessageReceived, ReplyJudged
 from tests.server.served import CLIENTS, METHOD, RULES, World
 
 ROUNDS, COUNTS = st.integers(0, RULES.rounds + 2), st.sampled_from([0, 1, 7, 2**53 - 1])

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from edgefl.server import run_history
 
 from edgefl.cli.cli import main
 from edgefl.deployment.device.device_state import DeviceState
@@ -20,6 +19,7 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.run_json import read_experiment
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.rounds.state_file import StoredClientState
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate

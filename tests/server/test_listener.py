@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+
 from edgefl.server import admission
 from edgefl.server.admission import Caps
 from edgefl.server.listener import Entrance, ListenAddress

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgefl.cli.status import not_aggregated
+from edgefl.methods.task import State
+from edgefl.protocol.wire.messages import Trained
 from edgefl.server import run_history
 from edgefl.server.events import ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.run_progress import Ruling
 from edgefl.server.store import RECENT, Store
 from edgefl.server.verdict_log import Rulings
-
-from edgefl.cli.status import not_aggregated
-from edgefl.methods.task import State
-from edgefl.protocol.wire.messages import Trained
 from edgefl.study.progress_display import news
 from tests.server.served import METHOD, RULES, World, open_store
 from tests.server.test_participation import check_replay

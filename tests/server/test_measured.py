@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from edgefl.server import run_history
 
 import edgefl
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.experiment.run_json import open_run
+from edgefl.server import run_history
 from tests.made_up import write
 from tests.server.processes import lines, start, until
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from edgefl.server import client_bitmap
 from edgefl.server.presence import Presence
 from edgefl.server.reminder import Reminder

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from edgefl.server import run_history
-from edgefl.server.run_progress import Progress
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,8 @@ from edgefl.methods import FedAvg, FedSpa, FedSPU, FedUmf, FjORD, RandomDropout
 from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.state_file import flat
 from edgefl.methods.task import State
+from edgefl.server import run_history
+from edgefl.server.run_progress import Progress
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
 from edgefl.study.simulation.round_loop import simulate

@@ -9,8 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from edgefl.server import run_history
-from edgefl.server.events import Enrolment
 
 from edgefl.experiment.settings import Settings
 from edgefl.methods import FedSPU
@@ -22,6 +20,8 @@ from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.round_closing import AggregationSettings
 from edgefl.methods.task import MODEL
 from edgefl.models.neurons.update import Update
+from edgefl.server import run_history
+from edgefl.server.events import Enrolment
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from tests.server.served import FEDERATION, METHOD, RULES, World, open_store

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgefl.server import run_history
 
 from edgefl.cli import local_processes as demo
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 

@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edgefl.server import run_history
-from edgefl.server.relay import OutgoingEnvelope, RelayServer
-from edgefl.server.round_rules import Rules
-from edgefl.server.server_setup import staff
-from edgefl.server.store import Store
 
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
@@ -26,6 +22,11 @@ from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire import envelope as envelopes
 from edgefl.protocol.wire.envelope import Envelope
 from edgefl.protocol.wire.messages import ModelChunk
+from edgefl.server import run_history
+from edgefl.server.relay import OutgoingEnvelope, RelayServer
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_setup import staff
+from edgefl.server.store import Store
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edgefl.server.events import ProvenanceRecorded, Record, ReplyJudged, RoundClosed, RoundOpened
-from edgefl.server.store import Store
 
 from edgefl.cli.cli import main
 from edgefl.experiment.assembly import assemble
@@ -18,6 +16,8 @@ from edgefl.experiment.settings import Experiment
 from edgefl.methods.rounds.provenance import provenance
 from edgefl.methods.task import MODEL, State
 from edgefl.protocol.wire.messages import Trained
+from edgefl.server.events import ProvenanceRecorded, Record, ReplyJudged, RoundClosed, RoundOpened
+from edgefl.server.store import Store
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 

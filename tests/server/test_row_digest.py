@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from edgefl.server.events import ProvenanceRecorded
 from edgefl.server.row_digest import Account, check_content, digest, last_commit
 from edgefl.server.store import Store
-
 from tests.server.stored import run
 
 

@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from edgefl.server import run_history
-from edgefl.server.events import ReplyJudged, RoundClosed, RoundOpened
-from edgefl.server.open_round import OpenRound
 
 from edgefl import methods
 from edgefl.cli import local_processes as demo
@@ -21,6 +18,9 @@ from edgefl.methods.rounds.exchange import plan_of, sizes
 from edgefl.methods.task import MODEL, State
 from edgefl.models.neurons.gather import take
 from edgefl.protocol.wire.messages import Trained
+from edgefl.server import run_history
+from edgefl.server.events import ReplyJudged, RoundClosed, RoundOpened
+from edgefl.server.open_round import OpenRound
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference, replay
 from edgefl.study.simulation.round_loop import simulate

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from edgefl.server import run_history
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from edgefl.methods import (
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds import state_file
 from edgefl.methods.task import State
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from tests.server.served import CLIENTS, METHOD, RULES, World, simulated
 

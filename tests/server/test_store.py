@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from edgefl.errors import RunError
 from edgefl.server import run_history
 from edgefl.server.events import Enrolment, ProvenanceRecorded, ReplyJudged, RoundClosed, RoundOpened
 from edgefl.server.run_progress import Progress, Ruling
 from edgefl.server.schema import create
 from edgefl.server.store import Store
-
-from edgefl.errors import RunError
 from edgefl.system import durable_files
 from tests.server.stored import DYING, POINTS, batches_of, reply, run, same, state, traffic
 

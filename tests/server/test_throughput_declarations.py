@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from edgefl.server import run_history
-from edgefl.server.events import Action, Admit, DeviceJoined, ReplyJudged, RoundOpened, ThroughputRecorded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +17,8 @@ from edgefl.methods.task import State
 from edgefl.methods.throughput import FORETOLD, Throughput
 from edgefl.models.graph.cuts import cuts
 from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, Train
+from edgefl.server import run_history
+from edgefl.server.events import Action, Admit, DeviceJoined, ReplyJudged, RoundOpened, ThroughputRecorded
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from tests.server.served import CLIENTS, FEDERATION, GRAPH, RULES, World, open_store

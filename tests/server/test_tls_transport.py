@@ -19,10 +19,9 @@ from typing import Any, cast
 import pytest
 
 pytest.importorskip("cryptography", reason="certificates are made with the optional package cryptography")
-from edgefl.server.tls_transport import TlsTransport
-
 from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.protocol.trust.tls import device_context, server_context
+from edgefl.server.tls_transport import TlsTransport
 
 IDLE_KB = 40
 ASK = b"ask"

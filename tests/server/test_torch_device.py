@@ -10,16 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from edgefl.server import run_history
 
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.run_json import open_run
 from edgefl.learning.learner import MakeLearner
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.torch import TorchLearner

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from edgefl.deployment.agent.conditions import Conditions, Hours
-from edgefl.deployment.device.device_protocol import DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import RequestError
 from edgefl.experiment.user_methods import admit

@@ -18,7 +18,8 @@ from edgefl.deployment.agent.agent_settings import AgentSettings, ServerSettings
 from edgefl.deployment.agent.conditional_device import GuardedDevice
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.agent.sample_file import SampleFile
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, LeftError, Party
 from edgefl.deployment.device.reconnection import FIRST_DELAY_S
 from edgefl.deployment.device.run_folders import StateDirectory, read_over

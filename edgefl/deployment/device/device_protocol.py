@@ -11,21 +11,15 @@ device or the connection dies.
 
 from __future__ import annotations
 
-import errno
-import secrets
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import NamedTuple, TypeVar
 
+from edgefl.deployment.device.device_environment import DeviceEnvironment, Written, durably
 from edgefl.deployment.device.device_model import Data, DeviceModel, followed, method_of, same_run
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_state import DeviceState, Membership
-from edgefl.deployment.device.request_limits import Bounds
 from edgefl.deployment.device.throughput_meter import ClockPair
 from edgefl.deployment.device.throughput_report import ThroughputReporter
 from edgefl.errors import EdgeflError, RemoteProtocolError, RequestError, RunError
-from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import MakeLearner
 from edgefl.methods.rounds.provenance import provenance
 from edgefl.protocol.wire import handshake
@@ -47,59 +41,9 @@ from edgefl.protocol.wire.messages import (
 )
 from edgefl.protocol.wire.model_message import frame_cap
 
-Written = TypeVar("Written")
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
 FIELDS = Welcome.__struct_fields__
 DEFERRED = 16  # messages that wait for a verdict
 NOTED = 100  # lines about what a server does, in a connection
-
-
-class DeviceProfile(NamedTuple):
-    """What the user says of a device.
-
-    client     its registered id; None where the server may choose
-    key        the 32 bytes that prove it; None in a run without keys
-    capacity   the largest share of active neurons it is willing to train
-    max_model, max_memory, max_seconds  see Bounds
-    methods    that it takes part in; empty: any
-    says_pace  it measures how fast it is and says so, in runs that plan by it
-    """
-
-    client: int | None
-    key: bytes | None
-    capacity: float
-    max_model: int
-    max_memory: int | None = None
-    max_seconds: float | None = None
-    methods: tuple[str, ...] = ()
-    reports_throughput: bool = True
-
-    @property
-    def bounds(self) -> Bounds:
-        """What the server may ask of it."""
-        return Bounds(self.max_model, self.max_memory, self.max_seconds)
-
-
-class DeviceEnvironment(NamedTuple):
-    """What a device needs of the world around it.
-
-    say     shows one line to the user
-    pause   waits after the n-th failure in a row, from 0
-    clock   seconds, of which only differences count
-    within  a context that bounds the time of what is named: TimeLimitError; by default none
-    chance  that many random bytes
-    meter   what a round's training takes in joules; by default nothing says so
-    busy    seconds of this process on processors, of which only differences count
-    """
-
-    say: Callable[[str], None]
-    pause: Callable[[int], None]
-    clock: Callable[[], float]
-    within: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext()
-    random_bytes: Callable[[int], bytes] = secrets.token_bytes
-    meter: Callable[[], EnergyMeter] = unmeasured
-    busy: Callable[[], float] = time.process_time
 
 
 class SpoiltError(RunError):
@@ -356,22 +300,3 @@ class Device:
 def _size(waiting: list[Train | Evaluate]) -> int:
     """Bytes of the payloads of messages."""
     return sum(payload_bytes(message) for message in waiting)
-
-
-def durably(write: Callable[[], Written], path: Path, world: DeviceEnvironment) -> Written:
-    """Writes, again and again while the disk is full. What is to be written stays in memory.
-
-    path    what is written to, for the user
-    Raises  RunError if it cannot be written for another reason.
-    """
-    attempt = 0
-    while True:
-        try:
-            return write()
-        except OSError as error:
-            if error.errno not in FULL:
-                raise RunError(f"{path} cannot be written ({error})") from error
-            if not attempt:
-                world.say(f"{path}: {error.strerror}; trying again until there is room")
-        world.pause(attempt)
-        attempt += 1

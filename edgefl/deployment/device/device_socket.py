@@ -14,7 +14,8 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from edgefl.deployment.device.device_protocol import DeviceEnvironment, SpoiltError
+from edgefl.deployment.device.device_environment import DeviceEnvironment
+from edgefl.deployment.device.device_protocol import SpoiltError
 from edgefl.deployment.device.reconnection import Attempts
 from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.protocol.wire.connection import Connection

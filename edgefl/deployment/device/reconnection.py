@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections import Counter
 
-from edgefl.deployment.device.device_protocol import DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.errors import RunError
 from edgefl.protocol.trust.tls import fault
 

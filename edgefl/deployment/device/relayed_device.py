@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import EdgeflError, RemoteProtocolError

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from edgefl.deployment.device.device_protocol import DeviceEnvironment, durably
+from edgefl.deployment.device.device_environment import DeviceEnvironment, durably
 from edgefl.deployment.device.reconnection import Attempts
 from edgefl.deployment.supernode import message_objects
 from edgefl.deployment.supernode.fleet_api import (

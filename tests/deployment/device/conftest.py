@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition

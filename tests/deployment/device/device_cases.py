@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from edgefl import rng
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment, DeviceProfile
+from edgefl.deployment.device.device_environment import DeviceEnvironment
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import FedAvg, FedAvgFT, FedDyn, FedSpa, FedSPU, FedUmf, FedUmfDC, FjORD, LocalOnly, RandomDropout

@@ -17,7 +17,8 @@ import pytest
 from bench.flips import bad_link
 from edgefl import methods
 from edgefl.cli.cli import main
-from edgefl.deployment.device.device_protocol import Device, DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
 from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, TLS_FAULTS, delay_s
 from edgefl.errors import RequestError, RunError

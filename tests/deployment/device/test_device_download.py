@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from edgefl.deployment.device.device_protocol import Device, DeviceProfile, SpoiltError
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device, SpoiltError
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.errors import RemoteProtocolError, RunError
 from edgefl.experiment.federation import Federation

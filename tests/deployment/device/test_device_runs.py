@@ -16,7 +16,8 @@ import pytest
 
 from edgefl.deployment.device import run_folders
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import Device, DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
+from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.run_folders import StateDirectory, name_of
 from edgefl.deployment.device.run_query import RunInquiry

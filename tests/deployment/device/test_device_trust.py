@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from edgefl.deployment.device.device_model import Data
-from edgefl.deployment.device.device_protocol import DeviceProfile
+from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.errors import AuthError, DataError, RequestError, RunError
 from tests.deployment.device.device_cases import (
     enrol,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from edgefl.server.server_setup import welcome
 
 from edgefl.deployment.device.device_model import method_of, same_run
 from edgefl.errors import RunError
@@ -12,6 +11,7 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import FedUmf
 from edgefl.protocol.wire.messages import Welcome
+from edgefl.server.server_setup import welcome
 
 
 def told() -> Welcome:

@@ -14,7 +14,6 @@ import pytest
 
 pytest.importorskip("flwr", reason="flwr is not installed (extra `flower`, Python 3.11; scripts/frameworks.sh)")
 
-from edgefl.server import run_history
 from flwr.app import ArrayRecord, Message, RecordDict
 
 from edgefl.deployment.device.device_model import Data
@@ -24,6 +23,7 @@ from edgefl.experiment.client_dataset import partition_file, read_partition, wri
 from edgefl.experiment.settings import Experiment
 from edgefl.integrations import flower
 from edgefl.integrations.flower import client_app, serve
+from edgefl.server import run_history
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 from tests.deployment.supernode.in_process import InProcessGrid

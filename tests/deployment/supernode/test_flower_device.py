@@ -14,10 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from edgefl.server.relay import RelayServer
-from edgefl.server.round_rules import Rules
-from edgefl.server.server_setup import staff
-from edgefl.server.store import Store
 
 from bench.deployment import is_simulated
 from bench.flower_devices import ALONE, experiment, measure
@@ -26,6 +22,10 @@ from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
+from edgefl.server.relay import RelayServer
+from edgefl.server.round_rules import Rules
+from edgefl.server.server_setup import staff
+from edgefl.server.store import Store
 from tests.deployment.supernode.superlink import SuperLink, superlink
 
 LIMIT_S = 120.0

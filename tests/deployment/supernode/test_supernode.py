@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from edgefl.deployment.device.device_protocol import DeviceEnvironment
+from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.reconnection import TLS_FAULTS
 from edgefl.deployment.supernode import fleet_api as calls
 from edgefl.deployment.supernode import message_objects, node_key

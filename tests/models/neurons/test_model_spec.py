@@ -1,4 +1,4 @@
-"""Which neuron group indexes which axis: one small graph per rule of model_spec.py."""
+"""Which neuron group indexes which axis: one small graph per rule of group_inference.py."""
 
 from __future__ import annotations
 

@@ -18,8 +18,6 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from edgefl.server import run_history
-from edgefl.server.store import Store
 
 import edgefl
 from edgefl.cli import local_processes
@@ -32,6 +30,8 @@ from edgefl.experiment.data.npz import read_inputs, read_integers
 from edgefl.experiment.run_json import open_run
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import model_files
+from edgefl.server import run_history
+from edgefl.server.store import Store
 from edgefl.study.export.trained_models import ModelSource, find
 
 DEVICES, ROUNDS = 4, 2

@@ -1,0 +1,192 @@
+"""Which neuron group lies along axis 0 of every result of a graph: found by following the graph from node to node.
+
+The rules (ALGORITHMS 1.1):
+
+* every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
+* shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
+  FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
+* a recurrent layer owns a group of its hidden units, each with all its gates, and attention one of its heads;
+* an Embedding owns a group of its features, which lies along axis 1 of its weight; all of its rows are active;
+* where a Permute puts other things than channels on axis 0, or a parameter that is added or multiplied has channels on
+  its third axis, no group lies along the result, and the one before is free;
+* a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
+* results that are summed or multiplied share one group, named after the earliest layer in it;
+* results put one after another keep their groups, each along its part of the axis;
+* the graph's input, its output (the classes), the input of a grouped convolution that is not depthwise, and whatever is
+  summed with an unrestricted result belong to no group: they are always active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgefl.models.graph import INPUT, Graph, Node
+from edgefl.models.graph.operations import (
+    Add,
+    Concat,
+    Conv2d,
+    ConvTranspose2d,
+    Embedding,
+    Flatten,
+    FlattenPlaces,
+    Linear,
+    Mul,
+    Permute,
+    Recurrent,
+    Reshape,
+    SelfAttention,
+    Shape,
+    WithParameter,
+)
+from edgefl.models.graph.planar import planar
+from edgefl.models.neurons.axes import Axis, AxisSpec, JoinedAxis, concatenated, groups_of, parts_of, repeat, repeated
+
+
+def result_axes(graph: Graph) -> dict[str, Axis | None]:
+    """The group of axis 0 of every result, "input" included, by the result's name; None is always active."""
+    return axes_and_groups(graph)[0]
+
+
+def axes_and_groups(graph: Graph) -> tuple[dict[str, Axis | None], dict[str, int]]:
+    """The axes that `result_axes` gives, and the number of neurons of every group in node order."""
+    groups = JoinedGroups()
+    axes = _follow_axes(planar(graph), groups)
+    return {name: groups.settled(axis) for name, axis in axes.items()}, groups.sizes()
+
+
+def _follow_axes(graph: Graph, groups: JoinedGroups) -> dict[str, Axis | None]:
+    """The group of axis 0 of every result, as known where it is made; `groups` collects what later nodes add."""
+    axes: dict[str, Axis | None] = {INPUT: None}
+    for node in graph.nodes:
+        axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
+    groups.free(axes[graph.nodes[-1].name])
+    return axes
+
+
+def _result_axis(
+    node: Node, axes: Mapping[str, Axis | None], shapes: Mapping[str, Shape], groups: JoinedGroups
+) -> Axis | None:
+    op, source = node.op, axes[node.inputs[0]]
+    if isinstance(op, Conv2d) and op.is_depthwise:
+        return repeated(source, op.out_channels // op.in_channels)
+    if isinstance(op, Conv2d | Linear | ConvTranspose2d):
+        return _own_axis(node, source, groups)
+    if isinstance(op, Recurrent):
+        return groups.add(node.name, op.hidden_size)
+    if isinstance(op, SelfAttention):
+        return repeat(groups.add(node.name, op.num_heads), op.head_dim)
+    if isinstance(op, Embedding):
+        return groups.add(node.name, op.embedding_dim)
+    if isinstance(op, Add | Mul):
+        return groups.join(source, axes[node.inputs[1]])
+    if isinstance(op, Concat):
+        return concatenated([parts_of(axes[name], shapes[name][0]) for name in node.inputs])
+    if isinstance(op, Flatten | Reshape):
+        return _reshaped(source, shapes[node.inputs[0]][0], shapes[node.name][0], groups)
+    if isinstance(op, FlattenPlaces):
+        channels = shapes[node.inputs[0]][0]
+        return source and concatenated([parts_of(source, channels)] * (shapes[node.name][0] // channels))
+    if (isinstance(op, Permute) and op.axes[0] != 0) or (isinstance(op, WithParameter) and _is_apart(op)):
+        groups.free(source)
+        return None
+    return source
+
+
+def _own_axis(node: Node, source: Axis | None, groups: JoinedGroups) -> Axis | None:
+    """Of a layer that has neurons of its own; those of a grouped transposed convolution lie along no axis."""
+    op = node.op
+    assert isinstance(op, Conv2d | Linear | ConvTranspose2d)
+    if not isinstance(op, Linear) and op.groups > 1:
+        groups.free(source)
+    if isinstance(op, ConvTranspose2d) and op.groups > 1:
+        return None
+    return groups.add(node.name, op.out_features if isinstance(op, Linear) else op.out_channels)
+
+
+def _is_apart(op: WithParameter) -> bool:
+    """Whether the parameter has its channels on the third axis, which is no axis of a block."""
+    return op.channels_last and len(op.shape) > 2
+
+
+def _reshaped(source: Axis | None, before: int, after: int, groups: JoinedGroups) -> Axis | None:
+    """Values in the same order along an axis of `after` indices instead of `before`."""
+    if after % before == 0:
+        return repeated(source, after // before)
+    shrunk = source.repeat * after if isinstance(source, AxisSpec) and before % after == 0 else 1
+    if isinstance(source, AxisSpec) and shrunk % before == 0:
+        return AxisSpec(source.group, shrunk // before)
+    groups.free(source)
+    return None
+
+
+def _sizes(axis: JoinedAxis) -> list[int]:
+    return [size for _, size in axis.parts]
+
+
+class JoinedGroups:
+    """The neuron groups of a graph while the graph is followed from node to node, and groups become one group.
+
+    This is union-find: each layer that owns neurons points towards the earliest layer of its group.
+    """
+
+    def __init__(self) -> None:
+        self._size: dict[str, int] = {}
+        self._parent: dict[str, str] = {}
+        self._free: set[str] = set()  # roots of groups that turned out to be unrestricted
+
+    def add(self, name: str, size: int) -> AxisSpec:
+        """The axis of a new group of `size` neurons, named after its layer."""
+        self._size[name], self._parent[name] = size, name
+        return AxisSpec(name)
+
+    def free(self, axis: Axis | None) -> None:
+        """The neurons of the groups along `axis` are always active."""
+        self._free.update(map(self._root, groups_of(axis)))
+
+    def join(self, a: Axis | None, b: Axis | None) -> Axis | None:
+        """The axis of two results that are put together value by value: one group for both, or one for each part.
+
+        It is None (always active) if one of the axes is None, or if the two are divided into parts of other
+        sizes or repeat their neurons otherwise.
+        """
+        if isinstance(a, JoinedAxis) and isinstance(b, JoinedAxis) and _sizes(a) == _sizes(b):
+            joined = zip(a.parts, b.parts, strict=True)
+            return JoinedAxis(tuple((self._join(one, other), size) for (one, size), (other, _) in joined))
+        if isinstance(a, JoinedAxis) or isinstance(b, JoinedAxis):
+            self.free(a)
+            self.free(b)
+            return None
+        return self._join(a, b)
+
+    def _join(self, a: AxisSpec | None, b: AxisSpec | None) -> AxisSpec | None:
+        if a is None or b is None or a.repeat != b.repeat:
+            self.free(a)
+            self.free(b)
+            return None
+        order = list(self._size)
+        first, second = sorted((self._root(a.group), self._root(b.group)), key=order.index)
+        self._parent[second] = first
+        if second in self._free:
+            self._free.add(first)
+        return AxisSpec(first, a.repeat)
+
+    def settled(self, axis: Axis | None) -> Axis | None:
+        """`axis` with the final names of its groups, or None if all of it is always active."""
+        if not isinstance(axis, JoinedAxis):
+            return self._settled(axis)
+        parts = tuple((self._settled(part), size) for part, size in axis.parts)
+        return JoinedAxis(parts) if any(part for part, _ in parts) else None
+
+    def _settled(self, axis: AxisSpec | None) -> AxisSpec | None:
+        if axis is None or self._root(axis.group) in self._free:
+            return None
+        return AxisSpec(self._root(axis.group), axis.repeat)
+
+    def sizes(self) -> dict[str, int]:
+        """The number of neurons of every group that is not always active, by the group's name, in node order."""
+        return {name: size for name, size in self._size.items() if self._root(name) == name and name not in self._free}
+
+    def _root(self, name: str) -> str:
+        while self._parent[name] != name:
+            name = self._parent[name]
+        return name

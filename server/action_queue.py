@@ -1,0 +1,34 @@
+"""The actions that the parts of a coordinator decide on, in the order in which the server has to carry them out."""
+
+from __future__ import annotations
+
+from edgefl.protocol.wire.messages import Message
+from edgefl.server.client_links import ClientConnection
+from edgefl.server.events import Action, Record, Save, Send
+
+
+class ActionQueue:
+    """Actions that have been decided on and not yet handed to the server.
+
+    Every part of a coordinator adds to one queue, so that the order of actions is the order of decisions.
+    """
+
+    def __init__(self) -> None:
+        self._actions: list[Action] = []
+
+    def add(self, action: Action) -> None:
+        """Puts the action behind the actions that are waiting."""
+        self._actions.append(action)
+
+    def save(self, record: Record) -> None:
+        """Adds the action that makes the record durable."""
+        self._actions.append(Save(record))
+
+    def send(self, link: ClientConnection, message: Message) -> None:
+        """Adds the action that sends the message over the client's connection."""
+        self._actions.append(Send(link.number, message))
+
+    def taken(self) -> list[Action]:
+        """The waiting actions in order; the queue is empty afterwards."""
+        actions, self._actions = self._actions, []
+        return actions

@@ -1,0 +1,169 @@
+"""The devices of a served run: who joins and leaves, and what follows from the messages of a device that is admitted.
+
+A reply's verdict is sent once the reply is durable. When rounds begin and end is decided in round_sequence.py. No I/O,
+no clock, no chance.
+"""
+
+from __future__ import annotations
+
+from edgefl.protocol.wire.messages import Evaluated, ThroughputReport, Trained, Verdict
+from edgefl.server.action_queue import ActionQueue
+from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.device_holdings import DeviceStateTracker
+from edgefl.server.enrolment import Arrivals
+from edgefl.server.events import (
+    Admit,
+    Close,
+    DeviceJoined,
+    DeviceReplaced,
+    Enrolment,
+    ReplyJudged,
+    ThroughputRecorded,
+)
+from edgefl.server.round_sequence import RoundSequence
+from edgefl.server.run_progress import Ruling
+from edgefl.server.throughput_declarations import ThroughputDeclarations
+from edgefl.server.verdict_log import Rulings
+
+
+class DeviceSessions:
+    """The connections of clients' devices to the rounds of a run."""
+
+    def __init__(
+        self,
+        method: str,
+        rounds: RoundSequence,
+        holdings: DeviceStateTracker,
+        clients: Clients,
+        rulings: Rulings,
+        declarations: ThroughputDeclarations,
+        queue: ActionQueue,
+    ) -> None:
+        """`method`: the method's name, for messages to people."""
+        self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
+        self._declarations, self._queue = declarations, queue
+        self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again)
+
+    # Connections.
+
+    def join(self, event: DeviceJoined, now: float) -> None:
+        """A device asks to take part: it is turned away, or it is admitted at once or when that is durable."""
+        self._arrivals.join(event, now)
+
+    def leave(self, number: int, now: float) -> None:
+        """The connection with this number is gone."""
+        link = self._clients.link(number)
+        if link is not None and link.admitted:
+            self._rounds.hear(link.client, now)
+        self._clients.disconnect(number)
+
+    def enrolled(self, record: Enrolment, now: float) -> None:
+        """The enrolment is durable."""
+        self._clients.end_enrolment(record.client, record.capacity, record.examples)
+        if record.capacity < 1:
+            self._rounds.plan_again(record.client)
+        self._arrivals.enrolled(record, now)
+        if self._rounds.phase == "waiting":
+            self._rounds.go_on(now)
+
+    def replaced(self, record: DeviceReplaced, now: float) -> None:
+        """It is durable that another process of a client's device has begun."""
+        self._arrivals.begun(record, now)
+
+    def _admit(self, link: ClientConnection, now: float) -> None:
+        link.admitted = True
+        self._rounds.hear(link.client, now)
+        self._queue.add(Admit(link.number, link.client))
+        if self._rounds.phase == "waiting":
+            self._rounds.go_on(now)  # which asks it, too
+        else:
+            self._rounds.ask(link, now)
+
+    def _admitted(self, client: int) -> ClientConnection | None:
+        """The client's connection, if messages may be sent to it."""
+        link = self._clients.link_of(client)
+        return link if link is not None and link.admitted else None
+
+    def _refuse(self, link: ClientConnection, reason: str) -> None:
+        """Closes the connection for this reason."""
+        self._queue.add(Close(link.number, reason))
+        self._clients.disconnect(link.number)
+
+    # Messages.
+
+    def receive(self, number: int, message: Trained | Evaluated | ThroughputReport, now: float) -> None:
+        """A message has come over the connection with this number."""
+        link = self._clients.link(number)
+        if link is None or not link.admitted:
+            return  # what a superseded connection still sends is sent again on the new one
+        if isinstance(message, Trained):
+            self._take_reply(link, message, now)
+        elif isinstance(message, ThroughputReport):
+            self._take_throughput(link, message, now)
+        else:
+            self._take_scores(link, message, now)
+
+    def _take_reply(self, link: ClientConnection, message: Trained, now: float) -> None:
+        key = message.round, link.client
+        if not self._rulings.is_planned(*key):
+            self._refuse(link, f"reply of client {link.client} for round {message.round}; it was not planned there")
+        elif (ruling := self._rulings.of(*key)) is not None:
+            self._rule(link, message.round, ruling)
+        elif not self._rulings.is_judging(*key):
+            judged = self._rounds.judge(link.client, message, now)
+            self._rulings.judge(*key, judged.outcome)
+            self._holdings.judged(link.client, message.round, judged.outcome)
+            self._queue.save(judged)
+            self._rounds.close_if_complete(message.round, now)
+
+    def _take_throughput(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
+        """Records what the device says of its speed. The client is asked by the record once the record is durable."""
+        is_free = self._rounds.is_free(link)
+        since = self._rounds.round + (1 if self._rounds.open is None or is_free else 2)
+        record = self._declarations.hear(link, message, since, self._clients.declared.get(link.client, 0))
+        if record is None:
+            self._ask_if_free(link, now)
+            return
+        self._queue.save(record)
+        self._rounds.forget_plans()
+        if is_free:
+            self._rounds.plan_again(link.client)
+
+    def _take_scores(self, link: ClientConnection, message: Evaluated, now: float) -> None:
+        """Takes an answer to the open evaluation; an answer to an earlier one, or a second answer, changes nothing."""
+        evaluation = self._rounds.evaluation
+        if evaluation is None or message.round != evaluation.round or link.client in evaluation.answers:
+            return
+        problem = self._rounds.score(link.client, message, now)
+        if problem is not None:
+            self._refuse(link, problem)
+        self._rounds.end_evaluation_if_complete(now)
+
+    # What has become durable.
+
+    def throughput_saved(self, record: ThroughputRecorded, now: float) -> None:
+        """What a device said of its speed is durable."""
+        self._declarations.saved(record)
+        link = self._admitted(record.client)
+        if link is not None:
+            self._ask_if_free(link, now)
+
+    def ruled(self, record: ReplyJudged) -> None:
+        """The verdict on a reply is durable: the client is told."""
+        ruling = Ruling(record.outcome, record.reason)
+        self._rulings.rule(record.round, record.client, ruling)
+        link = self._admitted(record.client)
+        if link is not None:
+            self._rule(link, record.round, ruling)
+
+    def _ask_if_free(self, link: ClientConnection, now: float) -> None:
+        if self._rounds.is_free(link):
+            self._rounds.ask(link, now)
+
+    def _rule(self, link: ClientConnection, round: int, ruling: Ruling) -> None:
+        """Tells the client the verdict on its reply, and the end of the run where that had to wait for the verdict."""
+        self._queue.send(link, Verdict(round, *ruling))
+        if link.pending:
+            link.pending = 0
+            if self._rounds.phase == "over":
+                self._rounds.tell_end(link)

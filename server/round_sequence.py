@@ -1,0 +1,272 @@
+"""The rounds and evaluations of a served run: when each begins and ends, and what its clients are asked.
+
+    waiting   until enough clients have enrolled, or one that may be chosen is there
+    training  a round is open; it closes when every planned client has been judged, at the quorum, or at the deadline
+    storing   a closed round, or an evaluation, is being made durable
+    scoring   every enrolled client evaluates; the evaluation ends when all have answered, or at the deadline
+    over      every device that asks is told that the run is over
+
+Nothing that follows from a closed round is decided before that round is durable. Which device a connection belongs to,
+and what its messages mean, is decided in device_sessions.py. No I/O, no clock, no chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from edgefl.errors import RunError
+from edgefl.methods.algorithm import Algorithm
+from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim
+from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
+from edgefl.methods.task import State, Task
+from edgefl.models.graph import Params
+from edgefl.protocol.wire.messages import Evaluated, Finished, Trained
+from edgefl.server.action_queue import ActionQueue
+from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.events import ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, RunCompleted, WakeAt
+from edgefl.server.open_round import OpenRound
+from edgefl.server.round_deadline import RoundDeadline
+from edgefl.server.round_evaluation import OpenEvaluation
+from edgefl.server.round_planner import Planner
+from edgefl.server.round_rules import Rules
+from edgefl.server.run_progress import Progress
+from edgefl.server.throughput_declarations import ThroughputDeclarations
+from edgefl.server.verdict_log import Rulings
+
+Phase = Literal["waiting", "training", "storing", "scoring", "over"]
+LATE = "the round was closed"
+
+
+class RoundSequence:
+    """One round after another, with the evaluations between them, until the run is over.
+
+    round       number of the last closed round, 0 before round 1 is closed
+    state       the method's state after the last closed round
+    done        whether no round follows the last closed round
+    phase       see the file's docstring
+    open        the round that clients train for at this time; None outside the phase "training"
+    evaluation  the evaluation that clients answer at this time; None outside the phase "scoring"
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        algorithm: Algorithm,
+        rules: Rules,
+        state: State,
+        progress: Progress,
+        clients: Clients,
+        rulings: Rulings,
+        declarations: ThroughputDeclarations,
+        queue: ActionQueue,
+        common: Callable[[Params], Tested] | None = None,
+    ) -> None:
+        """`state`: of the method after the last closed round of `progress`. `common`: evaluates a model on the test set
+        that no client owns.
+        """
+        self._task, self._algorithm, self._rules, self._common = task, algorithm, rules, common
+        self._clients, self._rulings, self._declarations, self._queue = clients, rulings, declarations, queue
+        self.round, self.done, self._scored = progress.round, progress.done, progress.scored
+        self.state = state
+        self.phase: Phase = "waiting"
+        self._stored = progress
+        self._planner = Planner(task, algorithm, rules.seen_s, declarations.throughputs.at)
+        self._deadlines = RoundDeadline(rules.deadline_s, progress.deadline_s)
+        self._evaluation_deadlines = RoundDeadline(rules.evaluation_deadline_s)
+        self.open: OpenRound | None = None
+        self.evaluation: OpenEvaluation | None = None
+        self._opened_at = 0.0
+        self._deadline: float | None = None
+        self._empty = 0  # rounds in a row, up to the last closed one, that accepted nobody
+        self._log_record: dict[str, Any] = {}  # metrics of the last closed round
+
+    def start(self, now: float) -> None:
+        """Goes on from the last closed round, or from the open one, that `progress` tells of."""
+        self._planner.start(self._clients.capacities.keys(), now)
+        self.go_on(now)
+
+    @property
+    def wanted(self) -> int:
+        """The number of enrolments that round 1 waits for."""
+        return min(self._rules.wait_for, self._task.clients)
+
+    def left_s(self, now: float) -> float | None:
+        """Seconds until the open round or evaluation is closed in any case; None: it has no deadline."""
+        return None if self._deadline is None else max(self._deadline - now, 0.0)
+
+    # Phases.
+
+    def go_on(self, now: float) -> None:
+        """What follows the last closed round: its evaluation, the end, or the next round."""
+        if self._empty >= self._rules.max_empty_rounds and not self.done:
+            raise RunError(stuck(self.round, self._empty, self._log_record))
+        is_due = self.round > 0 and (self.done or self.round % self._rules.eval_every == 0)
+        if is_due and self._scored < self.round:
+            self._evaluate(now)
+        elif self.done:
+            self._finish(now)
+        elif self.round == 0 and len(self._clients.capacities) < self.wanted:
+            self.phase = "waiting"
+        else:
+            self._begin(now)
+
+    def tick(self, now: float) -> None:
+        """Closes what is open if its deadline has come."""
+        if self._deadline is None:
+            return
+        if now < self._deadline:
+            self._queue.add(WakeAt(self._deadline))
+        elif self.phase == "training":
+            self._close(now)
+        elif self.phase == "scoring":
+            self._end_evaluation(now)
+
+    def _begin(self, now: float) -> None:
+        """Opens the next round and asks its clients; waits where nobody is there who may be chosen."""
+        number, begun = self.round + 1, self._stored.opened is not None
+        if begun:
+            plans = self._planner.again(self.state, number, self._stored.candidates.get(number))
+        else:
+            plans = self._planner.take(self.state, number, self._clients.connected(), now)
+        task = self._planner.task
+        if not plans and task.candidates is not None:
+            self.phase = "waiting"
+            return
+        self.open = OpenRound(task, self._algorithm, self.state, plans, number, self._rules.values)
+        self.phase, self._opened_at = "training", now
+        deadline_s = self._deadlines.begin(number, now)
+        stored, self._stored = self._stored, Progress()
+        if not begun:
+            among = None if task.candidates is None else frozenset(task.candidates)
+            self._queue.save(RoundOpened(number, self.open.clients, deadline_s, among))
+            self._rulings.plan(number, self.open.clients)
+        elif stored.opened != self.open.clients:
+            raise RunError(f"round {number} was begun with clients {stored.opened}, not {self.open.clients}")
+        for judged in stored.answers:
+            self.open.judge(judged.client, judged.message, self.expected_claim(judged.client))
+        if self.open.is_complete(self._rules.quorum):
+            self._close(now)
+            return
+        self._wake_after(deadline_s, now)
+        self._ask_everybody(now)
+
+    def _close(self, now: float) -> None:
+        assert self.open is not None
+        self._wake_after(None, now)
+        state, log_record = self.open.close(now - self._opened_at, self._rules.aggregation_settings)
+        self._empty = self._empty + 1 if accepts_nobody(log_record) else 0
+        self.round, self.state, self.open = self.open.number, state, None
+        follows, connected = self.round < self._rules.rounds, self._clients.connected()
+        self.done = not (follows and self._planner.prepare(self.state, self.round + 1, connected, now))
+        self.phase = "storing"
+        self._log_record = log_record
+        self._queue.save(RoundClosed(self.round, state, log_record, self.done))
+
+    def _evaluate(self, now: float) -> None:
+        self.evaluation = OpenEvaluation(self._task, self._algorithm, self.state, self.round)
+        self.phase = "scoring"
+        self._wake_after(self._evaluation_deadlines.begin(self.round, now), now)
+        self._ask_everybody(now)
+        self.end_evaluation_if_complete(now)
+
+    def _end_evaluation(self, now: float) -> None:
+        assert self.evaluation is not None
+        self._wake_after(None, now)
+        bundle, self.evaluation = self.evaluation.bundle(self._common), None
+        self.phase, self._scored = "storing", self.round
+        self._queue.save(RoundEvaluated(self.round, bundle))
+
+    def _finish(self, now: float) -> None:
+        self.phase = "over"
+        self._ask_everybody(now)
+        self._queue.add(RunCompleted())
+
+    def _wake_after(self, seconds: float | None, now: float) -> None:
+        """The open round or evaluation has a deadline after so many seconds from now on; None: no deadline."""
+        before, self._deadline = self._deadline, None if seconds is None else now + seconds
+        if before != self._deadline:
+            self._queue.add(WakeAt(self._deadline))
+
+    # What clients are asked.
+
+    def ask(self, link: ClientConnection, now: float) -> None:
+        """Sends what this client has to do at this time, if it has anything to do."""
+        if self.open is not None and link.client in self.open.clients:
+            is_due = link.client not in self.open.answers and link.pending != self.open.number
+            if is_due and not self._declarations.holds(link):
+                link.asked = self.open.number
+                self._deadlines.ask(self.open.number, link.client)
+                self._queue.send(link, self.open.request(link.client, self.left_s(now)))
+        elif self.evaluation is not None and link.client not in self.evaluation.answers:
+            self._evaluation_deadlines.ask(self.evaluation.round, link.client)
+            self._queue.send(link, self.evaluation.request)
+        elif self.phase == "over":
+            self.tell_end(link)
+
+    def tell_end(self, link: ClientConnection) -> None:
+        """Tells the client that the run is over. A device that still owes a reply is told after the verdict on it."""
+        if not link.pending:
+            self._queue.send(link, Finished(f"the run ended after round {self.round}"))
+
+    def is_free(self, link: ClientConnection) -> bool:
+        """Whether the client is in the open round and has neither been asked to train in it nor has sent its reply."""
+        if self.open is None:
+            return False
+        number = self.open.number
+        is_asked = link.asked == number or link.pending == number or link.client in self.open.answers
+        return link.client in self.open.clients and not is_asked
+
+    def _ask_everybody(self, now: float) -> None:
+        for link in self._clients.admitted():
+            self.ask(link, now)
+
+    # What clients say.
+
+    def hear(self, client: int, now: float) -> None:
+        """The client is there, or was there until now."""
+        self._planner.hear(client, now)
+
+    def forget_plans(self) -> None:
+        """The plans that were prepared for the next round are out of date."""
+        self._planner.forget()
+
+    def plan_again(self, client: int) -> None:
+        """The client's capacity, its speed, or what it has lost, changes the plans for it that it has not answered."""
+        self._planner.forget()
+        if self.open is not None and client in self.open.clients and client not in self.open.answers:
+            self.open.plan_again(client)
+
+    def judge(self, client: int, message: Trained, now: float) -> ReplyJudged:
+        """The verdict on a planned client's reply: the open round's, or "late" if the reply is for another round."""
+        self._deadlines.heard(message.round, client, now)
+        if self.open is None or self.open.number != message.round:
+            return ReplyJudged(message.round, client, "late", LATE, message)
+        return self.open.judge(client, message, self.expected_claim(client))
+
+    def close_if_complete(self, number: int, now: float) -> None:
+        """Closes the round with this number if it is open and has all replies that it needs."""
+        if self.open is not None and self.open.number == number and self.open.is_complete(self._rules.quorum):
+            self._close(now)
+
+    def expected_claim(self, client: int) -> ReplyClaim:
+        """What the client's replies must claim."""
+        examples = self._clients.declared.get(client)
+        if examples is None:
+            return NOT_DECLARED
+        return self._rules.aggregation_settings.declared(self._algorithm, examples)
+
+    def score(self, client: int, message: Evaluated, now: float) -> str | None:
+        """Takes the first answer of a client to the open evaluation.
+
+        Returns  what is wrong with the answer, in one sentence; None if nothing is wrong
+        """
+        assert self.evaluation is not None
+        self._evaluation_deadlines.heard(message.round, client, now)
+        return self.evaluation.answer(client, message)
+
+    def end_evaluation_if_complete(self, now: float) -> None:
+        """Ends the open evaluation if every enrolled client has answered."""
+        assert self.evaluation is not None
+        if self._clients.capacities.keys() <= self.evaluation.answers.keys():
+            self._end_evaluation(now)
