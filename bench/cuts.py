@@ -16,7 +16,7 @@ from bench.federation import EXAMPLES
 from bench.figures import Figure
 from bench.runner import Contender, Effort, clock_for, interleave
 from bench.step import SEED, Case
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Minibatches
 from edgefl.methods import FedSPUCached
 from edgefl.methods.budget import Effort as Passes
@@ -62,6 +62,6 @@ def _rounds(case: Case, graph: Graph, offer: SubmodelOption) -> Contender:
 
     def run(repeats: int) -> None:
         for _ in range(repeats):
-            learner.fit(samples, batches, SGD(LR), neurons, cut=offer.cut)
+            learner.fit(samples, batches, SGD(LR), FitOptions(neurons, cut=offer.cut))
 
     return run

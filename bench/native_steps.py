@@ -9,15 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from bench.runner import Contender
-from edgefl.learning import SGD, GraphLearner, Samples
-from edgefl.learning.learner import Batches, Trainable
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
+from edgefl.learning.fit_options import Trainable
+from edgefl.learning.learner import Batches
 
 
 def steps(learner: GraphLearner, samples: Samples, batches: Batches, sgd: SGD, trained: Trainable = None) -> Contender:
     """Repetitions are steps over these batches, all of one size, in turn. It is the learner's first fit."""
     rows = np.stack(batches)
-    learner.fit(samples, batches, sgd, trained)
-    (session,) = learner._workspace._sessions.values()
+    learner.fit(samples, batches, sgd, FitOptions(trained))
+    (session,) = learner._workspace.sessions.values()
     (bound,) = session.programs.values()
 
     def run(repeats: int) -> None:

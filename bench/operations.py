@@ -112,7 +112,7 @@ def _native(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, C
     learner = GraphLearner(Model(graph, graph.init(stream(SEED, INIT))), backend="native")
     x = np.random.RandomState(SEED).standard_normal((BATCH, *shape)).astype(np.float32)
     learner.fit(Samples(x, np.zeros(BATCH, np.int32)), [np.arange(BATCH, dtype=np.int32)], SGD(1e-3))
-    (session,) = learner._workspace._sessions.values()
+    (session,) = learner._workspace.sessions.values()
     (schedule,) = session.schedules.values()
     params = {name: np.array(values) for name, values in learner.read().items()}  # running statistics move
     calls = _bound(schedule, params)

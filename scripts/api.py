@@ -66,6 +66,7 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.torch.trace:from_torch as edgefl.torch.from_torch",
         "edgefl.torch.graph_module:to_torch as edgefl.torch.to_torch",
         "edgefl.torch.neuron_selection:select as edgefl.torch.select",
+        "edgefl.learning.fit_options:FitOptions as edgefl.learning.FitOptions",
         "edgefl.torch.torch_learner:TorchLearner as edgefl.torch.TorchLearner",
     ),
     "Methods": (

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from edgefl.learning import Evaluation, FitResult, GraphLearner
-from edgefl.learning.learner import Array, ExecutedFlops, Gradient
+from edgefl.learning import Evaluation, FitOptions, FitResult, GraphLearner, Samples
+from edgefl.learning.learner import Array, Batches, ExecutedFlops, Gradient
+from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import Model
 from edgefl.models.neurons.block_index import read_only
 from edgefl.models.neurons.gather import take
@@ -91,9 +92,11 @@ class FarLearner:
         with self._loaded() as near:
             return near.strongest(*given, **named)
 
-    def fit(self, *given: Any, **named: Any) -> FitResult:
+    def fit(
+        self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions = FitOptions()
+    ) -> FitResult:
         with self._loaded() as near:
-            found = near.fit(*given, **named)
+            found = near.fit(samples, batches, optimizer, options)
             self._store(near.read())
         return found
 

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "refresh-trains-all",
         "edgefl/methods/fedspu.py",
-        '{"trainable": neurons, "delta"',
-        '{"trainable": None, "delta"',
+        "FitOptions(neurons, delta",
+        "FitOptions(None, delta",
         "after a refresh a client of FedSPU trains its frozen neurons too",
         REFRESH,
     ),

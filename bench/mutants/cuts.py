@@ -34,6 +34,6 @@ MUTANTS = (
            "a client keeps its own first layers", OF_METHOD),
     Mutant("prefix-is-due", METHOD, '        expects={MODEL: ExpectedPayload("planned")},\n', "",
            "a client is to send the first layers back", OF_METHOD),
-    Mutant("prefix-is-trained", METHOD, 'return {**how, "cut": cut}', "return how",
+    Mutant("prefix-is-trained", METHOD, "return replace(options, cut=cut)", "return options",
            "a client trains the first layers, too", OF_METHOD),
 )  # fmt: skip

@@ -53,9 +53,9 @@ MUTANTS = (
     ),
     Mutant(
         "dropout-first",
-        f"{R}graph_learner.py",
-        "self._workspace.dropout[2] += len(chunks[0])",
-        "self._workspace.dropout[2] += 0",
+        f"{R}gradient_passes.py",
+        "work.scalars.dropout[2] += len(chunks[0])",
+        "work.scalars.dropout[2] += 0",
         "what a gradient drops depends on its chunks",
         DROPOUT,
     ),

@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "velocity-zero",
-        "edgefl/learning/running/workspace.py",
+        "edgefl/learning/running/program_binder.py",
         "values[:] = 0",
         "pass",
         "a fit goes on with the velocities of the one before",
@@ -196,7 +196,7 @@ MUTANTS = (
     ),
     Mutant(
         "gradient-share",
-        "edgefl/learning/running/graph_learner.py",
+        "edgefl/learning/running/gradient_passes.py",
         "session.samples.loss.divisor(session.samples.y, part) / divisor",
         "1.0",
         "the gradients of chunks are added without their weights",
@@ -204,15 +204,15 @@ MUTANTS = (
     ),
     Mutant(
         "evaluation-by-examples",
-        "edgefl/learning/running/graph_learner.py",
-        "share = len(chosen) / samples.loss.divisor(samples.y, chosen)",
+        "edgefl/learning/running/inference.py",
+        "share = len(index) / samples.loss.divisor(samples.y, index)",
         "share = 1.0",
         "an evaluation's mean loss divides by the examples, whatever their classes weigh",
         LOSSES,
     ),
     Mutant(
         "session-of-any-loss",
-        "edgefl/learning/running/workspace.py",
+        "edgefl/learning/running/session_cache.py",
         "samples.x.dtype, samples.loss)",
         "samples.x.dtype)",
         "a learner trains by the loss that it was first given",
@@ -220,7 +220,7 @@ MUTANTS = (
     ),
     Mutant(
         "adam-goes-on",
-        "edgefl/learning/running/workspace.py",
+        "edgefl/learning/running/pass_scalars.py",
         "self._adam[:], self._adam_steps[0] = rates, 0",
         "self._adam[:] = rates",
         "Adam's steps count on from the fit before",
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         "rebinding-data",
-        "edgefl/learning/running/workspace.py",
+        "edgefl/learning/running/program_binder.py",
         "        if bound.samples is session.samples:\n            return\n",
         "        if bound.samples is not None:\n            return\n",
         "a program that is there reads the data it was first made for",

@@ -43,16 +43,16 @@ MUTANTS = (
     Mutant(
         "fedspu-delta",
         f"{A}fedspu.py",
-        '"delta": self.delta',
-        '"delta": "exact"',
+        "delta=self.delta",
+        'delta="exact"',
         "delta='cut' trains with the exact gradient",
         FEDSPU,
     ),
     Mutant(
         "fedspu-freeze",
         f"{A}fedspu.py",
-        '"bn_frozen": self.bn_frozen',
-        '"bn_frozen": "track"',
+        "bn_frozen=self.bn_frozen",
+        'bn_frozen="track"',
         "running statistics of frozen channels follow the batches though bn_frozen='freeze'",
         FEDSPU,
     ),
@@ -246,7 +246,14 @@ MUTANTS = (
         f"{HEADS} {PFLEGO}",
     ),
     # FedProx.
-    Mutant("prox-draw", f"{A}fedavg.py", ", pull=self.pull(plan.payload[MODEL]))", ")", "nothing draws", FEDPROX),
+    Mutant(
+        "prox-draw",
+        f"{A}fedavg.py",
+        "FitOptions(pull=self.pull(plan.payload[MODEL]))",
+        "FitOptions()",
+        "nothing draws",
+        FEDPROX,
+    ),
     Mutant("prox-half", f"{A}fedprox.py", "(self.mu, values", "(self.mu / 2, values", "mu counts half", FEDPROX),
     # Methods with smaller models.
     Mutant(

@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "fit-another-model",
-        "edgefl/learning/running/workspace.py",
+        "edgefl/learning/running/session_cache.py",
         "            trainable.check(self._spec)\n",
         "            pass\n",
         "neurons of another model are trained",

@@ -81,9 +81,9 @@ MUTANTS = (
     ),
     Mutant(
         "layouts-masks",
-        f"{L}running/workspace.py",
-        "self._sessions, self._masks = self._layouts.enter(layout) or (OrderedDict(), bits)",
-        "self._sessions, self._masks = (self._layouts.enter(layout) or (OrderedDict(), bits))[0], bits",
+        f"{L}running/session_cache.py",
+        "self._sessions, self.masks = self._layouts.enter(layout) or (OrderedDict(), masks)",
+        "self._sessions, self.masks = (self._layouts.enter(layout) or (OrderedDict(), masks))[0], masks",
         "schedules that are taken up again read the bits of an old mask",
         SPARSE,
     ),
@@ -180,8 +180,8 @@ MUTANTS = (
     Mutant(
         "ditto-draw",
         f"{A}ditto.py",
-        "self.local_optimizer(plan.round), pull=pull)",
-        "self.local_optimizer(plan.round))",
+        "(plan.round), FitOptions(pull=(self.mu, values(plan.payload[MODEL])))",
+        "(plan.round), FitOptions()",
         "the personal model is not drawn to the global one",
         DITTO,
     ),

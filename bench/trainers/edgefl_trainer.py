@@ -9,7 +9,7 @@ import numpy as np
 
 import edgefl
 from bench.trainers import task, turns
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.models.graph import Model
 from edgefl.models.graph.architectures import build
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -28,7 +28,9 @@ def main(folder: Path, keep: float) -> None:
 
     def train(batches: list[int]) -> float:
         picked = [rows[batch % task.BATCHES] for batch in batches]
-        return learner.fit(samples, picked, SGD(task.LEARNING_RATE), neurons).loss_sum / (task.BATCH * len(picked))
+        return learner.fit(samples, picked, SGD(task.LEARNING_RATE), FitOptions(neurons)).loss_sum / (
+            task.BATCH * len(picked)
+        )
 
     turns.serve(edgefl.__version__, train)
 

@@ -11,6 +11,7 @@ import numpy as np
 from edgefl import kernels
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.losses import Loss, Targets
 from edgefl.learning.memory import TrainingConfiguration
 from edgefl.models.graph import Model
@@ -41,7 +42,7 @@ def time_step(model: Model, training: TrainingConfiguration) -> StepTime:
     began = time.perf_counter()
     while len(found) <= FEWEST or time.perf_counter() - began < BUDGET_S:
         before = time.perf_counter()
-        learner.fit(samples, batches, SGD(LR), trainable=training.neurons)
+        learner.fit(samples, batches, SGD(LR), FitOptions(training.neurons))
         found.append((time.perf_counter() - before) / STEPS)
     return StepTime(statistics.median(found[1:]), len(found) - 1, _where())
 

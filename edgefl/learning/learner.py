@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import DataError
+from edgefl.learning.fit_options import Delta, FitOptions, Trainable
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.optimizers import SGD as SGD
 from edgefl.learning.optimizers import Optimizer
@@ -25,11 +26,7 @@ from edgefl.models.neurons.update import KINDS, Update
 
 Array = NDArray[Any]
 Batches = Sequence[NDArray[np.int32]]
-Delta = Literal["exact", "cut"]
-FrozenStats = Literal["track", "freeze"]
-Pull = tuple[float, Mapping[str, Array]]
 SPARSE_BATCH = 16  # examples in a step, where nobody says
-Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; None: everything
 
 
 @dataclass(frozen=True)
@@ -152,21 +149,13 @@ class Learner(Protocol):
         samples: Samples,
         batches: Batches,
         optimizer: Optimizer,
-        trainable: Trainable = None,
-        pull: Pull | None = None,
-        linear: Mapping[str, Array] | None = None,
-        delta: Delta = "exact",
-        bn_frozen: FrozenStats = "track",
-        cut: str = "",
+        options: FitOptions = FitOptions(),
     ) -> FitResult:
-        """One step per batch on the blocks that `trainable` selects (None: all); everything else keeps its bits.
+        """Takes one step per batch, in order, on the parameters that the options select.
 
-        cut  a result that everything after it follows from (graph/cuts.py): what lies before stands still. It is run
-             once over the samples, with running statistics and without dropout, and its results are kept for the
-             steps, as the optimizer's `saved` says
-
-        A model with dropout needs batches that say where its stream begins (batches.py). Nowhere else is it at work
-        but in `gradient`: evaluations, predictions, features and the search for the strongest coordinates have none.
+        A model with dropout needs batches that carry a key of its random numbers (batches.py). Dropout acts in `fit`
+        and in `gradient`. Evaluations, predictions, features and the search for the strongest coordinates run without
+        dropout.
         """
 
     def gradient(

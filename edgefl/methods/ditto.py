@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.client_state import ClientState, OwnModel, evaluate, minibatches, passes
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.option_checks import check
@@ -50,8 +51,8 @@ class Ditto(FedAvg):
         reply = super().train(client_state, plan)
         client_state.learner.write(personal)
         batches = minibatches(client_state, plan.round, self.personal_epochs, self.batch)
-        pull = self.mu, values(plan.payload[MODEL])
-        fit = client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round), pull=pull)
+        optimizer, options = self.local_optimizer(plan.round), FitOptions(pull=(self.mu, values(plan.payload[MODEL])))
+        fit = client_state.learner.fit(client_state.data, batches, optimizer, options)
         metrics = {**reply.metrics, "personal_loss": fit.loss_sum / fit.examples}
         reply = Reply(**{**vars(reply), "steps": reply.steps + fit.steps, "metrics": metrics})
         return tested(reply, evaluate(client_state)) if self.eval_point == "post_local" else reply
@@ -59,5 +60,6 @@ class Ditto(FedAvg):
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """The personal model, drawn towards the newest global one."""
-        pull = self.mu, values(plan.payload[MODEL])
-        yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch, pull=pull)
+        options = FitOptions(pull=(self.mu, values(plan.payload[MODEL])))
+        mine = OwnModel(client_state.learner, client_state.data)
+        yield self.refit(mine, client_state, epochs, self.batch, options=options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from edgefl.learning.learner import Pull
+from edgefl.learning.fit_options import FitOptions, Pull
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, evaluate
 from edgefl.methods.local_steps import LocalTraining
@@ -54,7 +54,8 @@ class FedAvg(LocalTraining):
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         client_state.learner.write(plan.payload[MODEL])
         batches, optimizer = self.batches(client_state, plan.round), self.local_optimizer(plan.round)
-        fit = client_state.learner.fit(client_state.data, batches, optimizer, pull=self.pull(plan.payload[MODEL]))
+        options = FitOptions(pull=self.pull(plan.payload[MODEL]))
+        fit = client_state.learner.fit(client_state.data, batches, optimizer, options)
         reply = Reply(
             plan.round,
             plan.client,

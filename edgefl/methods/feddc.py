@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array, FitResult
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
@@ -106,8 +107,10 @@ class FedDC(LocalTraining):
             client_state.data,
             self.batches(client_state, plan.round),
             self.local_optimizer(plan.round),
-            pull=(self.alpha, {name: w[name] - h for name, h in drift.items()}),
-            linear={name: shared[name] - s for name, s in gradient.items()},
+            FitOptions(
+                pull=(self.alpha, {name: w[name] - h for name, h in drift.items()}),
+                linear={name: shared[name] - s for name, s in gradient.items()},
+            ),
         )
 
     def commit(self, client_state: ClientState, plan: Plan, fit: FitResult) -> Reply:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.local_steps import LocalTraining, learnable, zeros
@@ -78,8 +79,7 @@ class FedDyn(LocalTraining):
             client_state.data,
             self.batches(client_state, plan.round),
             self.local_optimizer(plan.round),
-            pull=(self.alpha, received),
-            linear={name: -g for name, g in gradient.items()},
+            FitOptions(pull=(self.alpha, received), linear={name: -g for name, g in gradient.items()}),
         )
         trained = client_state.learner.read()
         client_state.arrays = {GRADIENT: {n: g - self.alpha * (trained[n] - received[n]) for n, g in gradient.items()}}

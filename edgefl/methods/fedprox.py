@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgefl.learning.learner import Pull
+from edgefl.learning.fit_options import Pull
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.option_checks import check
 from edgefl.models.neurons.update import Update, values

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from edgefl import rng
 from edgefl.errors import PlanError, TrainingError
+from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
 from edgefl.methods.local_steps import LocalSteps
@@ -142,14 +143,15 @@ class FedSPU(LocalSteps):
         selection_hash = plan.selection.hash()
         if client_state.private.get("status") == "stopped":
             return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")
-        how = self._merge(client_state, plan, plan.selection)
+        active = None if plan.selection.is_full else plan.selection
+        options = self._merge(client_state, plan, plan.selection)
         batches = minibatches(client_state, plan.round, self.epochs, self.batch)
-        fit = client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round), **how)
+        fit = client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round), options)
         metrics = {"loss": fit.loss_sum / fit.examples}
         return Reply(
             plan.round,
             plan.client,
-            payload={MODEL: client_state.learner.take(how["trainable"], names=plan.payload[MODEL].blocks)},
+            payload={MODEL: client_state.learner.take(active, names=plan.payload[MODEL].blocks)},
             selection_hash=selection_hash,
             examples=len(client_state.train),
             steps=fit.steps,
@@ -160,14 +162,18 @@ class FedSPU(LocalSteps):
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         assert plan.selection is not None
-        how = self._merge(client_state, plan, plan.selection)
-        yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch, **how)
+        options = self._merge(client_state, plan, plan.selection)
+        mine = OwnModel(client_state.learner, client_state.data)
+        yield self.refit(mine, client_state, epochs, self.batch, options=options)
 
-    def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
-        """Takes what a plan brings; outside of that coordinates keep their personal values. How its steps are taken."""
+    def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> FitOptions:
+        """Writes what a plan brings into the client's model, and gives the options of the plan's steps.
+
+        Coordinates that the plan does not bring keep the client's personal values.
+        """
         client_state.learner.write(plan.payload[MODEL])
         neurons = None if selection.is_full else selection
-        return {"trainable": neurons, "delta": self.delta, "bn_frozen": self.bn_frozen}
+        return FitOptions(neurons, delta=self.delta, bn_frozen=self.bn_frozen)
 
     def _stop(self, client_state: ClientState, metrics: dict[str, float]) -> Status:
         """Compares L with that of the client's previous participation and remembers both L and the verdict."""

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from edgefl.errors import PlanError
+from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.budget import Effort, Shares, SubmodelOption, Timing, choose, in_time, work
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.expected_reply import ExpectedPayload
@@ -138,14 +139,14 @@ class FedSPUCached(FedSPU):
             for at, offer in enumerate(found)
         ]
 
-    def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> dict[str, Any]:
-        how = super()._merge(client_state, plan, selection)
+    def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> FitOptions:
+        options = super()._merge(client_state, plan, selection)
         cut = plan.settings.get("cut", "")
         if not isinstance(cut, str):
             raise PlanError(f"plan with cut={cut}; expected the name of a result")
         if cut:
             client_state.learner.write(plan.payload[PREFIX])
-        return {**how, "cut": cut}
+        return replace(options, cut=cut)
 
 
 def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from edgefl.learning.fit_options import FitOptions, options_of
 from edgefl.learning.learner import Array, Batches
 from edgefl.learning.optimizers import Optimizer, Saved
 from edgefl.methods.client_state import ClientState, OwnModel, minibatches, passes
@@ -53,15 +54,24 @@ class LocalSteps(OptimizerSettings):
         return replace(super().optimizer_at(rate), saved=self.saved)
 
     def refit(
-        self, mine: OwnModel, client_state: ClientState, epochs: int, batch: int, rate: float = 0.0, **how: Any
+        self,
+        mine: OwnModel,
+        client_state: ClientState,
+        epochs: int,
+        batch: int,
+        rate: float = 0.0,
+        options: FitOptions = FitOptions(),
+        **former: Any,
     ) -> OwnModel:
-        """A client's model after so many passes that count for no round, in the same order each time.
+        """Trains a client's model for `epochs` passes that count for no round, in the same order of samples each time.
 
-        rate  learning rate; 0: `lr`, which does not decay here
-        how   what else `fit` is given
+        rate     The learning rate. 0 stands for `lr` without its schedule.
+        options  What the passes train, and which terms they add to the loss.
+        former   The fields of FitOptions one by one, as `refit` took them formerly. They raise a DeprecationWarning.
         """
+        options = options_of(options, named=former)
         batches = minibatches(client_state, UNCOUNTED, epochs, batch)
-        mine.learner.fit(mine.samples, batches, self.optimizer_at(rate or self.lr), **how)
+        mine.learner.fit(mine.samples, batches, self.optimizer_at(rate or self.lr), options)
         return mine
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from edgefl.errors import EdgeflError, TrainingError
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import Footprint, TrainingConfiguration
 from edgefl.models.graph import Graph, Model
@@ -122,7 +123,7 @@ def _train(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str
         data,
         Listed(batches + [order[:size] for size in partial], Keyed(SEED)),
         SGD(0.01, saved=training.terms.saved),
-        neurons,
+        FitOptions(neurons),
     )
     return learner.memory(), (learner, data)
 

@@ -19,7 +19,7 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
-from edgefl.learning.learner import Pull
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.lowering.active_ids import RowsCols
 from edgefl.learning.optimizers import Adam, Optimizer
 
@@ -67,7 +67,7 @@ class Stepper:
     """Of one fit: the settings, and what the optimizer keeps from step to step.
 
     wholes        trained parameters, which are written; of the shapes of the specification
-    pull, linear  as of Learner.fit
+    options       The steps use `pull` and `linear`.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Stepper:
         wholes: Mapping[str, Tensor],
         positions: Mapping[str, TrainedCoordinates],
         settings: Optimizer,
-        pull: Pull | None,
-        linear: Mapping[str, Array] | None,
+        options: FitOptions,
     ) -> None:
+        pull, linear = options.pull, options.linear
         self._wholes, self._positions, self._clip = wholes, positions, settings.clip
         self._moved = {name: positions[name].take(whole) for name, whole in wholes.items()}
         self._move = _made(list(self._moved.values()), settings)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from edgefl.errors import DataError
 from edgefl.learning.batches import Keyed
-from edgefl.learning.learner import Delta, Samples, Trainable
+from edgefl.learning.fit_options import Delta, Trainable
+from edgefl.learning.learner import Samples
 from edgefl.learning.lowering.active_ids import trained_blocks
 from edgefl.learning.optimizers import Saved
 from edgefl.learning.running.input_checks import check_index, check_samples
@@ -119,6 +120,12 @@ class Passes:
         self._module.eval()
         with torch.no_grad():
             yield
+
+
+def chunks(index: Rows, size: int | None) -> Iterator[Rows]:
+    """Consecutive parts of `index` with `size` rows each, of which the last may be shorter. None: one part."""
+    step = size or len(index)
+    return (index[start : start + step] for start in range(0, len(index), step))
 
 
 def _narrowed(held: ModuleParameters) -> Any:

@@ -1,65 +1,58 @@
 """TorchLearner: the Learner over a torch module, which torch computes: a graph's own form, or a module of the user's.
 
-The arithmetic is torch's, so results are GraphLearner's up to rounding. What is trained of a weight is a choice of
-coordinates: torch computes whole gradients, and steps are taken on those alone (optimizer_steps.py).
+The arithmetic is torch's, so results are GraphLearner's up to rounding. The learner keeps the modules beside its own.
+Parameters are written by masked_parameters.py, steps taken by module_training.py, gradients computed by
+module_gradients.py, evaluations and predictions by module_inference.py.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
-from functools import partial
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from edgefl.errors import GraphError, SelectionError
-from edgefl.learning.batches import Keyed, Listed, keyed, occurring
+from edgefl.errors import GraphError
+from edgefl.learning.batches import Listed, keyed, occurring
+from edgefl.learning.fit_options import Delta, FitOptions, Trainable, options_of
 from edgefl.learning.learner import (
     SPARSE_BATCH,
     Array,
     Batches,
-    Delta,
     Evaluation,
     ExecutedFlops,
     FitResult,
-    FrozenStats,
     Gradient,
     Learner,
-    Pull,
     Samples,
-    Trainable,
 )
-from edgefl.learning.lowering.active_ids import trained_blocks
-from edgefl.learning.lowering.schedule import Index
 from edgefl.learning.optimizers import Optimizer
-from edgefl.learning.running import running_statistics
 from edgefl.learning.running.derived_learners import HEADS_KEPT, SUBS_KEPT, kept
-from edgefl.learning.running.growth_request import check_counts
-from edgefl.learning.running.inference import EVALUATION_BATCH
-from edgefl.learning.running.input_checks import sizes_of
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.cuts import after, until
 from edgefl.models.graph.operations import Kind
-from edgefl.models.neurons.gather import parameter, put, take
+from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
-from edgefl.models.neurons.top_k import largest, magnitudes
 from edgefl.models.neurons.update import KINDS, Update, values
 from edgefl.torch import module_parts
 from edgefl.torch.graph_module import GraphModule
+from edgefl.torch.masked_parameters import MaskedParameters
 from edgefl.torch.model_factory import examples
-from edgefl.torch.objective import mean_loss, right
+from edgefl.torch.module_gradients import ModuleGradients
+from edgefl.torch.module_inference import ModuleInference
+from edgefl.torch.module_training import ModuleTraining
 from edgefl.torch.operation_counts import TorchFlopCounter
-from edgefl.torch.optimizer_steps import Stepper, TrainedCoordinates
-from edgefl.torch.parameter_arrays import ModuleParameters, buffers_kept
+from edgefl.torch.parameter_arrays import ModuleParameters
 from edgefl.torch.passes import Passes
 from edgefl.torch.trace import check_output
 
@@ -106,27 +99,35 @@ class TorchLearner:
     def _begin(
         self, graph: Graph | None, spec: ModelSpec, module: nn.Module, executed: TorchFlopCounter
     ) -> TorchLearner:
-        self.graph, self.spec, self._module, self._executed = graph, spec, module, executed
-        self._held = ModuleParameters(module, spec)
-        self._passes = Passes(module, graph, spec, self._held, executed)
-        self._restriction = Restriction(spec)
+        self.graph, self.spec, self._module = graph, spec, module
+        held = ModuleParameters(module, spec)
+        passes = Passes(module, graph, spec, held, executed)
+        self._parameters, self._passes = MaskedParameters(held, spec, self._device), passes
+        self._training = ModuleTraining(spec, self._parameters, passes)
+        self._gradients = ModuleGradients(module, spec, self._parameters, passes)
+        self._inference = ModuleInference(module, spec, passes)
         self._heads: OrderedDict[int, TorchLearner] = OrderedDict()
         self._subs: OrderedDict[Graph, TorchLearner] = OrderedDict()
         self._head: TorchLearner | None = None
         return self
 
-    def _relative(self, graph: Graph | None, spec: ModelSpec, module: nn.Module) -> TorchLearner:
-        """A learner of another module of the same type and device."""
+    def _relative(
+        self, graph: Graph | None, spec: ModelSpec, module: nn.Module, executed: TorchFlopCounter | None = None
+    ) -> TorchLearner:
+        """A learner of another module of the same type and device. Without a counter of its own it counts its
+        operations together with this learner's.
+        """
         other = object.__new__(TorchLearner)
         other._dtype, other._device = self._dtype, self._device
-        return other._begin(graph, spec, module.to(self._device, DTYPES[self._dtype]), self._executed)
+        counter = self._passes.executed if executed is None else executed
+        return other._begin(graph, spec, module.to(self._device, DTYPES[self._dtype]), counter)
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
         """Whole parameters by torch's name (None: all), read-only; views where torch has them in this process's memory.
 
         Raises  ValueError for a name that is none of its parameters.
         """
-        return self._held.read(names)
+        return self._parameters.held.read(names)
 
     def take(
         self,
@@ -136,91 +137,49 @@ class TorchLearner:
         names: Collection[str] | None = None,
     ) -> Update:
         """A copy of the blocks under these neurons, or in this mask (None: everything); see gather.take."""
-        return take(self._held, self.spec, selection, kinds=kinds, names=names)
+        return take(self._parameters.held, self.spec, selection, kinds=kinds, names=names)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters; the rest keeps its bits. Raises as GraphLearner.write."""
-        names = list(new.blocks if isinstance(new, Update) else new)
-        if isinstance(new, Update):
-            self._restriction.check(new)
-            arrays = {name: parameter(self._held, name) for name in names}
-            put(arrays, new)
-            self._held.store(arrays)
-        else:
-            for name, value in new.items():
-                parameter(self._held, name)
-                if value.shape != self.spec.params[name].shape:
-                    raise ValueError(f"{name!r} of shape {value.shape}; expected {self.spec.params[name].shape}")
-            for name, value in new.items():
-                self._held.set(name, value)
-        self._clear(names)
-
-    def _clear(self, names: Collection[str]) -> None:
-        """What the mask leaves out of these is 0.0."""
-        arrays = {name: self._held[name] for name in names if name in self._restriction}
-        for name, array in arrays.items():
-            self._restriction.clear(name, array)
-        self._held.store(arrays)
+        self._parameters.write(new)
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
         """From now on only the coordinates of this mask exist (None: all of them); `batch` changes nothing here.
 
         Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
         """
-        self._keep_to(Restriction(self.spec, mask))
+        self._parameters.keep_to(Restriction(self.spec, mask))
         for relative in (*self._heads.values(), *([self._head] if self._head else [])):
-            relative._keep_to(self._part_for(relative))
+            self._share_mask(relative)
 
-    def _part_for(self, relative: TorchLearner) -> Restriction:
-        """What of the mask is of parameters that it shares."""
-        shared = [name for name, each in relative._held.tensors.items() if each is self._held.tensors.get(name)]
-        return Restriction(relative.spec, self._restriction.only(shared))
-
-    def _keep_to(self, restriction: Restriction) -> None:
-        self._restriction = restriction
-        self._clear(list(restriction))
+    def _share_mask(self, relative: TorchLearner) -> TorchLearner:
+        """Keeps the parameters that a relative shares with this learner to this learner's mask. Gives the relative."""
+        relative._parameters.keep_to(self._parameters.shared_with(relative._parameters))
+        return relative
 
     def fit(
         self,
         samples: Samples,
         batches: Batches,
         optimizer: Optimizer,
-        trainable: Trainable = None,
-        pull: Pull | None = None,
-        linear: Mapping[str, Array] | None = None,
-        delta: Delta = "exact",
-        bn_frozen: FrozenStats = "track",
-        cut: str = "",
+        options: FitOptions = FitOptions(),
+        *former: Any,
+        **named: Any,
     ) -> FitResult:
-        """One step per batch, in order, on the blocks that `trainable` selects; arguments and errors as GraphLearner's.
+        """Takes one step per batch, in order, on the parameters that the options select; arguments and errors are those
+        of GraphLearner.
 
-        delta="cut" is for graphs in their own torch form alone: SelectionError for a module of the user's. A cut is for
-        graphs, and computed in their torch form: GraphError for a module that is none.
+        delta="cut" needs a graph in its own torch form. A module of the user's raises SelectionError. `cut` needs a
+        graph, which is then computed in its torch form. A module without a graph raises GraphError.
         """
-        if cut:
+        options = options_of(options, former, named)
+        if options.cut:
             rows = np.unique(np.concatenate(occurring(batches)[0]))
-            near = Samples(self.features(samples, rows, cut=cut), samples.y[rows], loss=samples.loss)
+            near = Samples(self.features(samples, rows, cut=options.cut), samples.y[rows], loss=samples.loss)
             there, position = [np.searchsorted(rows, batch).astype(np.int32) for batch in batches], keyed(batches)
             within = Listed(there, position) if position else there
-            return self._part(after, cut).fit(near, within, optimizer, trainable, pull, linear, delta, bn_frozen)
-        self._passes.check(samples)
-        sizes_of(batches, len(samples))
-        positions = self._positions(trainable)
-        wholes = {name: self._held.whole(name) for name in positions}
-        stepper = Stepper(wholes, positions, optimizer, pull, linear)
-        left_alone = running_statistics.frozen(self.spec, trainable) if bn_frozen == "freeze" else {}
-        total, divisor, examples = torch.zeros((), dtype=torch.float64, device=self._device), 0.0, 0
-        with (
-            self._passes.training(keyed(batches), trainable, delta, optimizer.saved),
-            self._statistics_kept(left_alone),
-        ):
-            for rows in batches:
-                loss, found = self._passes.gradients(samples, rows, positions)
-                stepper.step(found)
-                self._passes.dropping.count_step()
-                share = samples.loss.divisor(samples.y, rows)
-                total, divisor, examples = total + loss * share, divisor + share, examples + len(rows)
-        return FitResult(total.item() * examples / divisor, examples, len(batches))
+            return self._part(after, options.cut).fit(near, within, optimizer, replace(options, cut=""))
+        return self._training.fit(samples, batches, optimizer, options)
 
     def gradient(
         self,
@@ -234,21 +193,7 @@ class TorchLearner:
         """Gradient of the mean loss over `index`: parameter -> its compact block [|rows|, |cols|, ...], or [|ids|]
         under a mask; arguments and errors as GraphLearner's.
         """
-        self._passes.check(samples, index)
-        positions, divisor = self._positions(trainable), samples.loss.divisor(samples.y, index)
-        position, total, loss_sum = None if key is None else Keyed(key), dict[str, Tensor](), 0.0
-        with self._passes.training(position, trainable, delta), buffers_kept(self._module):
-            for part in _parts(index, chunk):
-                loss, found = self._passes.gradients(samples, part, positions)
-                share = samples.loss.divisor(samples.y, part) / divisor
-                for name, value in found.items():
-                    block = positions[name].take(value) * share
-                    total[name] = total[name] + block if name in total else block
-                loss_sum += loss.item() * share * len(index)
-                self._passes.dropping.count_examples(len(part))
-        gradient = Gradient({name: value.cpu().numpy() for name, value in total.items()})
-        gradient.loss_sum = loss_sum
-        return gradient
+        return self._gradients.gradient(samples, index, FitOptions(trainable, delta=delta), chunk, key)
 
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
@@ -256,44 +201,20 @@ class TorchLearner:
         """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|, as
         GraphLearner finds them.
         """
-        self._passes.check(samples, index)
-        outside = Mask.of(self.spec, outside.bits)
-        check_counts(self.spec, outside, counts)
-        sought = {name: TrainedCoordinates() for name, count in counts.items() if count}
-        positions = {name: np.zeros(0, np.uint32) for name in counts}
-        if not sought:
-            return positions
-        with buffers_kept(self._module):
-            self._module.train()
-            _, found = self._passes.gradients(samples, index, sought, search=True)
-        for name, value in found.items():
-            candidates = np.flatnonzero(~outside.bits[name])
-            chosen = largest(magnitudes(value.cpu().numpy().reshape(-1)[candidates]), counts[name])
-            positions[name] = candidates[chosen].astype(np.uint32)
-        return positions
+        return self._gradients.strongest(samples, index, outside, counts)
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and right decisions over `index` (None: all samples), with running statistics."""
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
-        total, correct, outputs = 0.0, 0, 0
-        with self._passes.predicting():
-            for rows in _parts(chosen, EVALUATION_BATCH):
-                logits, y = self._module(self._passes.inputs(samples, rows)), self._passes.targets(samples, rows)
-                total += mean_loss(samples.loss, logits, y).item() * samples.loss.divisor(samples.y, rows)
-                correct, outputs = correct + int(right(samples.loss, logits, y)), logits.shape[1]
-        share = len(chosen) / samples.loss.divisor(samples.y, chosen)
-        return Evaluation(total * share, correct, len(chosen), samples.loss.decisions(outputs))
+        return self._inference.evaluation(samples, chosen)
 
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape], with running statistics."""
         samples = Samples(x, np.zeros(len(x), np.int32))
         index = np.arange(len(x), dtype=np.int32)
         self._passes.check(samples, index)
-        with self._passes.predicting():
-            found = [self._module(self._passes.inputs(samples, rows)) for rows in _parts(index, EVALUATION_BATCH)]
-        logits: Array = torch.cat(found).cpu().numpy()
-        return logits
+        return self._inference.logits(samples, index)
 
     def features(
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
@@ -307,32 +228,15 @@ class TorchLearner:
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
         if cut:
-            results: Array = torch.cat(list(self._part(until, cut)._results(samples, chosen, chunk))).cpu().numpy()
-            return results
-        found: list[Tensor] = []
-        last = module_parts.last_linear(self._module, self.spec)
-        hook = last.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0].detach()))
-        try:
-            deque(self._results(samples, chosen, chunk), 0)
-        finally:
-            hook.remove()
-        features: Array = torch.cat(found).reshape(len(chosen), -1).cpu().numpy()
-        return features
-
-    def _results(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Iterator[Tensor]:
-        """Of the module, in passes of `chunk`."""
-        with self._passes.predicting():
-            for rows in _parts(index, chunk or EVALUATION_BATCH):
-                kind = self.spec.fingerprint, "features", len(rows)
-                yield self._executed.counted(kind, partial(self._module, self._passes.inputs(samples, rows)))
+            return self._part(until, cut)._inference.results(samples, chosen, chunk)
+        return self._inference.features(samples, chosen, chunk)
 
     def _part(self, side: Callable[[Graph, str], Graph], cut: str) -> TorchLearner:
         """A learner of one side of a cut, on the same parameters."""
         if self.graph is None:
             raise GraphError(f"cut of {type(self._module).__name__}, which is no graph; expected a model")
-        learner = self._relative(*module_parts.part(self._held, self.spec, side(self.graph, cut)))
-        learner._keep_to(self._part_for(learner))
-        return learner
+        part = module_parts.part(self._parameters.held, self.spec, side(self.graph, cut))
+        return self._share_mask(self._relative(*part))
 
     def with_head(self, classes: int) -> TorchLearner:
         """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
@@ -343,8 +247,8 @@ class TorchLearner:
         learner = self._heads.pop(classes, None)
         if learner is None:
             described = module_parts.spec_under_head(self.graph, self.spec, classes)
-            learner = self._relative(*described, module_parts.under_head(self._module, self._held, self.spec, classes))
-            learner._keep_to(self._part_for(learner))
+            module = module_parts.under_head(self._module, self._parameters.held, self.spec, classes)
+            learner = self._share_mask(self._relative(*described, module))
         return kept(self._heads, classes, learner, HEADS_KEPT)
 
     def head(self) -> TorchLearner:
@@ -353,8 +257,8 @@ class TorchLearner:
         Raises  GraphError if the model has no Linear layer.
         """
         if self._head is None:
-            self._head = self._relative(*module_parts.head_alone(self._module, self._held, self.graph, self.spec))
-            self._head._keep_to(self._part_for(self._head))
+            alone = module_parts.head_alone(self._module, self._parameters.held, self.graph, self.spec)
+            self._head = self._share_mask(self._relative(*alone))
         return self._head
 
     def sub(self, neurons: NeuronSet) -> TorchLearner:
@@ -363,9 +267,7 @@ class TorchLearner:
         Raises  GraphError for a module that is no graph, or where a GroupNorm or grouped convolution would break;
                 SelectionError for other models' neurons, or where the model is restricted to a mask.
         """
-        if self._restriction:
-            names = ", ".join(self._restriction)
-            raise SelectionError(f"sub of a model with masks of {names}; expected whole parameters: restrict(None)")
+        self._parameters.check_whole("sub", "whole parameters: restrict(None)")
         if self.graph is None:
             raise GraphError(f"sub of {type(self._module).__name__}, which is no graph; expected a model")
         graph = self.graph.sub(neurons)
@@ -378,10 +280,9 @@ class TorchLearner:
         self.write(lifted(smaller.read(), self.spec, neurons))
 
     def clone(self) -> TorchLearner:
-        """An independent learner with equal parameters and mask."""
-        twin = self._relative(self.graph, self.spec, deepcopy(self._module))
-        twin._executed = TorchFlopCounter()
-        twin._keep_to(self._restriction)
+        """An independent learner with equal parameters and mask, which counts its own operations from 0."""
+        twin = self._relative(self.graph, self.spec, deepcopy(self._module), TorchFlopCounter())
+        twin._parameters.keep_to(self._parameters.restriction)
         return twin
 
     def memory(self) -> dict[str, int]:
@@ -389,37 +290,12 @@ class TorchLearner:
         for passes is not known: arena, states and scratch are 0.
         """
         family = (self, *self._heads.values(), *([self._head] if self._head else []))
-        tensors = {id(tensor): tensor.nbytes for each in family for tensor in each._held.tensors.values()}
-        indices = sum(each._restriction.nbytes for each in family)
+        tensors = {id(tensor): tensor.nbytes for each in family for tensor in each._parameters.held.tensors.values()}
+        indices = sum(each._parameters.restriction.nbytes for each in family)
         return {"params": sum(tensors.values()), "arena": 0, "states": 0, "indices": indices, "scratch": 0}
 
     def work(self) -> ExecutedFlops:
         """What it, learners of other heads and of smaller graphs have executed since it was made: of whole layers, as
         torch computes them.
         """
-        return self._executed.work
-
-    def _positions(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
-        """Trained parameters, each with its coordinates."""
-        if self._restriction and isinstance(trainable, NeuronSet):
-            names = ", ".join(self._restriction)
-            raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
-        ids = self._restriction.only(list(self._restriction)).ids
-        blocks = trained_blocks(self.spec, trainable)
-        return {name: TrainedCoordinates.of(axes, ids.get(name), self._device) for name, axes in blocks.items()}
-
-    @contextmanager
-    def _statistics_kept(self, channels: Mapping[str, Index]) -> Iterator[None]:
-        """These channels of running statistics are afterwards as they were before."""
-        before = {name: self._held[name].copy() for name in channels}
-        yield
-        for name, ids in channels.items():
-            now = self._held[name].copy()
-            chosen = slice(None) if ids is None else ids
-            now[chosen] = before[name][chosen]
-            self._held.set(name, now)
-
-
-def _parts(index: NDArray[np.int32], size: int | None) -> Iterator[NDArray[np.int32]]:
-    step = size or len(index)
-    return (index[start : start + step] for start in range(0, len(index), step))
+        return self._passes.executed.work

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from edgefl import kernels
-from edgefl.learning import GraphLearner, Learner, Samples
+from edgefl.learning import FitOptions, GraphLearner, Learner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.lowering.active_ids import trained_blocks
 from edgefl.models.graph import Model, Params
@@ -188,8 +188,8 @@ class Problem:
         chosen = self.trial
         linear = self.linear if chosen.is_linear else None
         batches = Listed(self.batches, self.dropout)
-        given = (self.data, batches, chosen.optimizer, chosen.trainable, self.pull, linear)
-        learner.fit(*given, delta=chosen.delta, bn_frozen=chosen.bn_frozen, cut=self.cut)
+        options = FitOptions(chosen.trainable, self.pull, linear, chosen.delta, chosen.bn_frozen, self.cut)
+        learner.fit(self.data, batches, chosen.optimizer, options)
         return learner.read()
 
     def judged(

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from edgefl.kernels.reference.dropout import words
 from edgefl.learning import SGD, AdamW, Samples
 from edgefl.learning.batches import Keyed
-from edgefl.learning.learner import Pull
+from edgefl.learning.fit_options import Pull
 from edgefl.learning.losses import BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node, Params

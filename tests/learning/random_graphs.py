@@ -16,7 +16,7 @@ import numpy as np
 from edgefl import rng as streams
 from edgefl.errors import GraphError
 from edgefl.learning import SGD, Adam, AdamW
-from edgefl.learning.learner import Delta, FrozenStats, Trainable
+from edgefl.learning.fit_options import Delta, FrozenStats, Trainable
 from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import INPUT, Graph, Node

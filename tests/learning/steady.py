@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgefl import rng
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.models.graph import Model, architectures
 from edgefl.models.neurons.neuron_set import NeuronSet
 
@@ -36,8 +36,8 @@ def training(name: str, shape: tuple[int, ...], batch: int, keep: float) -> Run:
     data = Samples(x, values.integers(0, CLASSES, 2 * batch).astype(np.int32), scale=1 / 255)
     batches = np.stack([values.permutation(2 * batch)[:batch] for _ in range(STEPS)]).astype(np.int32)
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
-    learner.fit(data, list(batches), SGD(0.001), neurons)
-    (session,) = learner._workspace._sessions.values()
+    learner.fit(data, list(batches), SGD(0.001), FitOptions(neurons))
+    (session,) = learner._workspace.sessions.values()
     bound = session.programs[batch]
     return lambda count: bound.program.run_batches(bound.index, batches[:count])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgefl import rng
 from edgefl.kernels.memory import ALIGNMENT
-from edgefl.learning import SGD, GraphLearner
+from edgefl.learning import SGD, FitOptions, GraphLearner
 from edgefl.learning.lowering.arena import allocate
 from edgefl.learning.lowering.lower import Mode, lower
 from edgefl.learning.lowering.schedule import Buffer, Schedule
@@ -82,11 +82,11 @@ def test_results_do_not_depend_on_what_the_arena_held(name: str, mode: Mode) -> 
         learner = GraphLearner(model(graph))
         learner.gradient(data, index, neurons)
         learner.predict(data.x)
-        learner._workspace.arena.fill(fill)
+        learner._workspace.blocks.arena.fill(fill)
         if mode == "gradient":
             results.append(learner.gradient(data, index, neurons))
         else:
-            learner.fit(data, [index], SGD(0.1), neurons)
+            learner.fit(data, [index], SGD(0.1), FitOptions(neurons))
             results.append(dict(learner.read()))
     for parameter, value in results[0].items():
         assert np.isfinite(value).all(), parameter

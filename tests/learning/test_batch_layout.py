@@ -117,7 +117,7 @@ def test_batches_that_do_not_fill_words_keep_torchs_layout() -> None:
 
 def operations(learner: GraphLearner) -> set[str]:
     """Of the passes that it has lowered."""
-    sessions = learner._workspace._sessions.values()
+    sessions = learner._workspace.sessions.values()
     return {call.op for each in sessions for schedule in each.schedules.values() for call in schedule.calls}
 
 
@@ -127,7 +127,7 @@ def trained(backend: str, graph: Graph) -> tuple[GraphLearner, dict[str, np.ndar
     learner.restrict(drawn(graph), LANES)
     index, rest = np.arange(2 * LANES, dtype=np.int32), np.arange(3, dtype=np.int32)
     learner.fit(data, [index[:LANES], index[LANES:], rest, index], TERMS["all"])
-    learner.fit(data, [index], SGD(0.1), None)
+    learner.fit(data, [index], SGD(0.1))
     score = learner.evaluate(data, index)
     found = {"logits": learner.predict(data.x[index]), "score": np.array([score.loss_sum, score.correct])}
     layers = frozenset(node.name for node in graph.nodes if isinstance(node.op, Conv2d)) - {graph.nodes[0].name}

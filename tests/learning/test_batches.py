@@ -9,7 +9,7 @@ from edgefl import rng
 from edgefl.errors import DataError, MemoryLimitError, TrainingError
 from edgefl.learning import SGD, GraphLearner
 from edgefl.learning.batches import Minibatches, RepeatedBatch, occurring, pieces
-from edgefl.learning.running import graph_learner
+from edgefl.learning.running import training_steps
 
 from .graphs import GRAPHS, model, samples
 
@@ -67,7 +67,7 @@ def test_a_fit_does_not_depend_on_how_its_batches_come(
 ) -> None:
     data, listed, lazy = samples(GRAPH, 12), GraphLearner(model(GRAPH)), GraphLearner(model(GRAPH))
     expected = listed.fit(data, list(batches), SGD(0.1))
-    monkeypatch.setattr(graph_learner, "MOST_STEPS", most)
+    monkeypatch.setattr(training_steps, "MOST_STEPS", most)
     assert lazy.fit(data, batches, SGD(0.1)) == expected
     for name, value in listed.read().items():
         assert value.tobytes() == lazy.read()[name].tobytes()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learning import SGD, GraphLearner
+from edgefl.learning import SGD, FitOptions, GraphLearner
 from edgefl.models.graph import architectures
 from edgefl.models.neurons.neuron_set import NeuronSet
 from tests.kernels.cuda import standin  # tests/kernels
@@ -51,7 +51,7 @@ def test_training_tracks_torch(name: str, backend: str, keep: float) -> None:
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(5, rng.NEURONS))
     expected, loss = oracle.train(graph, start, data, batches, sgd, neurons.blocks(learner.spec, kinds=("learn",)))
     loss_bound, move_bound = BOUNDS[name]
-    assert learner.fit(data, batches, sgd, neurons).loss_sum == pytest.approx(loss, rel=loss_bound)
+    assert learner.fit(data, batches, sgd, FitOptions(neurons)).loss_sum == pytest.approx(loss, rel=loss_bound)
     for parameter, value in expected.items():
         distance = np.linalg.norm(learner.read()[parameter] - value)
         moved, size = np.linalg.norm(value - start[parameter]), np.linalg.norm(value)
@@ -70,7 +70,7 @@ def test_one_and_two_threads_give_the_same_bits(name: str, keep: float) -> None:
             native.set_threads(threads)
             learner = GraphLearner(model(graph), "native")
             neurons = NeuronSet.draw(learner.spec, keep, rng.stream(5, rng.NEURONS))
-            learner.fit(data, [index] * 3, SGD(0.01), neurons)
+            learner.fit(data, [index] * 3, SGD(0.01), FitOptions(neurons))
             found.append(learner.read())
     finally:
         native.set_threads(before)
@@ -86,7 +86,7 @@ def test_two_runs_on_a_device_give_the_same_bits(name: str) -> None:
     for _ in range(2):
         learner = GraphLearner(model(graph), "cuda")
         neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(5, rng.NEURONS))
-        learner.fit(data, [index] * STEPS["cuda"], SGD(0.001), neurons)
+        learner.fit(data, [index] * STEPS["cuda"], SGD(0.001), FitOptions(neurons))
         found.append(learner.read())
     for parameter, value in found[0].items():
         np.testing.assert_array_equal(value, found[1][parameter], err_msg=parameter)

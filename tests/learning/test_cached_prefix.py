@@ -9,7 +9,7 @@ import pytest
 
 from edgefl import kernels, rng
 from edgefl.errors import DataError, GraphError, MemoryLimitError
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.batches import Minibatches
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration
@@ -73,26 +73,26 @@ def test_a_limit_that_leaves_room_for_few_results_changes_no_bit(name: str, cut:
 def _check_limits(start: Model, cut: str) -> None:
     chosen, sgd = neurons(start.graph), SGD(0.1, momentum=0.5)
     free = GraphLearner(start)
-    found = free.fit(samples(), batches(), sgd, chosen, cut=cut)
+    found = free.fit(samples(), batches(), sgd, FitOptions(chosen, cut=cut))
     training = TrainingConfiguration("", start.graph, 8, keep=0.4, examples=8, terms=Terms(momentum=True), cut=cut)
     least, row = exact(training).total, free.memory()["features"] // 40  # of the 40 that are trained on
     scratch = exact(training).parts["scratch"]
     for room in (8, 17, 40):
         limit = least + (room - 8) * row
         near = GraphLearner(start, limit_bytes=limit)
-        assert near.fit(samples(), batches(), sgd, chosen, cut=cut) == found
+        assert near.fit(samples(), batches(), sgd, FitOptions(chosen, cut=cut)) == found
         assert bits(near) == bits(free)
         assert without_scratch(near) + scratch == limit
         assert (near.work().training > free.work().training) == (room < 40)  # again, as often as rows come up
     with pytest.raises(MemoryLimitError, match=f"training after '{cut}' in batches of 8 needs {least} bytes"):
-        GraphLearner(start, limit_bytes=least - 1).fit(samples(), batches(), sgd, chosen, cut=cut)
+        GraphLearner(start, limit_bytes=least - 1).fit(samples(), batches(), sgd, FitOptions(chosen, cut=cut))
 
 
 @every_cut
 def test_what_stands_still_keeps_its_bits_and_so_does_what_is_frozen(name: str, cut: str) -> None:
     start, chosen = model(name), neurons(model(name).graph)
     learner = GraphLearner(start)
-    learner.fit(samples(), batches(), SGD(0.1), chosen, cut=cut)
+    learner.fit(samples(), batches(), SGD(0.1), FitOptions(chosen, cut=cut))
     behind, moved = learner.rest(cut).spec.params, 0
     ones = {parameter: np.ones(value.shape, np.float32) for parameter, value in start.params.items()}
     active = {parameter: 0 * value for parameter, value in ones.items()}
@@ -111,8 +111,8 @@ def test_what_stands_still_keeps_its_bits_and_so_does_what_is_frozen(name: str, 
 def test_halves_take_half_the_memory_and_train_nearly_the_same(name: str, cut: str) -> None:
     start = model(name)
     whole, half = GraphLearner(start), GraphLearner(start)
-    whole.fit(samples(), batches(), SGD(0.05), cut=cut)
-    half.fit(samples(), batches(), SGD(0.05, saved="fp16"), cut=cut)
+    whole.fit(samples(), batches(), SGD(0.05), FitOptions(cut=cut))
+    half.fit(samples(), batches(), SGD(0.05, saved="fp16"), FitOptions(cut=cut))
     values = int(np.prod(start.graph.shapes[cut]))
     assert whole.memory()["features"] == 40 * values * 4
     assert half.memory()["features"] == 40 * values * 2 + 8 * values * 4  # and a batch as it is read
@@ -128,9 +128,9 @@ def test_the_same_steps_as_of_the_whole_model_with_its_first_layers_frozen() -> 
     """
     start = model("lenet5")
     cached, whole = GraphLearner(start), GraphLearner(start)
-    found = cached.fit(samples(), batches(), SGD(0.1), cut="flatten")
+    found = cached.fit(samples(), batches(), SGD(0.1), FitOptions(cut="flatten"))
     behind = frozenset(parameter.rpartition(".")[0] for parameter in cached.rest("flatten").spec.params)
-    expected = whole.fit(samples(), batches(), SGD(0.1), behind)
+    expected = whole.fit(samples(), batches(), SGD(0.1), FitOptions(behind))
     assert found.loss_sum == pytest.approx(expected.loss_sum, rel=1e-6)
     for parameter, value in whole.read().items():
         np.testing.assert_allclose(cached.read()[parameter], value, rtol=0, atol=2e-6)
@@ -140,12 +140,12 @@ def test_the_same_steps_as_of_the_whole_model_with_its_first_layers_frozen() -> 
 def test_a_second_fit_takes_the_parameters_as_they_are_then() -> None:
     start = model("fedspu_emnist")
     learner, other = GraphLearner(start), model("fedspu_emnist")
-    learner.fit(samples(), batches(), SGD(0.1), cut="flatten")
+    learner.fit(samples(), batches(), SGD(0.1), FitOptions(cut="flatten"))
     moved = {name: value * 1.5 for name, value in other.params.items()}
     learner.write(moved)
-    learner.fit(samples(4), batches(), SGD(0.1), cut="flatten")
+    learner.fit(samples(4), batches(), SGD(0.1), FitOptions(cut="flatten"))
     fresh = GraphLearner(Model(start.graph, moved))
-    fresh.fit(samples(4), batches(), SGD(0.1), cut="flatten")
+    fresh.fit(samples(4), batches(), SGD(0.1), FitOptions(cut="flatten"))
     assert bits(learner) == bits(fresh)
 
 
@@ -168,16 +168,16 @@ def test_kept_batches_take_no_more_memory_for_more_epochs() -> None:
 
     endless = Minibatches(np.arange(ROWS, dtype=np.int32), stop, 10**6, ROWS)
     with pytest.raises(StopHere):
-        learner.fit(samples(), endless, SGD(0.1), cut="flatten")
+        learner.fit(samples(), endless, SGD(0.1), FitOptions(cut="flatten"))
     assert made == [0, 1]
 
 
 def test_wrong_cuts_samples_and_rows_are_named() -> None:
     learner = GraphLearner(model("fedspu_emnist"))
     with pytest.raises(GraphError, match="cut after 'pool7'; expected a result of the graph: input, conv1"):
-        learner.fit(samples(), batches(), SGD(0.1), cut="pool7")
+        learner.fit(samples(), batches(), SGD(0.1), FitOptions(cut="pool7"))
     with pytest.raises(DataError, match=r"samples of shape \(1, 28, 27\)"):
         wrong = Samples(np.zeros((ROWS, 1, 28, 27), np.uint8), np.zeros(ROWS, np.int32))
-        learner.fit(wrong, batches(), SGD(0.1), cut="flatten")
+        learner.fit(wrong, batches(), SGD(0.1), FitOptions(cut="flatten"))
     with pytest.raises(DataError, match="batch with indices 0 to 45; expected 0 to 44"):
-        learner.fit(samples(), [np.array([0, 45], np.int32)], SGD(0.1), cut="flatten")
+        learner.fit(samples(), [np.array([0, 45], np.int32)], SGD(0.1), FitOptions(cut="flatten"))

@@ -15,10 +15,10 @@ import torch
 from edgefl import rng
 from edgefl.errors import GraphError, TrainingError
 from edgefl.kernels.reference.dropout import words
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.lowering.lower import lower
-from edgefl.learning.running import graph_learner
+from edgefl.learning.running import training_steps
 from edgefl.methods.client_state import dropout_key, minibatches
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.json import dumps, loads
@@ -103,12 +103,12 @@ def test_steps_equal_torchs_with_the_same_values_dropped(name: str) -> None:
         blocks = neurons.blocks(spec, kinds=("learn",))
         expected, _ = oracle.train(graph, start.params, data, batches(), SETTINGS, blocks, dropout=POSITION)
         exact = GraphLearner(start, "reference", np.float64)
-        exact.fit(data, Listed(batches(), POSITION), SETTINGS, neurons)
+        exact.fit(data, Listed(batches(), POSITION), SETTINGS, FitOptions(neurons))
         for parameter, value in exact.read().items():
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-10, atol=1e-11, err_msg=parameter)
         for backend in BACKENDS:
             learner = GraphLearner(start, backend)
-            learner.fit(samples(graph, 11), Listed(batches(), POSITION), SETTINGS, neurons)
+            learner.fit(samples(graph, 11), Listed(batches(), POSITION), SETTINGS, FitOptions(neurons))
             for parameter, value in learner.read().items():
                 np.testing.assert_allclose(value, expected[parameter], atol=2e-5, err_msg=f"{backend}: {parameter}")
 
@@ -140,7 +140,7 @@ def test_only_key_and_step_say_what_is_dropped(monkeypatch: pytest.MonkeyPatch) 
     whole = fitted((batches(), POSITION))
     parts = [(batches()[:2], POSITION), (batches()[2:], POSITION._replace(step=POSITION.step + 2))]
     assert fitted(*parts) == whole
-    monkeypatch.setattr(graph_learner, "MOST_STEPS", 1)
+    monkeypatch.setattr(training_steps, "MOST_STEPS", 1)
     assert fitted((batches(), POSITION)) == whole
     for other in (
         POSITION._replace(key=POSITION.key ^ 1),

@@ -7,7 +7,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.errors import BackendError, SelectionError
-from edgefl.learning import SGD, Adam, AdamW, GraphLearner
+from edgefl.learning import SGD, Adam, AdamW, FitOptions, GraphLearner
 from edgefl.models.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -48,7 +48,7 @@ def test_float64_steps_equal_torch(name: str, terms: str, keep: float) -> None:
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
     blocks = neurons.blocks(learner.spec, kinds=("learn",))
     expected, loss = oracle.train(graph, learner.read(), data, batches, TERMS[terms], blocks)
-    result = learner.fit(data, batches, TERMS[terms], neurons)
+    result = learner.fit(data, batches, TERMS[terms], FitOptions(neurons))
     assert (result.examples, result.steps) == (22, 6)
     assert result.loss_sum == pytest.approx(loss, rel=1e-9)
     for parameter, value in learner.read().items():
@@ -74,7 +74,7 @@ def test_one_step_equals_masked_dense_autograd(backend: str, name: str) -> None:
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(4, rng.NEURONS))
     blocks = neurons.blocks(learner.spec, kinds=("learn",))
     expected, _ = oracle.train(graph, learner.read(), data, batches, sgd, blocks)
-    learner.fit(data, batches, sgd, neurons)
+    learner.fit(data, batches, sgd, FitOptions(neurons))
     for parameter in blocks:
         bound = 1e-6 * np.abs(expected[parameter]).max()
         np.testing.assert_allclose(learner.read()[parameter], expected[parameter], 0, bound, err_msg=parameter)
@@ -90,7 +90,7 @@ def test_updates_in_place_equal_those_from_stored_gradients(name: str, backend: 
     for clip in (None, 1e30):
         learner = GraphLearner(model(graph), backend)
         neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
-        learner.fit(data, batches, SGD(0.05, weight_decay=0.1, clip=clip), neurons)
+        learner.fit(data, batches, SGD(0.05, weight_decay=0.1, clip=clip), FitOptions(neurons))
         found.append(learner.read())
     for parameter, value in found[1].items():
         np.testing.assert_allclose(found[0][parameter], value, rtol=1e-5, atol=1e-6, err_msg=parameter)
@@ -109,7 +109,12 @@ def test_frozen_coordinates_keep_their_bits(backend: str, name: str, delta: str)
     data, batches = samples(graph, 11), batches_of(11, 4, epochs=3)
     for terms in ("all", "nesterov", "adam", "adamw"):
         learner.write(before)
-        learner.fit(data, batches, TERMS[terms], neurons, (0.1, centre), centre, delta=delta, bn_frozen="freeze")
+        learner.fit(
+            data,
+            batches,
+            TERMS[terms],
+            FitOptions(neurons, pull=(0.1, centre), linear=centre, delta=delta, bn_frozen="freeze"),
+        )
         for parameter, axes in neurons.blocks(learner.spec).items():
             active = oracle.mask(before[parameter].shape, *axes)
             after = learner.read()[parameter]
@@ -124,8 +129,8 @@ def test_running_statistics_of_frozen_channels_follow_the_batches_unless_frozen(
     start = tracked.read()["bn1.running_mean"].copy()
     neurons = NeuronSet.draw(tracked.spec, 0.5, rng.stream(2, rng.NEURONS))
     active = neurons.active["conv1"]
-    tracked.fit(data, batches, SGD(0.1), neurons)
-    frozen.fit(data, batches, SGD(0.1), neurons, bn_frozen="freeze")
+    tracked.fit(data, batches, SGD(0.1), FitOptions(neurons))
+    frozen.fit(data, batches, SGD(0.1), FitOptions(neurons, bn_frozen="freeze"))
     assert (tracked.read()["bn1.running_mean"] != start).all()
     moved = np.flatnonzero(frozen.read()["bn1.running_mean"] != start)
     np.testing.assert_array_equal(moved, active)
@@ -142,8 +147,8 @@ def test_pull_and_linear_add_their_gradients(backend: str) -> None:
     linear = {name: np.full_like(value, 0.25) for name, value in start.items()}
     neurons = NeuronSet.draw(plain.spec, 0.5, rng.stream(2, rng.NEURONS))
     data, batches = samples(graph, 4), batches_of(4, 4)
-    plain.fit(data, batches, SGD(lr), neurons)
-    pulled.fit(data, batches, SGD(lr), neurons, pull=(mu, centre), linear=linear)
+    plain.fit(data, batches, SGD(lr), FitOptions(neurons))
+    pulled.fit(data, batches, SGD(lr), FitOptions(neurons, pull=(mu, centre), linear=linear))
     for name, axes in neurons.blocks(plain.spec, kinds=("learn",)).items():
         shift = np.where(oracle.mask(start[name].shape, *axes), lr * (mu * (start[name] - centre[name]) + 0.25), 0)
         np.testing.assert_allclose(pulled.read()[name], plain.read()[name] - shift, atol=2e-6, err_msg=name)
@@ -161,7 +166,7 @@ def test_layers_above_the_trained_ones_keep_their_bits(backend: str, name: str) 
     blocks = {p: (None if p.startswith(f"{first}.") else nothing, None) for p in before if "running" not in p}
     data, batches = samples(graph, 6), batches_of(6, 6)
     expected, _ = oracle.train(graph, before, data, batches, sgd, blocks)
-    learner.fit(data, batches, sgd, frozenset({first}))
+    learner.fit(data, batches, sgd, FitOptions(frozenset({first})))
     for parameter, (rows, _) in blocks.items():
         if rows is not None:
             np.testing.assert_array_equal(learner.read()[parameter], before[parameter], err_msg=parameter)
@@ -173,7 +178,9 @@ def test_with_names_of_layers_the_statistics_of_the_others_stay_where_they_are_f
     graph = GRAPHS["plain"]
     learner = GraphLearner(model(graph))
     before = {parameter: value.copy() for parameter, value in learner.read().items()}
-    learner.fit(samples(graph, 8), batches_of(8, 8), SGD(0.1), frozenset({"conv1", "bn1"}), bn_frozen="freeze")
+    learner.fit(
+        samples(graph, 8), batches_of(8, 8), SGD(0.1), FitOptions(frozenset({"conv1", "bn1"}), bn_frozen="freeze")
+    )
     moved = {name for name, value in learner.read().items() if "running" in name and (value != before[name]).any()}
     assert moved == {"bn1.running_mean", "bn1.running_var"}
 
@@ -197,7 +204,7 @@ def test_neurons_of_another_model_are_refused(keep: float) -> None:
     neurons = NeuronSet.draw(other, keep, rng.stream(2, rng.NEURONS))
     data = samples(GRAPHS["plain"], 4)
     with pytest.raises(SelectionError, match="neurons of another model: 0 in group 'conv1'; expected 6"):
-        learner.fit(data, batches_of(4, 4), SGD(0.1), neurons)
+        learner.fit(data, batches_of(4, 4), SGD(0.1), FitOptions(neurons))
     with pytest.raises(SelectionError, match="neurons of another model"):
         learner.gradient(data, batches_of(4, 4)[0], neurons)
 
@@ -250,7 +257,7 @@ def test_clipping_measures_trained_blocks_only() -> None:
     learner = GraphLearner(model(graph), "reference", np.float64)
     before = {name: value.copy() for name, value in learner.read().items()}
     neurons = NeuronSet.draw(learner.spec, 0.4, rng.stream(2, rng.NEURONS))
-    learner.fit(samples(graph, 4, dtype=np.float64), batches_of(4, 4), sgd, neurons)
+    learner.fit(samples(graph, 4, dtype=np.float64), batches_of(4, 4), sgd, FitOptions(neurons))
     learned = [name for name, spec in learner.spec.params.items() if spec.kind == "learn"]
     moved = sum(float(((learner.read()[name] - before[name]) ** 2).sum()) for name in learned)
     assert moved**0.5 == pytest.approx(1e-2, rel=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learning import SGD, GraphLearner
+from edgefl.learning import SGD, FitOptions, GraphLearner
 from edgefl.learning.lowering import lower as lowering
 from edgefl.learning.lowering.fusion import FusedNormReLU, fuse
 from edgefl.learning.lowering.lower import Mode, lower
@@ -161,7 +161,9 @@ def test_fused_training_equals_the_parts(
             if not is_fused:
                 monkeypatch.setattr(lowering, "fuse", lambda nodes: nodes)
             learner = GraphLearner(model(graph), backend)
-            learner.fit(data, [np.arange(batch, dtype=np.int32)] * 3, SGD(0.05, momentum=0.5), neurons, delta=delta)
+            learner.fit(
+                data, [np.arange(batch, dtype=np.int32)] * 3, SGD(0.05, momentum=0.5), FitOptions(neurons, delta=delta)
+            )
             found.append((dict(learner.read()), learner.evaluate(data).loss_sum))
             monkeypatch.undo()
         (fused, fused_loss), (parts, parts_loss) = found

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgefl.errors import GraphError
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.models.graph import Model, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -56,7 +56,7 @@ def test_backends_train_alike(name: str, shape: tuple[int, ...], vocabulary: int
     losses = []
     for backend in ("native", "reference"):
         learner = GraphLearner(model, backend=backend)
-        losses += [learner.fit(samples, batches, SGD(0.01), trainable=active).loss_sum]
+        losses += [learner.fit(samples, batches, SGD(0.01), FitOptions(active)).loss_sum]
     assert np.isfinite(losses).all()
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from edgefl import rng
 from edgefl.errors import BackendError, DataError, GraphError, TrainingError
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import Conv2d, GlobalAvgPool, Linear
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -118,10 +118,10 @@ def test_interleaved_sets_batches_and_modes_do_not_disturb_each_other() -> None:
     for step in range(8):
         neurons = NeuronSet.draw(quiet.spec, 0.5, rng.stream(step, rng.NEURONS))
         batch = everything(40)[step : step + 3 + step % 3]
-        quiet.fit(data, [batch], SGD(0.1, momentum=0.5), neurons)
+        quiet.fit(data, [batch], SGD(0.1, momentum=0.5), FitOptions(neurons))
         busy.predict(data.x[: step + 1])
         busy.gradient(data, everything(20 + step))
-        busy.fit(data, [batch], SGD(0.1, momentum=0.5), neurons)
+        busy.fit(data, [batch], SGD(0.1, momentum=0.5), FitOptions(neurons))
         busy.evaluate(data)
     for name, value in quiet.read().items():
         np.testing.assert_array_equal(value, busy.read()[name], err_msg=name)

@@ -7,7 +7,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.kernels.table import TABLE
-from edgefl.learning import SGD, Adam, GraphLearner
+from edgefl.learning import SGD, Adam, FitOptions, GraphLearner
 from edgefl.learning.lowering import half_precision
 from edgefl.learning.lowering import lower as lowering
 from edgefl.learning.lowering.arena import aligned
@@ -43,7 +43,7 @@ def stepped(graph: Graph, backend: str, optimizer: Optimizer, keep: float = 1, d
     if density < 1:
         learner.restrict(random_mask(learner.spec, density, "erk", 1), BATCH)
     before = {name: value.astype(np.float64) for name, value in learner.read().items()}
-    learner.fit(samples(graph, BATCH), [np.arange(BATCH, dtype=np.int32)], optimizer, drawn(graph, keep))
+    learner.fit(samples(graph, BATCH), [np.arange(BATCH, dtype=np.int32)], optimizer, FitOptions(drawn(graph, keep)))
     return {name: value - before[name] for name, value in learner.read().items()}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from edgefl import kernels, rng
 from edgefl.errors import MemoryLimitError
-from edgefl.learning import SGD, GraphLearner
+from edgefl.learning import SGD, FitOptions, GraphLearner
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -58,7 +58,7 @@ def test_old_passes_make_room_for_new_ones() -> None:
     learner = GraphLearner(model(GRAPH), limit_bytes=limit)
     for seed in range(8):
         neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(seed, rng.NEURONS))
-        learner.fit(DATA, BATCHES[:1], SGD(0.1, momentum=0.5), neurons)
+        learner.fit(DATA, BATCHES[:1], SGD(0.1, momentum=0.5), FitOptions(neurons))
         assert held(learner) <= limit
     learner.fit(DATA, BATCHES[:1], SGD(0.1))
     assert held(learner) <= limit

@@ -8,7 +8,7 @@ import torch
 
 from edgefl import rng
 from edgefl.errors import DataError
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -94,14 +94,14 @@ def test_steps_gradients_and_evaluations_equal_torch(text: str) -> None:
         neurons = NeuronSet.draw(learner.spec, keep, rng.stream(2, rng.NEURONS))
         blocks = neurons.blocks(learner.spec, kinds=("learn",))
         expected, total = oracle.train(graph, learner.read(), data, batches, terms, blocks)
-        result = learner.fit(data, batches, terms, neurons)
+        result = learner.fit(data, batches, terms, FitOptions(neurons))
         assert result.loss_sum == pytest.approx(total, rel=1e-9), name
         for parameter, value in learner.read().items():
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-8, atol=1e-9, err_msg=parameter)
         native = GraphLearner(model(graph))
-        assert native.fit(samples(graph, count, loss=loss), batches, terms, neurons).loss_sum == pytest.approx(
-            total, rel=1e-5
-        )
+        assert native.fit(
+            samples(graph, count, loss=loss), batches, terms, FitOptions(neurons)
+        ).loss_sum == pytest.approx(total, rel=1e-5)
         for parameter, value in native.read().items():
             np.testing.assert_allclose(value, expected[parameter], rtol=1e-4, atol=1e-5, err_msg=parameter)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learning import SGD, Adam, AdamW, GraphLearner
+from edgefl.learning import SGD, Adam, AdamW, FitOptions, GraphLearner
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.learning.memory.training_setup import SEED
@@ -32,10 +32,10 @@ def test_a_fit_starts_anew_whatever_was_fitted_before() -> None:
     for name, optimizer in OPTIMIZERS.items():
         both = GraphLearner(model(graph))
         neurons = NeuronSet.draw(both.spec, 0.5, rng.stream(2, rng.NEURONS))
-        both.fit(data, batches, optimizer, neurons)
+        both.fit(data, batches, optimizer, FitOptions(neurons))
         fresh = GraphLearner(type(model(graph))(graph, dict(both.read())))
         for learner in (both, fresh):
-            learner.fit(data, batches, optimizer, neurons)
+            learner.fit(data, batches, optimizer, FitOptions(neurons))
         for parameter, value in fresh.read().items():
             np.testing.assert_array_equal(both.read()[parameter], value, err_msg=f"{name}: {parameter}")
 
@@ -48,7 +48,7 @@ def test_steps_of_every_backend_equal_torch(backend: str) -> None:
         neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(2, rng.NEURONS))
         blocks = neurons.blocks(learner.spec, kinds=("learn",))
         expected, _ = oracle.train(graph, learner.read(), data, batches, optimizer, blocks)
-        learner.fit(data, batches, optimizer, neurons)
+        learner.fit(data, batches, optimizer, FitOptions(neurons))
         for parameter, value in learner.read().items():
             bound = 2e-5 * np.abs(expected[parameter]).max()
             np.testing.assert_allclose(value, expected[parameter], 0, bound, err_msg=f"{name}: {parameter}")
@@ -61,7 +61,7 @@ def test_the_account_has_states_for_trained_values_alone() -> None:
             training = TrainingConfiguration("m", graph, 4, keep=keep, examples=8, terms=Terms.of(optimizer))
             learner = GraphLearner(model(graph))
             neurons = NeuronSet.draw(learner.spec, keep, stream(SEED, NEURONS))
-            learner.fit(samples(graph, 8), batches_of(8, 4), optimizer, None if keep == 1 else neurons)
+            learner.fit(samples(graph, 8), batches_of(8, 4), optimizer, FitOptions(None if keep == 1 else neurons))
             states = learner.memory()["states"]
             assert states == estimate("exact", training).parts["states"]
             assert states == 4 * STATES[name] * neurons.count(learner.spec), (name, keep)

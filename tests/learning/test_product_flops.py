@@ -10,7 +10,7 @@ import pytest
 from edgefl import rng
 from edgefl.kernels import sparse_choice
 from edgefl.kernels.table import TABLE
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.learner import ExecutedFlops
 from edgefl.learning.lowering import lower, product_flops
 from edgefl.learning.lowering.schedule import KernelCall, Param, Tensor
@@ -80,12 +80,12 @@ def test_gradients_features_heads_and_smaller_models_count_in_one_sum() -> None:
 def test_frozen_neurons_leave_out_what_their_gradients_and_output_grads_would_take() -> None:
     """Two of conv1's four channels and three of conv2's six: the forward pass is whole, so is the signal inside."""
     subject = learner()
-    subject.fit(SAMPLES, PASS, SGD(0.1), NeuronSet.of(subject.spec, {"conv1": [0, 2], "conv2": [1, 2, 5]}))
+    subject.fit(SAMPLES, PASS, SGD(0.1), FitOptions(NeuronSet.of(subject.spec, {"conv1": [0, 2], "conv2": [1, 2, 5]})))
     gradients = CONV1 // 2 + CONV2 // 4 + FC // 2
     grad_input_macs = FC + CONV2 // 2  # of conv2's input the channels that conv1's active neurons put out
     assert spent(subject) == 14 * (FORWARD + grad_input_macs + gradients)
     head = learner()
-    head.fit(SAMPLES, PASS, SGD(0.1), frozenset({"fc"}))
+    head.fit(SAMPLES, PASS, SGD(0.1), FitOptions(frozenset({"fc"})))
     assert spent(head) == 14 * (FORWARD + FC)
 
 

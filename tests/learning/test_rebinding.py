@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.lowering import lower as lowering
 from edgefl.learning.lowering.active_ids import ActiveIndices
-from edgefl.learning.running import workspace
+from edgefl.learning.running import schedule_planner, workspace
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 
@@ -30,7 +30,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(batch)
         return lowering.lower_active(graph, spec, batch, *args, **kwargs)
 
-    monkeypatch.setattr(workspace, "lower_active", count)
+    monkeypatch.setattr(schedule_planner, "lower_active", count)
     return sizes
 
 
@@ -48,9 +48,9 @@ def test_new_neurons_and_data_reuse_the_programs(lowered: list[int], backend: st
         fresh = GraphLearner(model(graph), backend)
         for key, value in learner.read().items():
             fresh.write({key: value})
-        fresh.fit(data, batches, SGD(0.1, momentum=0.5), neurons)
+        fresh.fit(data, batches, SGD(0.1, momentum=0.5), FitOptions(neurons))
         planned = len(lowered)
-        learner.fit(data, batches, SGD(0.1, momentum=0.5), neurons)
+        learner.fit(data, batches, SGD(0.1, momentum=0.5), FitOptions(neurons))
         assert len(lowered) == planned + (2 if round_ == 0 else 0)
         for key, value in fresh.read().items():
             np.testing.assert_array_equal(learner.read()[key], value, err_msg=key)
@@ -97,7 +97,7 @@ def test_many_batch_sizes_do_not_pile_up() -> None:
     learner, data = GraphLearner(model(graph)), samples(graph, 40)
     for size in range(40, 0, -1):  # the first needs the largest arena
         learner.fit(data, [np.arange(size, dtype=np.int32)], SGD(0.1))
-    (session,) = learner._workspace._sessions.values()
+    (session,) = learner._workspace.sessions.values()
     assert len(session.schedules) == len(session.programs) == workspace.SIZES_KEPT + 1
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from edgefl import rng
 from edgefl.errors import SelectionError
-from edgefl.learning import SGD, AdamW, GraphLearner
+from edgefl.learning import SGD, AdamW, FitOptions, GraphLearner
 from edgefl.learning.optimizers import Optimizer
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import Conv2d, Flatten, GlobalAvgPool, Linear, ReLU
@@ -103,15 +103,15 @@ def test_steps_on_every_backend_move_the_mask_alone(backend: str) -> None:
         linear = {key: value * 0.1 for key, value in start.items()}
         for mask in (first, second):
             learner.restrict(mask)
-            learner.fit(data, batches, TERMS["all"], None, pull, linear)
+            learner.fit(data, batches, TERMS["all"], FitOptions(pull=pull, linear=linear))
             assert_zero_outside(mask, learner.read())
         after = learner.read()
         assert all((after[key] != 0)[bits].all() for key, bits in second.bits.items()), name
         fresh.restrict(first)
-        fresh.fit(data, batches, TERMS["all"], None, pull, linear)
+        fresh.fit(data, batches, TERMS["all"], FitOptions(pull=pull, linear=linear))
         fresh = GraphLearner(type(model(graph))(graph, dict(fresh.read())), backend)
         fresh.restrict(second)
-        fresh.fit(data, batches, TERMS["all"], None, pull, linear)
+        fresh.fit(data, batches, TERMS["all"], FitOptions(pull=pull, linear=linear))
         for key, value in fresh.read().items():
             np.testing.assert_array_equal(after[key], value, err_msg=f"{name}: {key}")
 
@@ -142,7 +142,7 @@ def test_a_mask_of_everything_is_none_and_layers_can_be_frozen_beside_one() -> N
     mask = drawn(graph)
     whole.restrict(mask)
     before = {key: value.copy() for key, value in whole.read().items()}
-    whole.fit(data, batches, SGD(0.1), frozenset({"conv2"}))
+    whole.fit(data, batches, SGD(0.1), FitOptions(frozenset({"conv2"})))
     moved = {key for key, value in whole.read().items() if (value != before[key]).any() and "running" not in key}
     assert moved <= {"conv2.weight", "conv2.bias"}
     assert "conv2.weight" in moved
@@ -205,10 +205,10 @@ def test_what_a_mask_does_not_go_with_is_refused() -> None:
     with pytest.raises(SelectionError, match=r"bool of shape \(10, 12\); expected bool \(8, 6, 3, 3\)"):
         learner.restrict(Mask({"conv2.weight": np.zeros((10, 12), bool)}))
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(1, rng.NEURONS))
-    learner.fit(data, batches_of(4, 4), SGD(0.1), neurons)
+    learner.fit(data, batches_of(4, 4), SGD(0.1), FitOptions(neurons))
     learner.restrict(drawn(graph))
     with pytest.raises(SelectionError, match=r"neurons of a model with masks of conv1.weight"):
-        learner.fit(data, batches_of(4, 4), SGD(0.1), neurons)
+        learner.fit(data, batches_of(4, 4), SGD(0.1), FitOptions(neurons))
     with pytest.raises(SelectionError, match=r"sub of a model with masks of conv1.weight"):
         learner.sub(neurons)
 

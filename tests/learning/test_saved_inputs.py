@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learning import SGD, GraphLearner
+from edgefl.learning import SGD, FitOptions, GraphLearner
 from edgefl.learning.lowering import lower as lowering
 from edgefl.learning.lowering.schedule import Schedule
 from edgefl.models.graph import Graph, architectures
@@ -33,7 +33,7 @@ def step(graph: Graph, keep: float) -> Schedule:
 def trained(graph: Graph, backend: str, keep: float) -> dict[str, np.ndarray]:
     learner = GraphLearner(model(graph), backend)
     batches = [np.arange(BATCH, dtype=np.int32), np.arange(BATCH, 0, -1, dtype=np.int32)]
-    learner.fit(samples(graph, 2 * BATCH, classes=3), batches, SGD(0.05), drawn(graph, keep))
+    learner.fit(samples(graph, 2 * BATCH, classes=3), batches, SGD(0.05), FitOptions(drawn(graph, keep)))
     return {name: value.copy() for name, value in learner.read().items()}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl.learning import SGD, GraphLearner
+from edgefl.learning import SGD, FitOptions, GraphLearner
 from edgefl.learning.lowering import sparse_weight
 from edgefl.learning.lowering.lower import lower_active
-from edgefl.learning.running import workspace
+from edgefl.learning.running import schedule_planner
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import Conv1d, Flatten, Linear, ReLU
 from edgefl.models.neurons.block_index import Flat
@@ -94,8 +94,8 @@ def test_whatever_is_asked_is_as_with_dense_kernels(backend: str, name: str) -> 
             for learner in (ours, dense):
                 learner.restrict(mask, ours._batch or 16)
                 learner.write(start)
-                learner.fit(data, batches, TERMS["all"], None, pull, linear)
-                learner.fit(data, batches, SGD(0.05), frozenset({graph.nodes[0].name}))
+                learner.fit(data, batches, TERMS["all"], FitOptions(pull=pull, linear=linear))
+                learner.fit(data, batches, SGD(0.05), FitOptions(frozenset({graph.nodes[0].name})))
             close(ours, dense, name)
             assert_zero_outside(mask, ours.read())
         ours.write(dense.read())
@@ -147,11 +147,12 @@ def test_another_mask_with_as_many_coordinates_keeps_the_programs() -> None:
     learner, mask, data = GraphLearner(model(graph)), drawn(graph), samples(graph, 8)
     learner.restrict(mask)
     learner.fit(data, batches_of(8, 4), SGD(0.1))
-    (session,) = learner._workspace._sessions.values()
+    (session,) = learner._workspace.sessions.values()
     before = session.programs[4]
     learner.restrict(rolled(mask))
     learner.fit(data, batches_of(8, 4), SGD(0.1))
-    assert learner._workspace._sessions[next(iter(learner._workspace._sessions))].programs[4] is before
+    (session,) = learner._workspace.sessions.values()
+    assert session.programs[4] is before
 
 
 @pytest.mark.parametrize("is_sparse", [True, False], ids=["as values", "whole"])
@@ -170,7 +171,7 @@ def test_a_learner_that_has_all_coordinates_for_a_while_lowers_nothing_again(
         lowered.append(options["mode"])
         return lower_active(*given, **options)
 
-    monkeypatch.setattr(workspace, "lower_active", lower)
+    monkeypatch.setattr(schedule_planner, "lower_active", lower)
 
     def round_at(learner: GraphLearner, mask: Mask) -> list[float]:
         learner.restrict(mask)
@@ -190,7 +191,7 @@ def test_a_learner_that_has_all_coordinates_for_a_while_lowers_nothing_again(
     other = Mask({name: bits | (np.arange(bits.size) < 9).reshape(bits.shape) for name, bits in mask.bits.items()})
     assert round_at(kept, other) == round_at(GraphLearner(model(graph)), other)
     assert lowered.count("train") == (4 if is_sparse else 2), "where weights lie whole their counts do not matter"
-    waiting = kept._workspace._layouts.nbytes
+    waiting = kept._workspace.sessions.mask_bytes
     assert kept.memory()["indices"] == waiting
     assert (waiting > 0) != is_sparse
     kept.release()

@@ -5,11 +5,12 @@ And rounds without a network: plans, training and replies as a method makes them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import SGD, Batches, Evaluation, FitResult, Samples
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
@@ -43,11 +44,9 @@ class Quadratic(Held):
         samples: Samples,
         batches: Batches,
         sgd: SGD,
-        trainable: None = None,
-        pull: tuple[float, Mapping[str, Any]] | None = None,
-        linear: Mapping[str, Any] | None = None,
-        **_: Any,
+        options: FitOptions = FitOptions(),
     ) -> FitResult:
+        pull, linear = options.pull, options.linear
         for _batch in batches:
             for name, w in self.params.items():
                 gradient = w - self.centre

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgefl import rng
-from edgefl.learning import SGD
+from edgefl.learning import SGD, FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import minibatches
 from edgefl.methods.fedavg import FedAvg
@@ -164,8 +164,8 @@ def test_a_client_trains_as_its_settings_say(delta: str, bn_frozen: str) -> None
     algorithm.train(trained, plan)
     expected.learner.write(plan.payload[MODEL])
     batches = minibatches(expected, 1, algorithm.epochs, algorithm.batch)
-    settings = {"delta": delta, "bn_frozen": bn_frozen}
-    expected.learner.fit(expected.data, batches, SGD(algorithm.lr), plan.selection, **settings)
+    options = FitOptions(plan.selection, delta=delta, bn_frozen=bn_frozen)  # type: ignore[arg-type]
+    expected.learner.fit(expected.data, batches, SGD(algorithm.lr), options)
     assert same_bits(copied(trained.learner.read()), copied(expected.learner.read()))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.errors import DataError
-from edgefl.learning import SGD, Samples
+from edgefl.learning import SGD, FitOptions, Samples
 from edgefl.methods import PFLEGO, FedPer, FedRecon
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.head_training import HeadTraining
@@ -105,7 +105,7 @@ def test_layers_that_are_not_trained_keep_their_bits() -> None:
         before = {name: value.copy() for name, value in client_state.learner.read().items()}
         whole = client_state.learner.gradient(client_state.data, client_state.train)
         part = client_state.learner.gradient(client_state.data, client_state.train, layers)
-        client_state.learner.fit(client_state.data, [client_state.train], SGD(0.1), layers)
+        client_state.learner.fit(client_state.data, [client_state.train], SGD(0.1), FitOptions(layers))
         trained = {name for name in before if name.rpartition(".")[0] in layers}
         assert part.keys() == trained
         for name, value in before.items():

@@ -16,7 +16,7 @@ from torch.nn import functional
 from edgefl import rng
 from edgefl.cli.cli import main
 from edgefl.errors import DataError, GraphError, SelectionError, TrainingError
-from edgefl.learning import SGD, Adam, GraphLearner, Samples
+from edgefl.learning import SGD, Adam, FitOptions, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.learner import Learner
 from edgefl.models.graph import Graph, Model, Node
@@ -120,7 +120,7 @@ def test_masked_models_train_and_grow_alike() -> None:
     for learner in (native, found):
         learner.restrict(mask())
         learner.write(MODEL.params)
-        learner.fit(samples(), BATCHES, SGD(0.1, 0.9, 1e-3, clip=1.0), pull=(0.1, MODEL.params))
+        learner.fit(samples(), BATCHES, SGD(0.1, 0.9, 1e-3, clip=1.0), FitOptions(pull=(0.1, MODEL.params)))
     assert_alike(found, native)
     for name, bits in mask().bits.items():
         assert not found.read()[name][~bits].any()
@@ -131,7 +131,7 @@ def test_masked_models_train_and_grow_alike() -> None:
         np.testing.assert_array_equal(grown[1][name], grown[0][name])
     assert found.work().search > 0
     with pytest.raises(SelectionError, match="neurons of a model with masks"):
-        found.fit(samples(), BATCHES, SGD(0.1), NEURONS)
+        found.fit(samples(), BATCHES, SGD(0.1), FitOptions(NEURONS))
     with pytest.raises(SelectionError, match="outside the mask"):
         found.write(GraphLearner(MODEL).take(mask(0.9)))
     twin = found.clone()
@@ -178,10 +178,19 @@ def test_executed_products_are_counted() -> None:
     learner.fit(samples(), [INDEX] * 2, SGD(0.1))
     macs = GRAPH.macs()
     assert learner.work().training == 2 * 2 * 20 * (3 * sum(macs.values()) - macs["conv"])  # none for the input
-    learner.fit(samples(), [INDEX], SGD(0.1), frozenset({"fc2"}))
+    learner.fit(samples(), [INDEX], SGD(0.1), FitOptions(frozenset({"fc2"})))
     assert learner.work().training - 4 * 20 * (3 * sum(macs.values()) - macs["conv"]) == 40 * (
         sum(macs.values()) + macs["fc2"]
     )
+
+
+def test_a_clone_counts_its_own_products() -> None:
+    learner = TorchLearner(MODEL)
+    learner.fit(samples(), [INDEX], SGD(0.1))
+    before, twin = learner.work(), learner.clone()
+    assert twin.work().training == 0
+    twin.fit(samples(), [INDEX], SGD(0.1))
+    assert twin.work() == before == learner.work()
 
 
 def test_values_saved_as_halves_move_the_result_a_little() -> None:
@@ -216,7 +225,7 @@ def test_a_users_module_computes_and_drops_as_its_graph() -> None:
     learners: list[Learner] = [GraphLearner(model), TorchLearner(model), TorchLearner(model, module)]
     neurons = NeuronSet.draw(ModelSpec.of(model.graph), 0.5, rng.stream(2, rng.NEURONS))
     for learner in learners:
-        learner.fit(samples(), batches, SGD(0.1, 0.9), neurons)
+        learner.fit(samples(), batches, SGD(0.1, 0.9), FitOptions(neurons))
         learner.gradient(samples(), INDEX, key=3, chunk=6)
     assert_alike(learners[1], learners[0])
     assert_alike(learners[2], learners[0])
@@ -226,7 +235,7 @@ def test_a_users_module_computes_and_drops_as_its_graph() -> None:
     with pytest.raises(TrainingError, match="dropout \\(drop\\) and no key"):
         learners[2].fit(samples(), BATCHES, SGD(0.1))
     with pytest.raises(SelectionError, match="delta=cut in Own"):
-        learners[2].fit(samples(), batches, SGD(0.1), neurons, delta="cut")
+        learners[2].fit(samples(), batches, SGD(0.1), FitOptions(neurons, delta="cut"))
 
 
 class Branching(nn.Module):
@@ -260,7 +269,7 @@ def test_a_module_that_is_no_graph_has_neurons_by_hand() -> None:
     learner = TorchLearner(module=module, neurons=spec)
     before = {name: value.copy() for name, value in learner.read().items()}
     neurons = NeuronSet.of(spec, {"fc1": [1, 4]})
-    learner.fit(samples((4,)), BATCHES, SGD(0.5), neurons)
+    learner.fit(samples((4,)), BATCHES, SGD(0.5), FitOptions(neurons))
     changed = {name: np.argwhere(value != before[name]) for name, value in learner.read().items()}
     assert {int(row) for row, _ in changed["fc1.weight"]} == {1, 4}
     assert {int(col) for _, col in changed["fc2.weight"]} == {1, 4}
@@ -321,7 +330,12 @@ def test_makers_give_learners_of_the_model_they_are_asked_for() -> None:
 def test_parameters_may_lie_on_a_gpu() -> None:
     native, found = GraphLearner(MODEL), TorchLearner(MODEL, device="cuda")
     for learner in (native, found):
-        learner.fit(samples(), BATCHES, SGD(0.1, 0.9, clip=1.0), NEURONS, pull=(0.1, MODEL.params), bn_frozen="freeze")
+        learner.fit(
+            samples(),
+            BATCHES,
+            SGD(0.1, 0.9, clip=1.0),
+            FitOptions(NEURONS, pull=(0.1, MODEL.params), bn_frozen="freeze"),
+        )
         learner.write(GraphLearner(MODEL).take(NEURONS, names=("fc2.weight",)))
         learner.restrict(mask())
         learner.head().fit(replace(samples(), x=learner.features(samples())), BATCHES, Adam(0.01, eps=0.03))

@@ -13,7 +13,7 @@ import torch
 
 from edgefl import rng
 from edgefl.errors import GraphError
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.batches import Keyed, Listed
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import trained_blocks
@@ -131,7 +131,7 @@ def test_ten_steps_equal_torch(name: str) -> None:
         samples, learner = data(model.graph, np.float64, draw, loss), GraphLearner(model, "reference", np.float64)
         neurons = NeuronSet.draw(learner.spec, KEEP, rng.stream(5, rng.NEURONS))
         expected = trained_by_torch(name, samples, neurons, learner.spec, model.graph)
-        learner.fit(samples, batches(), SGD_SETTINGS, neurons)
+        learner.fit(samples, batches(), SGD_SETTINGS, FitOptions(neurons))
         for key, value in learner.read().items():
             np.testing.assert_allclose(value, expected[key], rtol=1e-9, atol=1e-9, err_msg=key)
         far = far_from(expected, model, data(model.graph, np.float32, draw, loss), neurons)
@@ -143,7 +143,7 @@ def test_ten_steps_equal_torch(name: str) -> None:
 def far_from(expected: dict[str, np.ndarray], model: Model, samples: Samples, neurons: NeuronSet) -> dict[str, float]:
     """The native learner's parameters that end elsewhere, and by how much of what is allowed."""
     native = GraphLearner(model)
-    native.fit(samples, batches(), SGD_SETTINGS, neurons)
+    native.fit(samples, batches(), SGD_SETTINGS, FitOptions(neurons))
     ratios = {}
     for key, value in native.read().items():
         moved, size = np.abs(expected[key] - model.params[key]).max(), np.abs(expected[key]).max()

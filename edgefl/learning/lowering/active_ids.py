@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import SelectionError
-from edgefl.learning.learner import Delta, Trainable
+from edgefl.learning.fit_options import Delta, Trainable
 from edgefl.learning.lowering.channel_sets import NONE, is_empty, owners
 from edgefl.learning.lowering.gradient_needs import PRODUCTS, RowsCols, gradient_needs, own_rows
 from edgefl.learning.lowering.schedule import Existing, Index

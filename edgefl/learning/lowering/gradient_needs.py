@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from edgefl.learning.learner import Delta
+from edgefl.learning.fit_options import Delta
 from edgefl.learning.lowering.channel_sets import NONE, beside, is_empty, members, owners, part_of, union
 from edgefl.learning.lowering.schedule import Index
 from edgefl.models.graph import Graph, Node

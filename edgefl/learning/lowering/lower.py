@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from edgefl.learning.learner import Delta, Trainable
+from edgefl.learning.fit_options import Delta, Trainable
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.arena import allocate

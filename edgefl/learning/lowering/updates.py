@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from edgefl.kernels.arrays import Index
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.lowering.backward import DeferredWeightGradient, Gradients
 from edgefl.learning.lowering.mask_zeroing import mask
 from edgefl.learning.lowering.recorder import Recorder
@@ -41,8 +42,9 @@ class Terms:
         return replace(self, saved="fp32") == Terms()
 
     @staticmethod
-    def of(optimizer: Optimizer, has_pull: bool = False, has_linear: bool = False) -> Terms:
-        """The terms of a fit with these settings."""
+    def of(optimizer: Optimizer, options: FitOptions = FitOptions()) -> Terms:
+        """The terms of the steps that a fit takes with this optimizer and these options."""
+        has_pull, has_linear = options.pull is not None, options.linear is not None
         if isinstance(optimizer, Adam):
             return Terms(False, optimizer.clip, has_pull, has_linear, adam=True, saved=optimizer.saved)
         momentum, nesterov = optimizer.momentum > 0, optimizer.nesterov

@@ -19,8 +19,10 @@ import numpy as np
 from edgefl.errors import MemoryLimitError
 from edgefl.kernels.memory import memory_of
 from edgefl.learning.batches import Index, LazyBatches, keyed, occurring
-from edgefl.learning.learner import Array, Batches, Delta, Samples, Trainable
+from edgefl.learning.fit_options import FitOptions
+from edgefl.learning.learner import Array, Batches, Samples
 from edgefl.learning.lowering.updates import Terms
+from edgefl.learning.optimizers import Optimizer
 from edgefl.learning.running.inference import Inference
 from edgefl.learning.running.input_checks import check_samples, sizes_of
 from edgefl.learning.running.workspace import Workspace
@@ -37,14 +39,6 @@ Results = Callable[[Index], Iterator[Array]]
 """At the cut, of rows of the samples: in chunks, each of which the next overwrites."""
 
 
-class StepConfiguration(NamedTuple):
-    """What the steps after the cut train, and what they have beside it."""
-
-    trainable: Trainable
-    delta: Delta
-    terms: Terms
-
-
 class Cache(NamedTuple):
     """What makes them.
 
@@ -58,21 +52,23 @@ class Cache(NamedTuple):
     ops: ModuleType
 
     def of(
-        self, rest: Workspace, samples: Samples, batches: Batches, steps: StepConfiguration
+        self, rest: Workspace, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions
     ) -> tuple[Samples, Batches]:
-        """Samples and batches for the learner of what follows the cut, to the same steps.
+        """Samples and batches with which the learner of what follows the cut takes the steps of the fit.
 
-        rest    that learner's memory, where the results are kept from now on
+        rest     The memory of that learner. From now on it also holds the results at the cut.
+        options  Their `trainable`, `delta`, `pull` and `linear` decide how much memory the steps need.
         Raises  DataError if a shape, label or index does not fit, TrainingError without batches; MemoryLimitError if
                 there is no room beside the passes for the results of one batch.
         """
-        check_samples(samples, self.graph, self.work.floats)
+        check_samples(samples, self.graph, self.work.store.dtype)
         sizes, shape = sizes_of(batches, len(samples)), self.graph.shapes[self.cut]
         rows = _distinct(batches)
-        is_half, chunk = steps.terms.saved == "fp16", chunk_of(self.graph, self.cut)
-        staged, row_bytes = kept_bytes(math.prod(shape), max(sizes), steps.terms, self.work.float_bytes)
-        room = self._room(rest, steps, samples, sizes, len(rows), row_bytes, staged)
-        memory = rest.keeping(staged + room * row_bytes)
+        terms = Terms.of(optimizer, options)
+        is_half, chunk = terms.saved == "fp16", chunk_of(self.graph, self.cut)
+        staged, row_bytes = kept_bytes(math.prod(shape), max(sizes), terms, self.work.store.dtype.itemsize)
+        room = self._room(rest, samples, sizes, len(rows), options, terms)
+        memory = rest.blocks.keeping(staged + room * row_bytes)
 
         def results(rows: Index) -> Iterator[Array]:
             filled = np.concatenate([rows, np.repeat(rows[-1:], -len(rows) % chunk)])
@@ -80,7 +76,7 @@ class Cache(NamedTuple):
                 assert found is not None  # a pass that keeps its result
                 yield found[: len(rows) - at * chunk]
 
-        x = memory[: staged or None].view(self.work.floats).reshape(-1, *shape)
+        x = memory[: staged or None].view(self.work.store.dtype).reshape(-1, *shape)
         y = np.zeros((len(x), *samples.y.shape[1:]), samples.y.dtype)
         near = Samples(x, y, loss=samples.loss)
         store: ActivationStore = FloatActivationStore(results, samples.y, near, self.ops)
@@ -92,21 +88,27 @@ class Cache(NamedTuple):
     def _room(
         self,
         rest: Workspace,
-        steps: StepConfiguration,
         samples: Samples,
         sizes: set[int],
         rows: int,
-        row_bytes: int,
-        staged: int,
+        options: FitOptions,
+        terms: Terms,
     ) -> int:
-        """Rows whose results can be kept beside both kinds of pass, of these."""
-        limit = self.work.limit
+        """The number of rows, at most `rows`, whose results fit into the limit beside the memory of both kinds of pass:
+        the passes before the cut, and the steps after it in batches of these sizes.
+        """
+        limit = self.work.account.limit.limit_bytes
         if limit is None:
             return rows
-        rest.release_family()
-        passes = self.work.session("features", samples, cut=self.cut)
-        stepping = rest.session("train", self._one(samples), steps.trainable, steps.delta, steps.terms)
-        taken = staged + self.work.takes((self.work, passes, {chunk_of(self.graph, self.cut)}), (rest, stepping, sizes))
+        values = math.prod(self.graph.shapes[self.cut])
+        staged, row_bytes = kept_bytes(values, max(sizes), terms, self.work.store.dtype.itemsize)
+        rest.account.release_family()
+        passes = self.work.sessions.open("features", samples, cut=self.cut)
+        stepping = rest.sessions.open("train", self._one(samples), options, terms)
+        before = self.work.account.passes(passes, {chunk_of(self.graph, self.cut)})
+        after = rest.account.passes(stepping, sizes)
+        scratch = max(before.scratch, after.scratch)
+        taken = staged + rest.account.family_bytes + before.held + after.held + scratch
         least = min(max(sizes), rows)
         if taken + least * row_bytes > limit:
             what = f"training after {self.cut!r} in batches of {max(sizes)}"
@@ -115,7 +117,7 @@ class Cache(NamedTuple):
 
     def _one(self, samples: Samples) -> Samples:
         """What the results at the cut are like, of one example."""
-        x = np.zeros((1, *self.graph.shapes[self.cut]), self.work.floats)
+        x = np.zeros((1, *self.graph.shapes[self.cut]), self.work.store.dtype)
         return Samples(x, np.zeros_like(samples.y[:1]), loss=samples.loss)
 
 

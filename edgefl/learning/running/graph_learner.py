@@ -1,65 +1,54 @@
 """GraphLearner: the Learner over a Graph, on any kernel backend and without torch.
 
-With the native backend a call to fit runs in C++: no Python and no allocation per step. Memory and programs are kept by
-workspace.py, learners of other heads and smaller graphs by derived_learners.py; lowering/ decides what a pass consists
-of.
+The learner checks what it is asked and passes it on. Memory and programs are kept by workspace.py. Steps are taken by
+training_steps.py, gradients by gradient_passes.py, evaluations and predictions by inference.py. Learners of other heads
+and smaller graphs are kept by derived_learners.py. lowering/ decides what a pass consists of.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
-from itertools import groupby
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
 from edgefl.errors import BackendError, SelectionError
-from edgefl.kernels.memory import memory_of
-from edgefl.learning.batches import Keyed, keyed, pieces
+from edgefl.learning.fit_options import Delta, FitOptions, Trainable, options_of
 from edgefl.learning.learner import (
     SPARSE_BATCH,
     Array,
     Batches,
-    Delta,
     Evaluation,
     ExecutedFlops,
     FitResult,
-    FrozenStats,
     Gradient,
     Learner,
-    Pull,
     Samples,
-    Trainable,
 )
-from edgefl.learning.lowering.active_ids import Growth
 from edgefl.learning.lowering.sparse_weight import sparse_weights
-from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.optimizers import Optimizer
-from edgefl.learning.running import running_statistics
-from edgefl.learning.running.cached_prefix import Cache, StepConfiguration
+from edgefl.learning.running.cached_prefix import Cache
 from edgefl.learning.running.derived_learners import DerivedLearners
-from edgefl.learning.running.dropout_stream import begin
-from edgefl.learning.running.growth_request import check_counts, growth_of
+from edgefl.learning.running.gradient_passes import GradientPasses
+from edgefl.learning.running.growth_search import GrowthSearch
 from edgefl.learning.running.inference import Inference
-from edgefl.learning.running.input_checks import check_index, check_samples, sizes_of
+from edgefl.learning.running.input_checks import check_index, check_samples
 from edgefl.learning.running.mask_restriction import Restriction
-from edgefl.learning.running.session import Session
-from edgefl.learning.running.weight_arrays import Readable, Weights, WritableWeights
+from edgefl.learning.running.parameter_access import ParameterAccess
+from edgefl.learning.running.training_steps import TrainingSteps
 from edgefl.learning.running.workspace import Workspace
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import features_of
 from edgefl.models.graph.operations import Kind
-from edgefl.models.neurons.gather import parameter, put, take
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
 from edgefl.models.neurons.update import KINDS, Update, values
-
-MOST_STEPS = 256  # in one call
-PIECE_WORK = 1 << 28  # multiply-accumulates of the forward passes in one call, where they are not one step's
 
 
 class GraphLearner:
@@ -82,33 +71,29 @@ class GraphLearner:
         limit_bytes: int | None = None,
     ) -> None:
         model.graph.check(model.params)
-        self._backend, self._dtype = kernels.backend(backend), np.dtype(dtype)
-        if self._dtype != np.float32 and not self._backend.__name__.endswith(".reference"):
-            raise BackendError(f"dtype={self._dtype} with {self._backend.__name__}; expected float32, or reference")
-        self.graph, self.spec = model.graph, ModelSpec.of(model.graph)
-        self._workspace = Workspace(self.graph, self.spec, model.params, self._backend, self._dtype, limit_bytes)
-        self._begin()
+        ops, floats = kernels.backend(backend), np.dtype(dtype)
+        if floats != np.float32 and not ops.__name__.endswith(".reference"):
+            raise BackendError(f"dtype={floats} with {ops.__name__}; expected float32, or reference")
+        spec = ModelSpec.of(model.graph)
+        self._begin(ops, model.graph, spec, Workspace(model.graph, spec, model.params, ops, floats, limit_bytes))
 
-    def _begin(self) -> None:
-        self._params = self._workspace.params
-        self._restriction = Restriction(self.spec)
+    def _begin(self, backend: ModuleType, graph: Graph, spec: ModelSpec, workspace: Workspace) -> GraphLearner:
+        self._backend, self.graph, self.spec, self._workspace = backend, graph, spec, workspace
         self._batch: int | None = None  # of the steps that its sparse weights are laid out for
-        self._home = memory_of(self._backend)
-        self._weights = Weights(self._params, self._workspace.sparse, self._home)
-        self._readable = Readable(self._weights)
-        self._inference = Inference(self.graph, self.spec, self._workspace)
-        self._relatives: DerivedLearners[GraphLearner] = DerivedLearners(self.graph, self.spec, self._params)
-        results = sum(math.prod(shape) for shape in self.graph.shapes.values())
-        self._work = sum(self.graph.macs().values()) + results  # of one example
+        self._parameters = ParameterAccess(spec, workspace.store, backend)
+        self._training = TrainingSteps(graph, spec, workspace)
+        self._gradients = GradientPasses(graph, spec, workspace)
+        self._growth = GrowthSearch(spec, workspace)
+        self._inference = Inference(graph, spec, workspace)
+        self._relatives: DerivedLearners[GraphLearner] = DerivedLearners(graph, spec, workspace.store.params)
+        return self
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
         """Whole parameters by torch's name (None: all): read-only views of one buffer, which later steps change.
 
         Raises  ValueError for a name that is none of its parameters.
         """
-        if names is None:
-            return self._readable
-        return {name: parameter(self._readable, name) for name in names}
+        return self._parameters.read(names)
 
     def take(
         self,
@@ -117,8 +102,8 @@ class GraphLearner:
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks under these neurons, or in this mask (None: everything); see gather.take."""
-        return take(self._weights, self.spec, selection, kinds=kinds, names=names, ops=self._backend)
+        """A copy of the blocks under these neurons, or in this mask (None: of everything); see gather.take."""
+        return self._parameters.take(selection, kinds, names)
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
         """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0, whatever is
@@ -133,17 +118,19 @@ class GraphLearner:
             relative._keep_to(self._part_for(relative))
 
     def _part_for(self, relative: GraphLearner) -> Restriction:
-        """What of the mask is of parameters that it shares."""
-        shared = [name for name, value in relative._params.items() if value is self._params.get(name)]
-        return Restriction(relative.spec, self._restriction.only(shared))
+        """The mask of the parameters that a relative shares with this learner."""
+        own = self._workspace.store.params
+        shared = [name for name, value in relative._workspace.store.params.items() if value is own.get(name)]
+        return Restriction(relative.spec, self._workspace.store.restriction.only(shared))
 
     def _keep_to(self, restriction: Restriction, batch: int | None = None) -> None:
-        """batch  None: no weight is held as values alone, as where learners share them."""
-        self._restriction, self._batch = restriction, batch if self._workspace.is_alone else None
+        """Restricts the parameters. Without a batch size no weight is held as values alone, nor where learners share
+        parameters.
+        """
+        self._batch = batch if self._workspace.account.is_alone else None
         counts = restriction.counts if self._batch is not None else {}
-        self._workspace.restrict(
-            restriction, sparse_weights(self.graph, self.spec, counts, self._batch or 0, self._backend)
-        )
+        sparse = sparse_weights(self.graph, self.spec, counts, self._batch or 0, self._backend)
+        self._workspace.restrict(restriction, sparse)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
@@ -152,82 +139,36 @@ class GraphLearner:
         Raises  ValueError as gather.put does, or naming the parameter whose shape differs; SelectionError for an
                 update's coordinates outside the mask. Nothing is written then.
         """
-        if isinstance(new, Update):
-            self._restriction.check(new)
-            opened = WritableWeights(self._weights)
-            put(opened, new, ops=self._backend)
-            opened.close()
-        else:
-            self._write_whole(new)
-        for name in new.blocks if isinstance(new, Update) else new:
-            self._workspace.clear(name)
-
-    def _write_whole(self, new: Mapping[str, Array]) -> None:
-        for name, value in new.items():
-            parameter(self._params, name)
-            if value.shape != self.spec.params[name].shape:
-                raise ValueError(f"{name!r} of shape {value.shape}; expected {self.spec.params[name].shape}")
-        for name, value in new.items():
-            self._weights.set(name, value)
+        self._parameters.write(new)
 
     def fit(
         self,
         samples: Samples,
         batches: Batches,
         optimizer: Optimizer,
-        trainable: Trainable = None,
-        pull: Pull | None = None,
-        linear: Mapping[str, Array] | None = None,
-        delta: Delta = "exact",
-        bn_frozen: FrozenStats = "track",
-        cut: str = "",
+        options: FitOptions = FitOptions(),
+        *former: Any,
+        **named: Any,
     ) -> FitResult:
-        """One step per batch, in order, on the blocks that `trainable` selects (None: all).
+        """Takes one step per batch, in order, on the parameters that the options select.
 
-        samples    rows that the batches' int32 indices name
-        batches    with the place in the stream of dropout, where the model has any: Minibatches or Listed
-        trainable  neurons (not with a mask), or layers by name. Everything outside its blocks keeps its bits, except
-                   running statistics of frozen channels, which follow the batches ("track") unless bn_frozen="freeze"
-                   restores them
-        pull       (mu, centre): adds mu/2 |w - centre|^2 to the loss; centre holds the model's parameters
-        linear     adds the inner product of w with these parameters to the loss
-        cut        a result after which alone is trained: see running/cached_prefix.py
-        Velocities and moments start at zero in every call, and Adam's steps at 1. A non-finite loss does not stop the
-        call: it is in the result.
-        Raises     DataError if an index, a label or a shape does not fit; TrainingError without batches, or where there
-                   is dropout without a key; SelectionError
-                   if `trainable` are neurons of another model, or the learner is restricted to a mask; GraphError for a
-                   cut that is none.
+        samples  The data set. The int32 indices in the batches name its rows.
+        batches  Minibatches or Listed carry the key of dropout, which a model with dropout needs.
+        former   `fit` still takes the fields of FitOptions one by one, by position or by keyword (`named`), with a
+                 DeprecationWarning.
+        Velocities and moments start at zero in every call, and Adam counts its steps from 1. A loss that is not finite
+        does not stop the call; the result contains it.
+        Raises   DataError if an index, a label or a shape does not fit; TrainingError without batches, or if the model
+                 has dropout and the batches have no key; SelectionError if `trainable` selects neurons of another
+                 model, or neurons while the learner keeps to a mask; GraphError if the graph has no cut `cut`.
         """
-        if cut:
-            rest, terms = self.rest(cut), Terms.of(optimizer, pull is not None, linear is not None)
-            cache = Cache(self.graph, self._workspace, self._inference, cut, self._backend)
-            kept = cache.of(rest._workspace, samples, batches, StepConfiguration(trainable, delta, terms))
-            return rest.fit(*kept, optimizer, trainable, pull, linear, delta, bn_frozen)
-        check_samples(samples, self.graph, self._dtype)
-        sizes = sizes_of(batches, len(samples))
-        terms = Terms.of(optimizer, pull is not None, linear is not None)
-        work = self._workspace
-        session = work.session("train", samples, trainable, delta, terms)
-        work.set_rates(optimizer, pull[0] if pull else 0.0)
-        work.prepare(session, sizes)
-        work.fill_states(session, pull[1] if pull else {}, linear or {})
-        left_alone = running_statistics.frozen(self.spec, trainable) if bn_frozen == "freeze" else {}
-        begin(self.graph, work.dropout, keyed(batches))
-        work.loss[0] = 0.0
-        examples, divisor, steps = 0, 0.0, dict.fromkeys(sizes, 0)
-        with running_statistics.kept(self._params, left_alone, self._home):
-            for piece in pieces(batches, self._steps_at_once(max(sizes))):
-                for size, run in groupby(piece, key=len):
-                    bound = session.programs[size]
-                    rows = np.stack(list(run))
-                    bound.program.run_batches(bound.index, rows)
-                    steps[size] += len(rows)
-                    divisor += samples.loss.divisor(samples.y, rows)
-                examples += sum(map(len, piece))
-        for size, count in steps.items():
-            work.meter.trained(session.schedules[size], count)
-        return FitResult(work.loss_sum(examples / divisor), examples, len(batches))
+        options = options_of(options, former, named)
+        if options.cut:
+            rest = self.rest(options.cut)
+            cache = Cache(self.graph, self._workspace, self._inference, options.cut, self._backend)
+            near = cache.of(rest._workspace, samples, batches, optimizer, options)
+            return rest.fit(*near, optimizer, replace(options, cut=""))
+        return self._training.fit(samples, batches, optimizer, options)
 
     def gradient(
         self,
@@ -247,8 +188,7 @@ class GraphLearner:
         left alone. Raises DataError, SelectionError and TrainingError like `fit`.
         """
         self._check(samples, index)
-        begin(self.graph, self._workspace.dropout, None if key is None else Keyed(key))
-        return self._gradient(self._workspace.session("gradient", samples, trainable, delta), index, chunk)
+        return self._gradients.gradient(samples, index, FitOptions(trainable, delta=delta), chunk, key)
 
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
@@ -262,58 +202,7 @@ class GraphLearner:
                 the coordinates outside; DataError like `fit`.
         """
         self._check(samples, index)
-        outside = Mask.of(self.spec, outside.bits)
-        check_counts(self.spec, outside, counts)
-        grown = {name: growth_of(outside.bits[name], count) for name, count in counts.items() if count}
-        return {name: np.zeros(0, np.uint32) for name in counts} | (self._grown(samples, index, grown) if grown else {})
-
-    def _grown(
-        self, samples: Samples, index: NDArray[np.int32], grown: Mapping[str, Growth]
-    ) -> dict[str, NDArray[np.uint32]]:
-        work, size = self._workspace, len(index)
-        session = work.session("grow", samples, grown=grown)
-        work.prepare(session, {size})
-        with running_statistics.kept(self._params, running_statistics.everything(self.spec), self._home):
-            session.programs[size].index[:] = index
-            session.programs[size].program.run()
-            work.meter.searched(session.schedules[size])
-        found = session.schedules[size].found
-        places = {name: work.view(session, size, tensor).astype(np.uint32) for name, tensor in found.items()}
-        work.drop_latest()  # the next search is for other counts
-        return places
-
-    def _gradient(self, session: Session, index: NDArray[np.int32], chunk: int | None = None) -> Gradient:
-        chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
-        self._workspace.prepare(session, {len(part) for part in chunks})
-        self._workspace.loss[0] = 0.0
-        with running_statistics.kept(self._params, running_statistics.everything(self.spec), self._home):
-            divisor = session.samples.loss.divisor(session.samples.y, index)
-            total = self._gradient_of(session, chunks[0], divisor)
-            for part in chunks[1:]:
-                self._workspace.dropout[2] += len(chunks[0])
-                for name, value in self._gradient_of(session, part, divisor).items():
-                    total[name] += value
-        total.loss_sum = self._workspace.loss_sum(len(index) / divisor)
-        return total
-
-    def _gradient_of(self, session: Session, part: NDArray[np.int32], divisor: float) -> Gradient:
-        """What one pass adds to the gradient of a mean loss that divides by this."""
-        bound, share = session.programs[len(part)], session.samples.loss.divisor(session.samples.y, part) / divisor
-        bound.index[:] = part
-        bound.program.run()
-        self._workspace.meter.trained(session.schedules[len(part)])
-        blocks = session.schedules[len(part)].gradients
-        views = {name: self._workspace.view(session, len(part), block.values) for name, block in blocks.items()}
-        return Gradient((name, self._in_order(name, value) * share) for name, value in views.items())
-
-    def _in_order(self, name: str, values: Array) -> Array:
-        """What a schedule has of a parameter; of a masked one at its coordinates, in order."""
-        if name not in self._restriction:
-            return values.reshape(*values.shape[:2], *self.spec.params[name].shape[2:])
-        compact = self._workspace.sparse.get(name)
-        whole: Array = values if compact is None else compact.whole(values)
-        bits = self._restriction.bits(name)
-        return whole.reshape(bits.shape)[bits]
+        return self._growth.strongest(samples, index, outside, counts)
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
         """Loss and right decisions over `index` (None: all samples), with running statistics.
@@ -322,22 +211,14 @@ class GraphLearner:
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._check(samples, chosen)
-        loss, correct = self._workspace.loss, self._workspace.correct
-        loss[0], correct[0] = 0.0, 0
-        for _ in self._inference.run("evaluate", samples, chosen):
-            pass
-        share = len(chosen) / samples.loss.divisor(samples.y, chosen)
-        decisions = samples.loss.decisions(self.graph.output_shape[0])
-        return Evaluation(self._workspace.loss_sum(share), int(correct[0]), len(chosen), decisions)
+        return self._inference.evaluation(samples, chosen)
 
     def predict(self, x: Array) -> Array:
         """Logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""
         samples = Samples(x, np.zeros(len(x), np.int32))
         everything = np.arange(len(x), dtype=np.int32)
         self._check(samples, everything)
-        logits = self._inference.logits(samples, everything)
-        self._workspace.drop_latest()  # do not keep x alive
-        return logits
+        return self._inference.logits(samples, everything)
 
     def features(
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
@@ -379,9 +260,9 @@ class GraphLearner:
         return self._relatives.rest(cut, self._relative)
 
     def _share(self) -> None:
-        """Hold every weight whole, as learners beside this one need them."""
-        if self._workspace.sparse:
-            self._keep_to(self._restriction)
+        """Holds every weight whole, as learners that share parameters need them."""
+        if self._workspace.store.sparse:
+            self._keep_to(self._workspace.store.restriction)
 
     def sub(self, neurons: NeuronSet) -> GraphLearner:
         """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
@@ -390,8 +271,8 @@ class GraphLearner:
         Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons,
                 or where the model is restricted to a mask.
         """
-        if self._restriction:
-            names = ", ".join(self._restriction)
+        if restriction := self._workspace.store.restriction:
+            names = ", ".join(restriction)
             raise SelectionError(f"sub of a model with masks of {names}; expected whole parameters: restrict(None)")
         return self._relatives.sub(self.graph.sub(neurons), values(self.take(neurons)), self._relative)
 
@@ -404,28 +285,24 @@ class GraphLearner:
 
     def _relative(self, graph: Graph, spec: ModelSpec, params: Params) -> GraphLearner:
         """A learner of another graph on the same backend and within the same limit, sharing what it gets of ours."""
-        other = object.__new__(GraphLearner)
-        other._backend, other._dtype, other.graph, other.spec = self._backend, self._dtype, graph, spec
         ours = self._workspace
-        other._workspace = Workspace(graph, spec, params, self._backend, self._dtype, ours.limit, relative=ours)
-        other._begin()
+        workspace = Workspace(graph, spec, params, self._backend, ours.store.dtype, relative=ours)
+        other = object.__new__(GraphLearner)._begin(self._backend, graph, spec, workspace)
         other._keep_to(self._part_for(other))
         return other
 
     def clone(self) -> GraphLearner:
         """An independent learner with equal parameters and mask; it shares no memory with this one."""
-        twin = object.__new__(GraphLearner)
-        twin.__dict__ |= self.__dict__
-        limit = self._workspace.limit
-        params = {name: self._weights.read(name) for name in self._weights}
-        twin._workspace = Workspace(self.graph, self.spec, params, self._backend, self._dtype, limit)
-        twin._begin()
-        twin._keep_to(self._restriction, self._batch)
+        store, limit = self._workspace.store, self._workspace.account.limit.limit_bytes
+        params = self._parameters.arrays()
+        workspace = Workspace(self.graph, self.spec, params, self._backend, store.dtype, limit)
+        twin = object.__new__(GraphLearner)._begin(self._backend, self.graph, self.spec, workspace)
+        twin._keep_to(store.restriction, self._batch)
         return twin
 
     def release(self) -> None:
-        """Give back all memory but the parameters'; the next pass builds it anew."""
-        self._workspace.release()
+        """Gives back all memory but that of the parameters. The next pass builds it anew."""
+        self._workspace.account.release()
 
     def memory(self) -> dict[str, int]:
         """Bytes held now, with learners of other heads: params, arena, states (velocities and the like), indices (id
@@ -433,16 +310,12 @@ class GraphLearner:
 
         scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
         """
-        return self._workspace.memory()
+        return self._workspace.account.memory()
 
     def work(self) -> ExecutedFlops:
         """What it, learners of other heads and of smaller graphs have executed since it was made."""
         return self._workspace.meter.work
 
     def _check(self, samples: Samples, index: NDArray[np.int32]) -> None:
-        check_samples(samples, self.graph, self._dtype)
+        check_samples(samples, self.graph, self._workspace.store.dtype)
         check_index(index, len(samples))
-
-    def _steps_at_once(self, batch: int) -> int:
-        """Steps that are run in one call, which nothing can interrupt: some milliseconds of work, or one step."""
-        return max(1, min(MOST_STEPS, PIECE_WORK // (self._work * batch)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from edgefl.learning.learner import Array, Samples
+from edgefl.learning.learner import Array, Evaluation, Samples
 from edgefl.learning.lowering.lower import Mode, lower
 from edgefl.learning.running.workspace import Workspace
 from edgefl.models.graph import Graph
@@ -25,10 +25,21 @@ class Inference:
         self._graph, self._spec, self._workspace = graph, spec, workspace
         self._batch: int | None = None
 
+    def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
+        """Loss and right decisions over the samples of `index`."""
+        scalars = self._workspace.scalars
+        scalars.loss[0], scalars.correct[0] = 0.0, 0
+        for _ in self.run("evaluate", samples, index):
+            pass
+        share = len(index) / samples.loss.divisor(samples.y, index)
+        decisions = samples.loss.decisions(self._graph.output_shape[0])
+        return Evaluation(scalars.loss_sum(share), int(scalars.correct[0]), len(index), decisions)
+
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
-        """[N, classes]. Raises MemoryLimitError if they exceed the limit."""
+        """The logits [N, classes] of the samples of `index`. Raises MemoryLimitError if they exceed the limit."""
         found = self._room("predict", len(index), self._graph.nodes[-1].name)
         self._fill(found, self.run("predict", samples, index))
+        self._workspace.sessions.drop_latest()  # do not keep the samples alive
         return found.reshape(len(index), -1)
 
     def features(self, samples: Samples, index: NDArray[np.int32], cut: str, chunk: int | None = None) -> Array:
@@ -38,10 +49,11 @@ class Inference:
         return found
 
     def _room(self, mode: Mode, count: int, name: str) -> Array:
-        """For so many examples' values of a result."""
+        """An uninitialised array for the values of a result, of `count` examples."""
         shape = (count, *self._graph.shapes[name])
-        self._workspace.admit(f"{mode} of {count} examples", math.prod(shape) * self._workspace.float_bytes)
-        return np.empty(shape, self._workspace.floats)
+        account, dtype = self._workspace.account, self._workspace.store.dtype
+        account.admit(f"{mode} of {count} examples", math.prod(shape) * dtype.itemsize)
+        return np.empty(shape, dtype)
 
     @staticmethod
     def _fill(found: Array, outputs: Iterator[Array | None]) -> None:
@@ -55,7 +67,7 @@ class Inference:
         self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None, cut: str = ""
     ) -> Iterator[Array | None]:
         """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
-        session = self._workspace.session(mode, samples, cut=cut)
+        session = self._workspace.sessions.open(mode, samples, cut=cut)
         size = chunk or self._chunk()
         parts = [index[start : start + size] for start in range(0, len(index), size)]
         self._workspace.prepare(session, {len(part) for part in parts})
@@ -66,14 +78,14 @@ class Inference:
             if mode == "features":  # which steps are taken on
                 self._workspace.meter.trained(session.schedules[len(part)])
             output = session.schedules[len(part)].output
-            yield None if output is None else self._workspace.view(session, len(part), output)
+            yield None if output is None else self._workspace.binder.view(session, len(part), output)
 
     def _chunk(self) -> int:
         """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""
         if self._batch is None:
-            size, room, work = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace
-            if work.limit is not None:
-                room = min(room, (work.limit - work.model_bytes) // 4)  # the rest is for scratch
+            size, room, limit = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace.account.limit.limit_bytes
+            if limit is not None:
+                room = min(room, (limit - self._workspace.store.model_bytes) // 4)  # the rest is for scratch
             while size > 1 and lower(self._graph, self._spec, size, mode="evaluate").arena_bytes > room:
                 size //= 2
             self._batch = size

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from edgefl.kernels.memory import BackendMemory
-from edgefl.learning.learner import Array, Trainable
+from edgefl.learning.fit_options import Trainable
+from edgefl.learning.learner import Array
 from edgefl.learning.lowering.channel_sets import NONE
 from edgefl.learning.lowering.schedule import Index
 from edgefl.models.graph import Params

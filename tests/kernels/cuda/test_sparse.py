@@ -79,7 +79,7 @@ def test_a_learner_runs_layers_at_the_mask_alone_where_few_are_left(
     learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))), "cuda")
     drawn = {name: np.random.default_rng(1).random(learner.spec.params[name].shape) < density for name in WEIGHTS}
     learner.restrict(Mask.of(learner.spec, drawn))
-    assert set(learner._workspace.plans) == expected
+    assert set(learner._workspace.store.plans) == expected
 
 
 def test_windows_that_no_tile_has_room_for(cuda: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

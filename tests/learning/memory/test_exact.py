@@ -10,7 +10,7 @@ import pytest
 
 from edgefl import rng
 from edgefl.errors import MemoryLimitError
-from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning import SGD, FitOptions, GraphLearner, Samples
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import TrainingConfiguration, best, estimate, fit
 from edgefl.learning.optimizers import Adam, Optimizer, Saved
@@ -40,7 +40,7 @@ def train(learner: GraphLearner, training: TrainingConfiguration, examples: int)
     """One epoch in the batches of `training`, the last of which may be smaller."""
     order = np.arange(examples, dtype=np.int32)
     batches = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
-    learner.fit(data(learner.graph, examples), batches, SGD(0.0), training.trained[1])
+    learner.fit(data(learner.graph, examples), batches, SGD(0.0), FitOptions(training.trained[1]))
 
 
 def held(learner: GraphLearner) -> dict[str, int]:
@@ -115,7 +115,7 @@ def test_a_limit_of_so_many_bytes_is_kept_on_a_device(
     training = TrainingConfiguration(name, graph, 2, keep=0.5, examples=2, terms=Terms.of(optimizer))
     account = estimate("exact", training)
     samples = data(graph, 2)
-    one = samples, [np.arange(2, dtype=np.int32)], optimizer, training.trained[1]
+    one = samples, [np.arange(2, dtype=np.int32)], optimizer, FitOptions(training.trained[1])
     learner = GraphLearner(model(graph), limit_bytes=account.total)
     learner.fit(*one)
     assert held(learner) == {**own(account.parts), "samples": samples.x.nbytes}
@@ -194,7 +194,7 @@ def test_training_behind_a_cut_holds_what_exact_says(name: str, saved: Saved) ->
             training = TrainingConfiguration(name, graph, 8, keep=keep, examples=35, terms=Terms(saved=saved), cut=cut)
             learner = GraphLearner(model(graph))
             batches = [order[start : start + 8] for start in range(0, 35, 8)]
-            learner.fit(data(graph, 35), batches, SGD(0.0, saved=saved), training.neurons, cut=cut)
+            learner.fit(data(graph, 35), batches, SGD(0.0, saved=saved), FitOptions(training.neurons, cut=cut))
             assert held(learner) == own(estimate("exact", training).parts), (cut, keep)
 
 

@@ -15,7 +15,7 @@ import pytest
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment, Settings
-from edgefl.learning import SGD, Evaluation, GraphLearner, Samples
+from edgefl.learning import SGD, Evaluation, FitOptions, GraphLearner, Samples
 from edgefl.learning.batches import RepeatedBatch
 from edgefl.methods import METHODS, Algorithm, build
 from edgefl.methods.client_state import ClientState, minibatches
@@ -72,8 +72,9 @@ def own(run: Run, client: int) -> ClientState:
     return ClientState(client, federation().seed, spec, learner, federation().data, *parts, kept.private, kept.arrays)
 
 
-def after(client_state: ClientState, epochs: int, **how: Any) -> Evaluation:
-    client_state.learner.fit(client_state.data, minibatches(client_state, 0, epochs, 16), SGD(OPTIONS["lr"]), **how)
+def after(client_state: ClientState, epochs: int, options: FitOptions = FitOptions()) -> Evaluation:
+    batches = minibatches(client_state, 0, epochs, 16)
+    client_state.learner.fit(client_state.data, batches, SGD(OPTIONS["lr"]), options)
     return client_state.learner.evaluate(client_state.data, client_state.test)
 
 
@@ -125,12 +126,12 @@ def test_fedspu_takes_the_values_of_its_next_neurons_and_trains_those(name: str,
         client_state = own(run, plan.client)
         neurons = None if plan.selection.is_full else plan.selection
         client_state.learner.write(take(run.state.arrays[MODEL], task.spec, neurons))
-        expected = after(client_state, 1, trainable=neurons)
+        expected = after(client_state, 1, FitOptions(neurons))
         assert says(run.last["refreshed"], plan.client) == (expected.correct, expected.loss_sum)
 
 
 def ditto(run: Run, client_state: ClientState) -> Evaluation:
-    return after(client_state, 2, pull=(0.5, run.state.arrays[MODEL]))
+    return after(client_state, 2, FitOptions(pull=(0.5, run.state.arrays[MODEL])))
 
 
 def fedper(run: Run, client_state: ClientState) -> Evaluation:

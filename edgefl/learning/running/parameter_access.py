@@ -1,0 +1,62 @@
+"""ParameterAccess: how a learner's parameters are read and written from outside. Where they lie is the store's concern
+(parameter_store.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import ModuleType
+
+from edgefl.learning.learner import Array
+from edgefl.learning.running.parameter_store import ParameterStore
+from edgefl.learning.running.weight_arrays import Readable, WritableWeights
+from edgefl.models.graph.operations import Kind
+from edgefl.models.neurons.gather import parameter, put, take
+from edgefl.models.neurons.mask import Mask
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+
+
+class ParameterAccess:
+    """Reads and writes the parameters of a store, whole or in blocks. `backend` copies the blocks."""
+
+    def __init__(self, spec: ModelSpec, store: ParameterStore, backend: ModuleType) -> None:
+        self._spec, self._store, self._backend = spec, store, backend
+        self._readable = Readable(store.weights)
+
+    def read(self, names: Collection[str] | None) -> Mapping[str, Array]:
+        """Whole parameters (None: all), read-only. Raises ValueError for a name that is none of the parameters."""
+        if names is None:
+            return self._readable
+        return {name: parameter(self._readable, name) for name in names}
+
+    def take(
+        self, selection: NeuronSet | Mask | None, kinds: Collection[Kind], names: Collection[str] | None
+    ) -> Update:
+        """A copy of the blocks under these neurons, or in this mask; see gather.take."""
+        return take(self._store.weights, self._spec, selection, kinds=kinds, names=names, ops=self._backend)
+
+    def write(self, new: Update | Mapping[str, Array]) -> None:
+        """Sets an update's coordinates, or whole parameters; see GraphLearner.write."""
+        if isinstance(new, Update):
+            self._store.restriction.check(new)
+            opened = WritableWeights(self._store.weights)
+            put(opened, new, ops=self._backend)
+            opened.close()
+        else:
+            self._write_whole(new)
+        for name in new.blocks if isinstance(new, Update) else new:
+            self._store.clear(name)
+
+    def arrays(self) -> dict[str, Array]:
+        """Every parameter as it is now, by name. An array may be the store's own."""
+        return {name: self._store.weights.read(name) for name in self._store.weights}
+
+    def _write_whole(self, new: Mapping[str, Array]) -> None:
+        for name, value in new.items():
+            parameter(self._store.params, name)
+            if value.shape != self._spec.params[name].shape:
+                raise ValueError(f"{name!r} of shape {value.shape}; expected {self._spec.params[name].shape}")
+        for name, value in new.items():
+            self._store.weights.set(name, value)

@@ -1,0 +1,138 @@
+"""ParameterStore: the memory of a learner's parameters, and the mask that they keep to. No pass runs here.
+
+A parameter lies whole in one block with others, or it is a sparse weight and lies as the values at its mask
+(weight_arrays.py). Which weights are sparse is decided elsewhere (lowering/sparse_weight.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from edgefl.kernels.memory import BackendMemory, memory_of
+from edgefl.learning.learner import Array
+from edgefl.learning.lowering.active_ids import ActiveIndices
+from edgefl.learning.lowering.arena import aligned
+from edgefl.learning.lowering.sparse_weight import Sparse
+from edgefl.learning.lowering.updates import rows_cols_inner
+from edgefl.learning.running.mask_restriction import Restriction
+from edgefl.learning.running.weight_arrays import Compact, Weights
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+class ParameterStore:
+    """The parameters of one learner by torch's name.
+
+    params       Each name has the array that schedules refer to: the whole parameter, or the values of a sparse weight.
+    sparse       The sparse weights.
+    weights      A mapping of each name to an array of the parameter's shape.
+    restriction  The mask that the parameters keep to.
+    dtype        The type of parameters, and of the activations and gradients of passes.
+    home         The memory in which the backend's kernels work.
+    model_bytes  Bytes of all parameters; own_bytes: bytes of those that are not shared with a relative.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        params: Mapping[str, Array],
+        shared: Mapping[str, Array],
+        backend: ModuleType,
+        dtype: np.dtype[Any],
+    ) -> None:
+        """params  Parameters that are also in `shared`, as the very same arrays, are not copied."""
+        own = own_params(params, shared)
+        self.model_bytes, self.own_bytes = padded_bytes(params.values(), dtype), padded_bytes(own.values(), dtype)
+        self.dtype, self.home, self._backend = dtype, memory_of(backend), backend
+        views = {**params, **_flat_views(own, dtype, self.home)}
+        self.params: dict[str, Array] = {name: views[name] for name in params}
+        self.sparse: dict[str, Compact] = {}
+        self.weights = Weights(self.params, self.sparse, self.home)
+        self.restriction = Restriction(spec)
+
+    @property
+    def plans(self) -> Sparse:
+        """How each sparse weight lies."""
+        return {name: each.plan for name, each in self.sparse.items()}
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes of the mask: its bits, and the structures of sparse weights."""
+        return self.restriction.nbytes + sum(each.index_bytes for each in self.sparse.values())
+
+    def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
+        """Keeps the parameters to another mask, with these weights as sparse ones. Coordinates outside become 0.0."""
+        if self.plans == dict(sparse):
+            for name, each in self.sparse.items():
+                each.move(restriction.bits(name), self._backend)
+        else:
+            self._lay_out(sparse, restriction)
+        self.restriction = restriction
+        for name in restriction:
+            self.clear(name)
+
+    def clear(self, name: str) -> None:
+        """Sets to 0.0 what the mask leaves out of a parameter that lies whole."""
+        if name not in self.sparse:
+            self._clear(name, self.params[name])
+
+    def gather(self, active: ActiveIndices, name: str, whole: Array, values: Array) -> None:
+        """Copies the trained coordinates of a whole array of the parameter's shape into `values`, the state of the
+        parameter's steps. Coordinates outside the mask become 0.0.
+        """
+        if name in self.sparse:
+            values[...] = self.sparse[name].at(whole)
+            self.home.wrote(values)
+        else:
+            self._backend.take_axes(whole.reshape(rows_cols_inner(whole.shape)), *active.blocks[name], values)
+        if name in active.masked:
+            self._clear(name, values.reshape(whole.shape))
+
+    def _clear(self, name: str, whole: Array) -> None:
+        if name in self.restriction:
+            self.home.fetch(whole)
+            self.restriction.clear(name, whole)
+            self.home.wrote(whole)
+
+    def _lay_out(self, sparse: Sparse, restriction: Restriction) -> None:
+        """Moves the parameters into new memory: these weights as values at the mask, the others in one block."""
+        before = Weights(dict(self.params), dict(self.sparse), self.home)
+        whole = {name: before.read(name) for name in before if name not in sparse}
+        self.sparse.clear()
+        for name, plan in sparse.items():
+            self.sparse[name] = compact = Compact(plan, self.dtype, self.home)
+            compact.build(restriction.bits(name), self._backend)
+            compact.set(before.read(name))
+        views = {
+            **_flat_views(whole, self.dtype, self.home),
+            **{name: each.values for name, each in self.sparse.items()},
+        }
+        for name in before:
+            self.params[name] = views[name]
+        self.model_bytes = self.own_bytes = padded_bytes(views.values(), self.dtype)
+
+
+def own_params(params: Mapping[str, Array], shared: Mapping[str, Array]) -> dict[str, Array]:
+    """The parameters that are not the very arrays of `shared`."""
+    return {name: value for name, value in params.items() if value is not shared.get(name)}
+
+
+def padded_bytes(arrays: Iterable[Array], dtype: np.dtype[Any]) -> int:
+    """Bytes of these arrays in this type, each on a cache line."""
+    return sum(aligned(array.size * dtype.itemsize) for array in arrays)
+
+
+def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any], home: BackendMemory) -> dict[str, Array]:
+    """Copies of the parameters in one new block, each on a cache line."""
+    flat = home.block(padded_bytes(params.values(), dtype))
+    views, start = {}, 0
+    for name, value in params.items():
+        size = value.size * dtype.itemsize
+        views[name] = flat[start : start + size].view(dtype).reshape(value.shape)
+        views[name][...] = value
+        start += aligned(size)
+    home.wrote(flat)
+    return views

@@ -1,0 +1,65 @@
+"""PassScalars: the settings that the kernels of a pass read, and the sums that they add to. No pass runs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from edgefl.kernels.table import ADAM, ADAM_RATES
+from edgefl.learning.learner import Array
+from edgefl.learning.losses import Loss
+from edgefl.learning.optimizers import Adam, Optimizer
+
+
+class PassScalars:
+    """Small arrays at fixed addresses, which the programs of all sessions of one learner share.
+
+    loss     float64 [1]. The kernel of a loss adds the sum of the losses of its batch.
+    correct  int64 [1]. The kernel of an evaluation adds the number of right decisions.
+    dropout  int64 [3]: the key of the random numbers, the number of the step, and the first example of the batch.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self.loss, self.correct = np.zeros(1), np.zeros(1, np.int64)
+        self.dropout = np.zeros(3, np.int64)
+        self._hyper = np.zeros(4, dtype)  # lr, momentum, weight decay, pull: what sgd reads
+        self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
+        self._adam, self._adam_steps = np.zeros(len(ADAM)), np.zeros(1, np.int64)
+        self._rates = np.zeros(len(ADAM_RATES), dtype)
+
+    def set_rates(self, optimizer: Optimizer, pull: float) -> None:
+        """Sets the rates of the steps of a fit. Adam's steps count from 1 again.
+
+        pull  mu of FitOptions.pull; 0.0 without a pull
+        """
+        if isinstance(optimizer, Adam):
+            decoupled = float(optimizer.decoupled)
+            rates = optimizer.lr, *optimizer.betas, optimizer.eps, optimizer.weight_decay, decoupled, pull
+            self._adam[:], self._adam_steps[0] = rates, 0
+        else:
+            self._hyper[:] = optimizer.lr, optimizer.momentum, optimizer.weight_decay, pull
+
+    def loss_sum(self, share: float) -> float:
+        """The sum of the losses since `loss` was set to 0, times `share`: the number of examples over the divisor of
+        their mean loss.
+        """
+        return float(self.loss[0]) * share
+
+    def slots(self, loss: Loss) -> dict[str, Array | None]:
+        """The arrays by the names of the slots of a schedule (lowering/schedule.py), for passes with this loss."""
+        weight = getattr(loss, "weight", None) or getattr(loss, "pos_weight", None)
+        return {
+            "loss": self.loss,
+            "correct": self.correct,
+            "dropout": self.dropout,
+            "hyper": self._hyper,
+            "total": self._total,
+            "total_bits": self._total.view(np.float32),
+            "clip": self._clip,
+            "adam": self._adam,
+            "adam_steps": self._adam_steps,
+            "rates": self._rates,
+            "output_weight": None if weight is None else np.array(weight, self._dtype),
+        }

@@ -1,0 +1,51 @@
+"""SchedulePlanner: lowers the schedules of sessions, one for each batch size, and measures them. It binds nothing."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+
+from edgefl.learning.lowering.lower import lower_active
+from edgefl.learning.lowering.schedule import Schedule
+from edgefl.learning.running.parameter_store import ParameterStore
+from edgefl.learning.running.scratch_memory import scratch_bytes
+from edgefl.learning.running.session import Session
+from edgefl.learning.running.weight_arrays import structures
+from edgefl.models.graph import Graph
+from edgefl.models.neurons.model_spec import ModelSpec
+
+
+class SchedulePlanner:
+    """Plans passes over a graph, whose parameters lie as a store has them. Plans are kept in the session."""
+
+    def __init__(self, graph: Graph, spec: ModelSpec, store: ParameterStore, backend: ModuleType) -> None:
+        self._graph, self._spec, self._store, self._backend = graph, spec, store, backend
+
+    def schedule(self, session: Session, size: int) -> Schedule:
+        """The schedule for batches of `size` examples, which is lowered when it is first asked for."""
+        if size not in session.schedules:
+            session.schedules[size] = lower_active(
+                self._graph,
+                self._spec,
+                size,
+                session.active,
+                mode=session.mode,
+                terms=session.terms,
+                float_bytes=self._store.dtype.itemsize,
+                sparse=self._store.plans,
+                loss=session.samples.loss,
+                cut=session.cut,
+            )
+        return session.schedules[size]
+
+    def scratch_bytes(self, session: Session, size: int) -> int:
+        """Bytes of packing memory that the kernels take for this schedule."""
+        if size not in session.scratch:
+            arrays = structures(self._store.sparse)
+            session.scratch[size] = scratch_bytes(self._backend, session.schedules[size], arrays)
+        return session.scratch[size]
+
+    def state_bytes(self, schedules: list[Schedule]) -> int:
+        """Bytes of the states of these schedules, such as velocities and moments; each state counts once."""
+        states = {state for schedule in schedules for state in schedule.states}
+        return sum(math.prod(state.shape) for state in states) * self._store.dtype.itemsize

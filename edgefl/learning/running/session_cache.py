@@ -1,0 +1,124 @@
+"""SessionCache: the last few sessions of a learner, by what they run. It lowers nothing and binds nothing.
+
+Schedules depend on the layout of the parameters. The sessions of a layout that the learner has left wait for its return
+(parameter_layouts.py).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from edgefl.learning.fit_options import FitOptions
+from edgefl.learning.learner import Samples
+from edgefl.learning.lowering.active_ids import ActiveIndices, Growth
+from edgefl.learning.lowering.lower import TRAINING, Mode
+from edgefl.learning.lowering.schedule import Existing
+from edgefl.learning.lowering.updates import Terms
+from edgefl.learning.running.mask_restriction import Restriction
+from edgefl.learning.running.parameter_layouts import Layouts, ParameterLayout, Sessions
+from edgefl.learning.running.session import Session
+from edgefl.models.graph import Graph
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+
+SESSIONS_KEPT = 6
+
+
+class SessionCache:
+    """Sessions of one graph. The session that was opened last is the latest.
+
+    masks  Each masked parameter that lies whole has its bits here, packed, low bits first. Schedules refer to these
+           very arrays.
+    """
+
+    def __init__(self, graph: Graph, spec: ModelSpec) -> None:
+        self._graph, self._spec = graph, spec
+        self._sessions: Sessions = OrderedDict()
+        self._layouts, self._layout = Layouts(), ParameterLayout()
+        self.masks: dict[str, Existing] = {}
+
+    def open(
+        self,
+        mode: Mode,
+        samples: Samples,
+        options: FitOptions = FitOptions(),
+        terms: Terms = Terms(),
+        grown: Mapping[str, Growth] | None = None,
+        cut: str = "",
+    ) -> Session:
+        """The session with these properties, which is taken from the kept ones if it is among them.
+
+        options  Its `trainable` and `delta` say what the modes "train" and "gradient" compute gradients of.
+        grown    In the mode "grow" it says which coordinates are sought.
+        cut      In the mode "features" it names the result with which a pass ends.
+        Raises   SelectionError if `trainable` selects neurons of another model, or neurons while there are masks.
+        """
+        trainable = options.trainable
+        if isinstance(trainable, NeuronSet):
+            trainable.check(self._spec)
+            trainable = None if trainable.is_full else trainable
+        if mode == "grow":
+            active = ActiveIndices.growing(self._graph, self._spec, grown or {})
+        elif mode in TRAINING:
+            active = ActiveIndices.of(self._graph, self._spec, trainable, options.delta, self.masks)
+        else:
+            active = ActiveIndices()
+        key = (mode, cut, active.signature, options.delta, terms, samples.x.dtype, samples.loss)
+        session = self._sessions.pop(key, None)
+        if session is None or grown:
+            session = Session(mode, terms, active, samples, cut)
+        session.active.adopt(active)
+        session.samples = samples
+        self._sessions[key] = session
+        while len(self._sessions) > SESSIONS_KEPT:
+            self._sessions.popitem(last=False)
+        return session
+
+    def values(self) -> Collection[Session]:
+        """All sessions of the present layout, the latest last."""
+        return self._sessions.values()
+
+    def drop_latest(self) -> None:
+        """Forgets the latest session, and with it its data set."""
+        self._sessions.popitem()
+
+    def keep_latest(self, sizes: Collection[int]) -> None:
+        """Forgets all but the latest session's schedules for batches of these sizes."""
+        key, session = self._sessions.popitem()
+        self.clear()
+        session.schedules = {size: session.schedules[size] for size in sizes}
+        session.programs.clear()
+        session.states.clear()
+        self._sessions[key] = session
+
+    def drop_programs(self) -> None:
+        """Forgets every program, as when the arena moves to other addresses. Schedules stay."""
+        for session in self._sessions.values():
+            session.programs.clear()
+
+    def clear(self) -> None:
+        """Forgets all sessions, of every layout."""
+        self._sessions.clear()
+        self._layouts.clear()
+
+    def turn_to(self, layout: ParameterLayout, restriction: Restriction) -> None:
+        """Continues with the sessions of another layout of the parameters, and with the bits of this mask."""
+        if layout != self._layout:
+            self._layouts.leave(self._layout, self._sessions, self.masks)
+            masks = {name: np.zeros_like(restriction.packed(name)) for name in layout.masked}
+            self._sessions, self.masks = self._layouts.enter(layout) or (OrderedDict(), masks)
+            self._layout = layout
+        for name, bits in self.masks.items():
+            bits[:] = restriction.packed(name)
+
+    def index_bytes(self, session: Session) -> int:
+        """Bytes of the id lists of a session, without the bits in `masks`."""
+        return session.index_bytes(self.masks.values())
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes of `masks`, and of the sessions that wait for another layout."""
+        return self._layouts.nbytes + sum(each.nbytes for each in self.masks.values())

@@ -1,0 +1,99 @@
+"""MaskedParameters: the parameters of a torch module and their mask. They are written here, and chosen for training.
+
+It computes no gradient and takes no step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import device
+
+from edgefl.errors import SelectionError
+from edgefl.learning.fit_options import Trainable
+from edgefl.learning.learner import Array
+from edgefl.learning.lowering.active_ids import trained_blocks
+from edgefl.learning.lowering.schedule import Index
+from edgefl.learning.running.mask_restriction import Restriction
+from edgefl.models.neurons.gather import parameter, put
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.update import Update
+from edgefl.torch.optimizer_steps import TrainedCoordinates
+from edgefl.torch.parameter_arrays import ModuleParameters
+
+
+class MaskedParameters:
+    """The parameters that a specification lists of a module.
+
+    held         The module's own parameters and buffers, by name.
+    restriction  The mask to which they keep. Without one they are whole.
+    place        The device on which torch computes with them.
+    """
+
+    def __init__(self, held: ModuleParameters, spec: ModelSpec, place: device) -> None:
+        self.held, self.restriction = held, Restriction(spec)
+        self._spec, self._place = spec, place
+
+    def write(self, new: Update | Mapping[str, Array]) -> None:
+        """Sets an update's coordinates, or whole parameters; see GraphLearner.write."""
+        names = list(new.blocks if isinstance(new, Update) else new)
+        if isinstance(new, Update):
+            self.restriction.check(new)
+            arrays = {name: parameter(self.held, name) for name in names}
+            put(arrays, new)
+            self.held.store(arrays)
+        else:
+            for name, value in new.items():
+                parameter(self.held, name)
+                if value.shape != self._spec.params[name].shape:
+                    raise ValueError(f"{name!r} of shape {value.shape}; expected {self._spec.params[name].shape}")
+            for name, value in new.items():
+                self.held.set(name, value)
+        self._clear(names)
+
+    def keep_to(self, restriction: Restriction) -> None:
+        """Keeps the parameters to another mask. Coordinates outside become 0.0."""
+        self.restriction = restriction
+        self._clear(list(restriction))
+
+    def shared_with(self, relative: MaskedParameters) -> Restriction:
+        """The mask of the parameters that a relative's module shares with this one."""
+        own = self.held.tensors
+        shared = [name for name, tensor in relative.held.tensors.items() if tensor is own.get(name)]
+        return Restriction(relative._spec, self.restriction.only(shared))
+
+    def check_whole(self, what: str, expected: str) -> None:
+        """Raises SelectionError, which says that `what` cannot be combined with a mask, if there is a mask."""
+        if self.restriction:
+            raise SelectionError(f"{what} of a model with masks of {', '.join(self.restriction)}; expected {expected}")
+
+    def trained(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
+        """The trained parameters, each with its trained coordinates.
+
+        Raises  SelectionError for neurons while there is a mask.
+        """
+        if isinstance(trainable, NeuronSet):
+            self.check_whole("neurons", "names of layers, or None")
+        ids = self.restriction.only(list(self.restriction)).ids
+        blocks = trained_blocks(self._spec, trainable)
+        return {name: TrainedCoordinates.of(axes, ids.get(name), self._place) for name, axes in blocks.items()}
+
+    @contextmanager
+    def statistics_kept(self, channels: Mapping[str, Index]) -> Iterator[None]:
+        """After the block, these channels of running statistics have the values that they had before it."""
+        before = {name: self.held[name].copy() for name in channels}
+        yield
+        for name, ids in channels.items():
+            now = self.held[name].copy()
+            chosen = slice(None) if ids is None else ids
+            now[chosen] = before[name][chosen]
+            self.held.set(name, now)
+
+    def _clear(self, names: Collection[str]) -> None:
+        """Sets to 0.0 what the mask leaves out of these parameters."""
+        arrays = {name: self.held[name] for name in names if name in self.restriction}
+        for name, array in arrays.items():
+            self.restriction.clear(name, array)
+        self.held.store(arrays)

@@ -1,0 +1,71 @@
+"""ModuleInference: passes of a torch module that train nothing: scores, logits and features, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edgefl.learning.learner import Array, Evaluation, Samples
+from edgefl.learning.running.inference import EVALUATION_BATCH
+from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.torch import module_parts
+from edgefl.torch.objective import mean_loss, right
+from edgefl.torch.passes import Passes, chunks
+
+
+class ModuleInference:
+    """Runs the module of the passes with running statistics, without dropout and without gradients."""
+
+    def __init__(self, module: nn.Module, spec: ModelSpec, passes: Passes) -> None:
+        self._module, self._spec, self._passes = module, spec, passes
+
+    def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
+        """Loss and right decisions over the samples of `index`."""
+        total, correct, outputs = 0.0, 0, 0
+        with self._passes.predicting():
+            for rows in chunks(index, EVALUATION_BATCH):
+                logits, y = self._module(self._passes.inputs(samples, rows)), self._passes.targets(samples, rows)
+                total += mean_loss(samples.loss, logits, y).item() * samples.loss.divisor(samples.y, rows)
+                correct, outputs = correct + int(right(samples.loss, logits, y)), logits.shape[1]
+        share = len(index) / samples.loss.divisor(samples.y, index)
+        return Evaluation(total * share, correct, len(index), samples.loss.decisions(outputs))
+
+    def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
+        """The logits [N, classes] of the samples of `index`."""
+        with self._passes.predicting():
+            found = [self._module(self._passes.inputs(samples, rows)) for rows in chunks(index, EVALUATION_BATCH)]
+        logits: Array = torch.cat(found).cpu().numpy()
+        return logits
+
+    def results(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Array:
+        """What the module gives for the samples of `index`, [N, *shape of one], in passes of `chunk`."""
+        found: Array = torch.cat(list(self._counted(samples, index, chunk))).cpu().numpy()
+        return found
+
+    def features(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Array:
+        """The inputs [N, in_features] of the last Linear layer for the samples of `index`, in passes of `chunk`.
+
+        Raises  GraphError if there is no Linear layer.
+        """
+        found: list[Tensor] = []
+        last = module_parts.last_linear(self._module, self._spec)
+        hook = last.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0].detach()))
+        try:
+            deque(self._counted(samples, index, chunk), 0)
+        finally:
+            hook.remove()
+        features: Array = torch.cat(found).reshape(len(index), -1).cpu().numpy()
+        return features
+
+    def _counted(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Iterator[Tensor]:
+        """The outputs of the module, pass by pass. Their operations are counted as training."""
+        with self._passes.predicting():
+            for rows in chunks(index, chunk or EVALUATION_BATCH):
+                kind = self._spec.fingerprint, "features", len(rows)
+                yield self._passes.executed.counted(kind, partial(self._module, self._passes.inputs(samples, rows)))
