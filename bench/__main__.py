@@ -6,7 +6,7 @@ peers` times a step of other trainers, `python -m bench sparse` masked layers, `
 edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, `python -m
 bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
 -m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
-`python -m bench energy` says what a step takes in joules, where the machine tells them, `python -m bench paces`
+`python -m bench energy` says what a step takes in joules, where the machine tells them, `python -m bench throughputs`
 serves devices of unlike speed, and `python -m bench cuda` times steps on a GPU. These have options of their own.
 """
 
@@ -43,11 +43,11 @@ from bench import (
     masked,
     memory,
     operations,
-    paces,
     peak,
     ray_rounds,
     rounds,
     step,
+    throughputs,
     verdict,
 )
 from bench.arm import command as arm
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         "flower-devices": flower_devices.main,
         "fuzz": fuzz.main,
         "mutants": mutants.main,
-        "paces": paces.main,
+        "throughputs": throughputs.main,
         "papers": papers.main,
         "peers": trainers.main,
         "ray": ray_rounds.main,

@@ -21,7 +21,7 @@ COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
-    "local_training:LocalOnly", "fedper:FedPer",
+    "local_training:LocalOnly", "fedper:FedPer", "fedbabu:FedBABU",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
     "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
     "fjord:FjORD",

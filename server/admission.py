@@ -41,7 +41,7 @@ class Caps:
 
 
 class Admission:
-    """The strangers of a server, oldest first, and its pace.
+    """The strangers of a server, oldest first, and its throughput.
 
     room  most connections in all, devices included: what the process has descriptors for
     """

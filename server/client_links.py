@@ -33,7 +33,7 @@ class Clients:
     capacities  declared by those whose enrolment is durable
     secrets     that the clients' devices prove, in a run without keys
     declared    training samples that they have, likewise, of those that say it
-    makers      (client, maker) of every device that has said with what it trains
+    provenances      (client, provenance) of every device that has said with what it trains
     """
 
     def __init__(
@@ -89,7 +89,9 @@ class Clients:
             self.declared.setdefault(client, examples)
 
     def add_provenance(self, client: int, provenance: str) -> bool:
-        """True the first time that the client's device is of this maker. It may be changed, but not without end."""
+        """True the first time that the client's device is of this provenance. It may be changed, but not without
+        end.
+        """
         known = self._provenances.setdefault(client, set())
         if provenance in known or len(known) >= MOST_PROVENANCES:
             return False

@@ -1,7 +1,7 @@
 """The devices of a served run: who joins and leaves, and what follows from the messages of a device that is admitted.
 
 A reply's verdict is sent once the reply is durable. When rounds begin and end is decided in round_sequence.py. No I/O,
-no clock, no chance.
+no clock, no randomness.
 """
 
 from __future__ import annotations

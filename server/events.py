@@ -167,7 +167,7 @@ class DeviceJoined:
 
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none
     secret   of one that enrols in a run without keys: if it has done so before, it gets the same id
-    maker    what trains there; empty if it does not say
+    provenance    what trains there; empty if it does not say
     claim    what it holds; None: that is not looked at
     examples for training; None if it does not say
     declares it says how fast it is before it trains, in a run that plans by it

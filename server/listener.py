@@ -20,7 +20,7 @@ AT_ONCE = 16  # connections that are let in before others are attended to
 PAUSE_S = 1.0  # after accept has failed
 MOST_LEAVING = 16  # strangers that were turned out, and hold a file of descriptors.RESERVE until they are gone
 LEAVING_S = 0.02  # before it is looked whether they are
-QUEUED_S = 4.0  # what may wait in the kernel's queue at the pace of a crowd; a device gives up after 10 s
+QUEUED_S = 4.0  # what may wait in the kernel's queue at the throughput of a crowd; a device gives up after 10 s
 LONGEST_QUEUE = 4096
 
 

@@ -50,7 +50,9 @@ class OpenRound:
         return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)
 
     def plan_again(self, client: int) -> None:
-        """A planned client has declared its capacity or pace, or lost what it kept, which the task knows by now."""
+        """A planned client has declared its capacity or throughput, or lost what it kept, which the task knows by
+        now.
+        """
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 

@@ -1,11 +1,11 @@
-"""The server's half of a run by letters (wire/envelope.py): nodes of a framework <-> Coordinator <-> Store. No
+"""The server's half of a run by envelopes (wire/envelope.py): nodes of a framework <-> Coordinator <-> Store. No
 framework.
 
-Whoever carries the letters says which nodes are there and what came back; it is told what to send next. What
-event_loop.py does with connections is done here with letters, one at a time for each node (relay_nodes.py).
+Whoever carries the envelopes says which nodes are there and what came back; it is told what to send next. What
+event_loop.py does with connections is done here with envelopes, one at a time for each node (relay_nodes.py).
 
-Records are durable before anything follows from them. A letter that is lost costs time and no bit: the node is called
-again, and says what it holds.
+Records are durable before anything follows from them. An envelope that is lost costs time and no bit: the node is
+called again, and says what it holds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RETRY_S = 1.0  # between attempts to save what the disk refused
 
 
 class OutgoingEnvelope(NamedTuple):
-    """A letter for a node."""
+    """An envelope for a node."""
 
     node: int
     purpose: str
@@ -57,7 +57,7 @@ class OutgoingEnvelope(NamedTuple):
 
 
 class RelayServer:
-    """One run by letters. Call `start`, then the other methods as things happen, until `is_over`.
+    """One run by envelopes. Call `start`, then the other methods as things happen, until `is_over`.
 
     say      takes lines for people
     watch    takes every record once it is durable
@@ -93,7 +93,7 @@ class RelayServer:
         self._carry_out(self._coordinator.start(self._clock()))
 
     def present(self, nodes: Collection[int]) -> None:
-        """These nodes are there now; letters to others are lost."""
+        """These nodes are there now; envelopes to others are lost."""
         self._has_looked = True
         for name in nodes:
             self._nodes.setdefault(name, RelayNode(name))
@@ -101,7 +101,7 @@ class RelayServer:
             self._leave(self._nodes.pop(name))
 
     def due(self) -> list[OutgoingEnvelope]:
-        """What to send, at most one letter to a node that has not answered the last one."""
+        """What to send, at most one envelope to a node that has not answered the last one."""
         now = self._clock()
         if self._wake is not None and now >= self._wake:
             self._wake = None
@@ -113,7 +113,7 @@ class RelayServer:
         ]
 
     def answered(self, name: int, data: bytes) -> None:
-        """A node's answer to its last letter."""
+        """A node's answer to its last envelope."""
         node = self._nodes.get(name)
         if node is None or node.sent is None:
             return
@@ -132,7 +132,7 @@ class RelayServer:
             self.failed(name, "it has answered nothing")
 
     def failed(self, name: int, reason: str) -> None:
-        """A letter to a node, or its answer, is lost: it is called again later."""
+        """An envelope to a node, or its answer, is lost: it is called again later."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -166,7 +166,7 @@ class RelayServer:
         """Says what was not shown."""
         self._log.end()
 
-    # Letters.
+    # Envelopes.
 
     def _outgoing_envelope(self, node: RelayNode, now: float) -> OutgoingEnvelope | None:
         if node.is_to_be_called(now):

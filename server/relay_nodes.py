@@ -17,15 +17,16 @@ from edgefl.protocol.wire.messages import Evaluate, Finished, Message, Refused, 
 from edgefl.server.server_handshake import ServerHandshake
 
 AGAIN_S, LONGEST_S = 1.0, 30.0  # before a node is called again: twice as long after each failure, up to that
-ASKS = (Train, Evaluate, Finished, Refused)  # a letter goes as soon as one of these waits
+ASKS = (Train, Evaluate, Finished, Refused)  # an envelope goes as soon as one of these waits
 
 Stage = Literal["away", "called", "open", "refused"]
 
 
 @dataclass
 class RelayNode:
-    """name: the framework's; link: its connection, to the coordinator; sent: the letter that it has not answered; box:
-    what waits to be told it; owes: a reply of before, which it sends in answer to its welcome and before it hears more.
+    """name: the framework's; link: its connection, to the coordinator; sent: the envelope that it has not answered;
+    box: what waits to be told it; owes: a reply of before, which it sends in answer to its welcome and before it hears
+    more.
     """
 
     name: int

@@ -18,7 +18,7 @@ class Rules:
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
     seen_s                 a round's clients are chosen among those seen within these seconds; None: among all
-    folding                what is done with accepted replies when a round closes
+    aggregating                what is done with accepted replies when a round closes
     max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
 

@@ -7,7 +7,7 @@
     over      every device that asks is told that the run is over
 
 Nothing that follows from a closed round is decided before that round is durable. Which device a connection belongs to,
-and what its messages mean, is decided in device_sessions.py. No I/O, no clock, no chance.
+and what its messages mean, is decided in device_sessions.py. No I/O, no clock, no randomness.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ class Progress:
     losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
                 after this one, 0 for nothing
     declared    training samples of the enrolled clients, of those that say it
-    paces       by (client, round): how fast its device is, as plans follow it from that round on
-    makers      (client, maker) of every device so far
+    throughputs       by (client, round): how fast its device is, as plans follow it from that round on
+    provenances      (client, provenance) of every device so far
     rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
                 ask for; None where no reply has come
     trained     by client, the rounds after which it kept what it had trained: bit r for round r

@@ -86,7 +86,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "matplotlib": ["edgefl.cli.memory_picture", "edgefl.study.picture"],
 }
 
-WORLDLY = {  # standard modules with files, clocks, sockets, threads or chance in them: the world's own
+WORLDLY = {  # standard modules with files, clocks, sockets, threads or randomness in them: the world's own
     "asyncio", "concurrent", "datetime", "http", "io", "multiprocessing", "os", "pathlib", "queue", "random", "secrets",
     "selectors", "shutil", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time",
     "urllib",

@@ -23,7 +23,7 @@ FOLDER = "flower"  # of --state
 
 
 def take_part(options: argparse.Namespace, profile: DeviceProfile, data: Data, world: DeviceEnvironment) -> int:
-    """Answers the server of its run by letters until that says that the run is over."""
+    """Answers the server of its run by envelopes until that says that the run is over."""
     url = _url(options)
     context = _context(options, url)
     given = None if options.node_key is None else node_key.read_node_key(options.node_key)

@@ -215,7 +215,7 @@ def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEn
 
 
 class _Shown(progress_display.Displayed):
-    """A display of the progress, and beside it the replies that were not folded as they came."""
+    """A display of the progress, and beside it the replies that were not aggregated as they came."""
 
     def begin(self, trial: Trial, at: int) -> None:
         super().begin(trial, at)

@@ -72,7 +72,7 @@ def assemble(
 
 
 def data_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
-    """What the clients are dealt from. Raises DataError if it cannot be had."""
+    """What the clients are partitioned from. Raises DataError if it cannot be had."""
     data = load(experiment.data, data_dir, reading=experiment.how_to_read())
     data = data.without_small_groups(experiment.fewest) if experiment.fewest else data
     return data.pooled() if experiment.pool else data
@@ -124,7 +124,7 @@ def _samples(data: DataSet, x: Array, y: Array) -> Samples:
 
 def _with_partitioned_test(experiment: Experiment, data: DataSet, graph: Graph) -> Federation:
     """Every client trains on all of its share, and tests on its share of the published test part; both have the same
-    classes, dealt in the same way (ALGORITHMS 11.6).
+    classes, partitioned in the same way (ALGORITHMS 11.6).
     """
     kind, _, per_client = experiment.partition.partition(":")
     _check_classes(experiment.partition, data)
@@ -164,7 +164,7 @@ def partition_samples(data: DataSet, how: str, clients: int, seed: int) -> list[
 
 
 def _check_classes(how: str, data: DataSet) -> None:
-    """Raises ValueError if examples that have no class are to be dealt by class."""
+    """Raises ValueError if examples that have no class are to be partitioned by class."""
     if not data.has_labels:
         wanted = "iid, lognormal:SIGMA or group"
         raise ValueError(

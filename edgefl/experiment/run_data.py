@@ -1,4 +1,6 @@
-"""The data of a run, wherever they are: a data set's files, or arrays that the run keeps; and how arrays are dealt."""
+"""The data of a run, wherever they are: a data set's files, or arrays that the run keeps; and how arrays are
+partitioned.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,22 @@ def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
 
 
 def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
-    """What the clients of the run in this directory are dealt from. Raises RunError or DataError if there is none."""
+    """What the clients of the run in this directory are partitioned from. Raises RunError or DataError if there is
+    none.
+    """
     own = own_of_run(run, experiment)
     return data_of(experiment, data_dir) if own is None else data_from_own(experiment, own)
 
 
 def data_from_own(experiment: Experiment, own: OwnData) -> DataSet:
-    """What the clients are dealt of these arrays."""
+    """What the clients are partitioned of these arrays."""
     data = own.data.without_small_groups(experiment.fewest) if experiment.fewest else own.data
     return data.pooled() if experiment.pool else data
 
 
 def settings_for(data: DataSet) -> dict[str, Any]:
-    """How these are dealt unless somebody says otherwise: every group is a client; without groups by Dirichlet's draw
-    to as many as get 50 samples each, from 2 to 20; values, which have no classes, evenly.
+    """How these are partitioned unless somebody says otherwise: every group is a client; without groups by Dirichlet's
+    draw to as many as get 50 samples each, from 2 to 20; values, which have no classes, evenly.
     """
     if data.groups is not None:
         clients = len(np.unique(data.groups[data.groups >= 0]))

@@ -24,7 +24,8 @@ MADE_BY = "made_by"
 
 
 def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None, own: OwnData | None = None) -> None:
-    """Makes `path` the directory of this experiment, or checks that it already is; this process is among its makers.
+    """Makes `path` the directory of this experiment, or checks that it already is; this process is among its
+    provenances.
 
     model   that the run begins with, if it came from a file: a new directory gets a copy
     own     data that it begins with, if they were given as arrays: likewise

@@ -1,6 +1,6 @@
 """Any method of edgefl as a Flower app: `client_app` on the SuperNodes, `server_app` beside the SuperLink.
 
-Flower carries letters (wire/envelope.py), each one byte array in a record. What they say, and what is kept of it, is
+Flower carries envelopes (wire/envelope.py), each one byte array in a record. What they say, and what is kept of it, is
 what `edgefl client` and `edgefl serve` have: device/relayed_device.py and server/relay.py. Not a device without flwr.
 """
 
@@ -273,7 +273,7 @@ def _record(data: bytes) -> RecordDict:
 
 
 def _bytes_of(message: Message) -> bytes:
-    """The letter of a message. Raises ValueError if it has none."""
+    """The envelope of a message. Raises ValueError if it has none."""
     array = message.content.array_records.get(RECORD, {}).get(ARRAY)
     if array is None or array.stype != STYPE:
         found = sorted(message.content) if array is None else array.stype

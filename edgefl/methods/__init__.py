@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgefl.methods.ditto import Ditto
     from edgefl.methods.fedavg import FedAvg
     from edgefl.methods.fedavg_ft import FedAvgFT
+    from edgefl.methods.fedbabu import FedBABU
     from edgefl.methods.feddc import FedDC
     from edgefl.methods.feddyn import FedDyn
     from edgefl.methods.fedper import FedPer
@@ -51,6 +52,7 @@ FILES = {
     "Ditto": "ditto",
     "FedAvg": "fedavg",
     "FedAvgFT": "fedavg_ft",
+    "FedBABU": "fedbabu",
     "FedDC": "feddc",
     "FedDyn": "feddyn",
     "FedPer": "fedper",
@@ -99,6 +101,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedspa": _made("FedSpa"),
     "fedspa-rsm": _made("FedSpa", search="rsm"),
     "fedper": _made("FedPer"),
+    "fedbabu": _made("FedBABU"),
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
     "subfedavg": _made("SubFedAvg"),
@@ -228,6 +231,7 @@ __all__ = [
     "Ditto",
     "FedAvg",
     "FedAvgFT",
+    "FedBABU",
     "FedDC",
     "FedDyn",
     "FedPer",

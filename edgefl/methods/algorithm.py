@@ -96,7 +96,7 @@ class Algorithm(ABC):
 
     @property
     def wants_throughput(self) -> bool:
-        """True if plans follow from how fast clients are (Task.paces): their devices are asked to measure it."""
+        """True if plans follow from how fast clients are (Task.throughputs): their devices are asked to measure it."""
         return False
 
     def brief(self, steps: int, examples: int) -> tuple[Algorithm, int]:

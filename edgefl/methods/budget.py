@@ -120,9 +120,9 @@ def work(graph: Graph, offer: SubmodelOption, effort: Effort, examples: int) -> 
 
 
 def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing) -> tuple[SubmodelOption, float]:
-    """Of the offers at these shares that a device of this pace trains within the seconds the first that takes a good
-    part of them, and what it is foretold to take; if none does, the one that takes the most. So devices of unlike speed
-    take about as long. Where none is within, it is the one that takes the fewest.
+    """Of the offers at these shares that a device of this throughput trains within the seconds the first that takes a
+    good part of them, and what it is foretold to take; if none does, the one that takes the most. So devices of unlike
+    speed take about as long. Where none is within, it is the one that takes the fewest.
 
     An offer that does not fit the device's memory is none, unless none fits.
     """

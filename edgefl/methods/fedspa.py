@@ -110,7 +110,7 @@ class FedSpa(LocalTraining):
         return self._plan(task, plan.round, plan.client, self._mask(task, state, plan.client), plan.payload)
 
     def _mask(self, task: Task, state: State, client: int) -> Mask:
-        """m_k,t, as far as replies that were folded tell."""
+        """m_k,t, as far as replies that were aggregated tell."""
         return mask_store.known(state, task.spec, client) or self.first_mask(task.spec, task.seed, client)
 
     def _plan(self, task: Task, round: int, client: int, mask: Mask, payload: Mapping[str, Update]) -> Plan:

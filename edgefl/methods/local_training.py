@@ -33,7 +33,7 @@ class LocalOnly(LocalTraining):
         return [Plan("train", round, client) for client in chosen]
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
-        """Nothing arrives, nothing is folded."""
+        """Nothing arrives, nothing is aggregated."""
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         return state

@@ -1,7 +1,7 @@
 """Masks that a method keeps between rounds, a bit a coordinate: the server one for each client, a client its own.
 
 Not what masks are (neurons/mask.py) nor how they move (neurons/prune_and_grow.py). A client keeps the mask that it
-moved from, too: what it sent may have come too late to be folded, and then the server goes on with that one.
+moved from, too: what it sent may have come too late to be aggregated, and then the server goes on with that one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def unpacked(spec: ModelSpec, arrays: Mapping[str, np.ndarray]) -> Mask:
 
 
 def known(state: State, spec: ModelSpec, client: int) -> Mask | None:
-    """Server: the last mask of a client that was folded; None if none has been."""
+    """Server: the last mask of a client that was aggregated; None if none has been."""
     arrays = state.arrays.get(f"{MASK}.{client}")
     return None if arrays is None else unpacked(spec, arrays)
 

@@ -33,7 +33,7 @@ class Task:
     lost        clients that have lost what they kept, or some of it, since they last trained
     loss        what all minimise; outputs: how many the model has
     graph       the model's, for what is counted on it; None: not known
-    paces       how fast clients are, of those that have measured it, as it holds in the round that is being planned
+    throughputs the throughput of each client that has measured one, as it holds in the round that is being planned
     """
 
     spec: ModelSpec

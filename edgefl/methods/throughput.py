@@ -48,7 +48,7 @@ class Throughput(NamedTuple):
 
 
 def fit(rounds: Sequence[tuple[Workload, float]]) -> Throughput:
-    """The pace that explains so many seconds of these rounds best, with the least sum of squared relative errors.
+    """The throughput that explains so many seconds of these rounds best, with the least sum of squared relative errors.
 
     No part of it is negative: one that would be is 0, and the others are found without it.
     Raises  ValueError without a round that took time.

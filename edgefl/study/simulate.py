@@ -35,7 +35,7 @@ def simulate(
     engine: Engines = threads,
     **settings: Any,
 ) -> Run:
-    """Runs the methods on the data, dealt to clients, and gives the run.
+    """Runs the methods on the data, partitioned to clients, and gives the run.
 
     method     a name, a label as "fedspu:keep=1", an Algorithm, or several of them; None: the default comparison
     model      a torch module, from whose weights training starts, an edgefl Model, FILE.safetensors, a built-in one's

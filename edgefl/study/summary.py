@@ -27,7 +27,7 @@ NOT_AGGREGATED = (
     "refused",
     "excluded",
     "clipped",
-)  # replies that were not folded as they came; columns where there are any
+)  # replies that were not aggregated as they came; columns where there are any
 
 
 @dataclass(frozen=True)

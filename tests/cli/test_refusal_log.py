@@ -1,4 +1,4 @@
-"""What a run says of replies that are not folded as they came: a line each, and no flood of them."""
+"""What a run says of replies that are not aggregated as they came: a line each, and no flood of them."""
 
 from __future__ import annotations
 

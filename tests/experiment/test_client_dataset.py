@@ -1,4 +1,4 @@
-"""A device's samples as a file: dealt as in a simulation, read back with checks."""
+"""A device's samples as a file: partitioned as in a simulation, read back with checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Data with values in place of labels: read, dealt, trained and reported with the loss that fits them, or refused."""
+"""Data with values in place of labels: read, partitioned, trained and reported with the loss that fits them, or
+refused.
+"""
 
 from __future__ import annotations
 

@@ -64,19 +64,19 @@ def test_a_run_becomes_one_node_with_the_name_of_its_last() -> None:
     "pool", [MaxPool2d((3, 3), (2, 2)), MaxPool2d((2, 2), (1, 1)), MaxPool2d((2, 2), (2, 2), (1, 1))]
 )
 def test_other_pools_stay_apart(pool: Operation) -> None:
-    assert kinds(block(GroupNorm(2, 4), pool))[1:3] == ["NormReLU", "MaxPool2d"]
+    assert kinds(block(GroupNorm(2, 4), pool))[1:3] == ["FusedNormReLU", "MaxPool2d"]
 
 
 def test_a_result_with_two_readers_is_not_swallowed() -> None:
     nodes = [Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU(), ("norm",)), Node("pool", HALVING, ("relu",))]
     twice = Node("again", HALVING, ("relu",)), Node("sum", Add(), ("pool", "again"))
-    assert kinds(Graph((2, 4, 4), (*nodes, *twice)))[:2] == ["NormReLU", "MaxPool2d"]
+    assert kinds(Graph((2, 4, 4), (*nodes, *twice)))[:2] == ["FusedNormReLU", "MaxPool2d"]
     skip = Node("sum", Add(), ("norm", "relu"))
     assert kinds(Graph((2, 4, 4), (*nodes[:2], skip))) == ["BatchNorm2d", "ReLU", "Add"]
 
 
 def test_batch_norm_takes_relu6_and_group_norm_does_not() -> None:
-    for norm, expected in ((BatchNorm2d(2), ["NormReLU"]), (GroupNorm(2, 2), ["GroupNorm", "ReLU6", "MaxPool2d"])):
+    for norm, expected in ((BatchNorm2d(2), ["FusedNormReLU"]), (GroupNorm(2, 2), ["GroupNorm", "ReLU6", "MaxPool2d"])):
         nodes = Node("norm", norm, (INPUT,)), Node("relu", ReLU6(), ("norm",)), Node("pool", HALVING, ("relu",))
         assert kinds(Graph((2, 4, 4), nodes)) == expected
     (fused,) = fuse((Node("norm", BatchNorm2d(2), (INPUT,)), Node("relu", ReLU6(), ("norm",))))
@@ -188,7 +188,7 @@ def test_gradients_of_fused_blocks_equal_autograd(
 ) -> None:
     """In float64 within 1e-10 of a gradient's largest value, and on the native backend within float32's roundings."""
     graph = block(NORMS[norm], pool, size, kernel)
-    assert kinds(graph).count("NormReLU") == 2
+    assert kinds(graph).count("FusedNormReLU") == 2
     for backend, dtype, bound in (("reference", np.float64, 1e-10), ("native", np.float32, 2e-5)):
         learner = GraphLearner(model(graph), backend, dtype)
         data = samples(graph, batch, dtype=dtype)

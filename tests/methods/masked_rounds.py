@@ -37,7 +37,7 @@ class Run:
         return self.state.arrays[MODEL]
 
     def mask(self, client: int) -> Mask:
-        """As the server knows it: the last one that was folded, or the one that a client begins with."""
+        """As the server knows it: the last one that was aggregated, or the one that a client begins with."""
         return mask_store.known(self.state, self.spec, client) or self.method.held(device(self.graph, client))[0]
 
     def plans(self) -> list[Plan]:

@@ -1,4 +1,4 @@
-"""Whom the server lets in: caps on strangers, who has to go, and the pace of newcomers."""
+"""Whom the server lets in: caps on strangers, who has to go, and the throughput of newcomers."""
 
 from __future__ import annotations
 

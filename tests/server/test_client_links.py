@@ -1,4 +1,4 @@
-"""Which id a device gets, and of which makers it is remembered to be."""
+"""Which id a device gets, and of which provenances it is remembered to be."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def play(story: Callable[[], Awaitable[None]]) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pace of a hundredth of the time."""
+    """The throughput of a hundredth of the time."""
     monkeypatch.setattr(admission, "LIFE_S", admission.LIFE_S / 100)
 
 

@@ -1,4 +1,4 @@
-"""Rounds by letters, without a framework: whatever is lost, and whoever dies, the bits are those of a simulation."""
+"""Rounds by envelopes, without a framework: whatever is lost, and whoever dies, the bits are those of a simulation."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def partitions(federation: Federation, tmp_path_factory: pytest.TempPathFactory)
 
 
 class Nodes:
-    """The nodes of a framework, each of which begins anew with every letter."""
+    """The nodes of a framework, each of which begins anew with every envelope."""
 
     def __init__(self, federation: Federation, partitions: Path, path: Path, **rules: Any) -> None:
         self.federation, self.path, self.clock = federation, path, Clock()
@@ -91,7 +91,7 @@ class Nodes:
     def serve(
         self, fate: Callable[[OutgoingEnvelope], str] = lambda outgoing_envelope: "answer", most: int = 1000
     ) -> bool:
-        """Until the run is over; False if the server dies before that, after so many letters."""
+        """Until the run is over; False if the server dies before that, after so many envelopes."""
         for run in self.server():
             turns = 0
             while not run.is_over:

@@ -721,7 +721,7 @@ def ghostnet() -> nn.Module:
 
 
 class Shuffle(nn.Module):
-    """ShuffleNet's: the channels of the groups are dealt out."""
+    """ShuffleNet's: the channels of the groups are partitioned out."""
 
     def forward(self, x: Tensor) -> Tensor:
         batch, channels, height, width = x.shape

@@ -167,7 +167,7 @@ def _profile(limits: Section) -> DeviceProfile:
     seconds: float | None = limits.take("max_seconds", _seconds, None)
     reports_throughput: bool = limits.take(
         "throughput", _flag, limits.take("pace", _flag, True)
-    )  # pace: its name of before
+    )  # throughput: its name of before
     limits.finish()
     return DeviceProfile(None, None, capacity, model, memory, seconds, reports_throughput=reports_throughput)
 

@@ -200,7 +200,7 @@ class Device:
         yield from self._declare()
 
     def _declare(self) -> Iterator[Message]:
-        """How fast it is, where the run plans by that; whoever carries letters has no place for it."""
+        """How fast it is, where the run plans by that; whoever carries envelopes has no place for it."""
         assert self._state.enrolment is not None
         if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_throughput:
             return

@@ -1,10 +1,10 @@
-"""A device that is told what to do in letters (wire/envelope.py), whoever carries them. No framework, no socket.
+"""A device that is told what to do in envelopes (wire/envelope.py), whoever carries them. No framework, no socket.
 
-Each letter stands for itself: the process may end after any of them, and the next one opens the directory again. What
-was trained is on the disk before its reply leaves; a letter that comes twice is answered twice, with the same bytes.
+Each envelope stands for itself: the process may end after any of them, and the next one opens the directory again. What
+was trained is on the disk before its reply leaves; an envelope that comes twice is answered twice, with the same bytes.
 
     Challenge  who the device is, what it holds: Hello and Enrol
-    Welcome    enrols, with the initial model in the same letter; a reply that waits for its verdict goes again
+    Welcome    enrols, with the initial model in the same envelope; a reply that waits for its verdict goes again
     Verdict, Train, Evaluate, Finished  as device_protocol.py has them
 
 The server is believed to be the one that the framework says it is: unlike over a connection of our own, it proves no
@@ -47,10 +47,10 @@ AFTER_WELCOME = (ModelChunk, Train, Evaluate, Verdict, Finished)
 
 
 class RelayClient:
-    """One device in any number of runs, one letter at a time.
+    """One device in any number of runs, one envelope at a time.
 
     path       its directory, as `edgefl client --state`: a folder for each run
-    finished   why the run of the last letter is over, or None while it is not
+    finished   why the run of the last envelope is over, or None while it is not
     Raises     RunError if another process uses the directory.
     """
 
@@ -65,7 +65,7 @@ class RelayClient:
 
     @property
     def limit(self) -> int:
-        """Bytes of the largest letter that it reads: the model, and a message about it."""
+        """Bytes of the largest envelope that it reads: the model, and a message about it."""
         return frame_cap(self._profile.max_model) + 2 * self._profile.max_model
 
     def close(self) -> None:
@@ -74,9 +74,9 @@ class RelayClient:
         self._directory.close()
 
     def answer(self, data: bytes) -> bytes:
-        """The answer to a letter of the server: at times empty of messages. What cannot be done is refused in words.
+        """The answer to an envelope of the server: at times empty of messages. What cannot be done is refused in words.
 
-        Raises  RemoteProtocolError if the bytes are no letter of a server, of which nobody could be told.
+        Raises  RemoteProtocolError if the bytes are no envelope of a server, of which nobody could be told.
         """
         envelope = envelopes.decode("server", data, self.limit)
         try:
@@ -105,10 +105,10 @@ class RelayClient:
         elif isinstance(message, Welcome) and device.client not in (None, message.client):
             raise RemoteProtocolError(f"Welcome with client={message.client}; expected {device.client}")
         if isinstance(message, Train) and message.round == state.pending:
-            yield state.reply()  # the letter has come before
+            yield state.reply()  # the envelope has come before
             return
         for reply in device.handle(message):
-            if not isinstance(reply, ModelRequest):  # the model is in the letter
+            if not isinstance(reply, ModelRequest):  # the model is in the envelope
                 yield reply
         if isinstance(message, Finished):
             self.finished = message.reason

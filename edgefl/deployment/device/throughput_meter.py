@@ -75,8 +75,8 @@ class ThroughputTrials(NamedTuple):
 
 
 def measure(algorithm: Algorithm, graph: Graph, client_state: ClientState, clocks: ClockPair) -> Throughput | None:
-    """The pace of a device; None where it cannot train any of the trials. What `client_state`'s learner holds is of the
-    trials afterwards; `client_state` itself is as before.
+    """The throughput of a device; None where it cannot train any of the trials. What `client_state`'s learner holds is
+    of the trials afterwards; `client_state` itself is as before.
     """
     short = ThroughputTrials.of(algorithm, graph, client_state)
     sum(1 for _ in short.turn(0, clocks.busy))  # what happens once in a process: files are read, memory is had

@@ -33,7 +33,7 @@ class PendingReply(NamedTuple):
     """An answer on its way.
 
     metadata  the fields of its metadata
-    letter    its bytes; none where `error` says why there is no answer
+    envelope    its bytes; none where `error` says why there is no answer
     confirms  the id of the message that it answers
     seconds   that the answer took
     finished  why the run is over, or None while it is not

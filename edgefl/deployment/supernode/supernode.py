@@ -2,7 +2,7 @@
 
     join    the SuperLink's version; online again as the node that it was, or registered and activated
     pull    a message, kept on the disk before anything else: a SuperLink gives each message once
-    answer  its objects, the letter in them, what the device says to that (device/relayed_device.py), on the disk
+    answer  its objects, the envelope in them, what the device says to that (device/relayed_device.py), on the disk
     push    the reply and its objects, again until they are there; then the message is no longer in hand
 
 Killed in any of them, the next process goes on there. A message that was given and not kept is lost, and nobody knows:
@@ -68,7 +68,7 @@ class FlowerNode:
 
     fleet      the calls; `beats`: the same over a connection of its own, for the heartbeats
     mailbox    what is kept on the disk
-    letters    who answers
+    envelopes    who answers
     registers  whether it makes its key known itself, rather than an owner of the federation
     now        the time of this machine, s since 1970
     rest       waits some seconds

@@ -33,8 +33,13 @@ READERS: dict[str, Callable[[Path, Reading | None], DataSet]] = {
     ".npy": read_npy,
     ".csv": read_table,
     ".tsv": read_table,
+    ".csv.gz": read_table,
+    ".tsv.gz": read_table,
 }
-FILES = "an .npz file, an x.npy beside its y.npy, a .csv file, a folder CLASS/images, or one of words with wav files"
+FILES = (
+    "an .npz file, an x.npy beside its y.npy, a .csv or .csv.gz file, a folder CLASS/images, "
+    "or one of words with wav files"
+)
 PACKAGED: dict[str, Shape] = {"digits": (1, 8, 8), "spoken-digits": (1, 25, 32)}  # files beside this one
 
 
@@ -61,13 +66,18 @@ def load(
     if name in PUBLISHED:
         return load_published(PUBLISHED[name], roots(data_dir), fetch=fetch, progress=progress)
     for location in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
-        if location.suffix.lower() in READERS and location.is_file():
-            return READERS[location.suffix.lower()](location, reading)
+        if (read := _reader_of(location)) is not None and location.is_file():
+            return read(location, reading)
         if location.is_dir():
             return _read_folder(location, reading)
     looked = ", ".join(str(root) for root in roots(data_dir))
     known = ", ".join(NAMES)
     raise DataError(f"data set {name!r}; expected one of {known}, or {FILES}, here or in {looked}")
+
+
+def _reader_of(location: Path) -> Callable[[Path, Reading | None], DataSet] | None:
+    """The reader of files whose names end like this one; None if there is none."""
+    return next((read for end, read in READERS.items() if location.name.lower().endswith(end)), None)
 
 
 def _read_folder(location: Path, reading: Reading | None) -> DataSet:

@@ -1,4 +1,4 @@
-"""Reading files that may be damaged: exactly so many bytes, and one error for all that can be wrong with them.
+"""Reading files that may be damaged: so many bytes and no more, and one error for all that can be wrong with them.
 
 Not the formats. Sizes in headers are claims: they are compared with what arrives, and memory grows with what has
 arrived.
@@ -28,6 +28,17 @@ def read_exactly(stream: BinaryIO, size: int, what: str) -> bytearray:
             if not piece:
                 raise DataError(f"{what}: ends after {len(data)} bytes of content; expected {size}")
             data += piece
+    return data
+
+
+def read_at_most(stream: BinaryIO, most: int, what: str) -> bytearray:
+    """All bytes up to the end. Raises DataError, naming `what`, if there are more than `most` or they are damaged."""
+    data = bytearray()
+    with damage_named(what):
+        while piece := stream.read(_PIECE_BYTES):
+            data += piece
+            if len(data) > most:
+                raise DataError(f"{what}: more than {most} bytes; expected at most so many")
     return data
 
 

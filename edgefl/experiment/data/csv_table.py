@@ -1,4 +1,4 @@
-"""Labelled examples in a table: a text file with a heading, and a row for each example (CSV).
+"""Labelled examples in a table: a text file with a heading, and a row for each example (CSV), plain or gzipped.
 
 Cells are separated by commas, semicolons or tabs, whichever the heading has most of. Every column that is neither the
 label, the group, the time nor dropped is an input, a number. A label is a whole number from 0, or a text, which is a
@@ -8,14 +8,17 @@ class by its name; or a number with a fraction, a value to be learnt. Times are 
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO, cast
 
 import numpy as np
 
 from edgefl.errors import DataError
+from edgefl.experiment.data.checked_reader import read_at_most
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.dataset import Array, DataSet, Groups
 from edgefl.experiment.data.label_names import numbered
@@ -23,10 +26,12 @@ from edgefl.experiment.data.label_names import numbered
 SEPARATORS = ",;\t"
 LABELS, GROUPS = ("label", "y"), ("group", "speaker")
 USED = ("label", "group", "time", "drop")
+GZIPPED = ".gz"
+MOST_BYTES = 1 << 28  # of the text in a gzipped file: a small file must not fill the memory
 
 
 def read_table(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file, named after it.
+    """The data set of that file, named after it. A name that ends in .gz says that the file is compressed with gzip.
 
     Raises  DataError naming the file, the line, the column and the cell, and what was expected; OSError.
     """
@@ -51,7 +56,21 @@ def read_table(path: Path, reading: Reading | None = None) -> DataSet:
         "group_names": people_names or None,
         "columns": tuple(inputs),
     }
-    return DataSet(path.stem, x, y, classes, 1.0, 0.0, people, times=times, **named)
+    return DataSet(_plain(path).stem, x, y, classes, 1.0, 0.0, people, times=times, **named)
+
+
+def _plain(path: Path) -> Path:
+    """The path without a last ".gz"."""
+    return path.with_suffix("") if path.suffix.lower() == GZIPPED else path
+
+
+def _opened(path: Path) -> TextIO:
+    """The text of the file, at its start. Raises OSError; DataError for a gzipped file that is damaged or too large."""
+    if path.suffix.lower() != GZIPPED:
+        return open(path, encoding="utf-8-sig", newline="")
+    with gzip.open(path) as stream:
+        text = read_at_most(cast(BinaryIO, stream), MOST_BYTES, f"{path}, decompressed")
+    return io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", newline="")
 
 
 def _targets(table: _Table, label: str) -> tuple[Array, tuple[str, ...]]:
@@ -90,7 +109,7 @@ class _Table:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with open(path, encoding="utf-8-sig", newline="") as stream:
+            with _opened(path) as stream:
                 heading = stream.readline()
                 stream.seek(0)
                 reader = csv.reader(stream, delimiter=max(SEPARATORS, key=heading.count), strict=True)

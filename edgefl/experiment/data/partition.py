@@ -149,7 +149,8 @@ def class_lists(classes: int, clients: int, stream: Stream, per_client: int) -> 
 
 
 def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[Indices]:
-    """Every class is shuffled and dealt one example at a time, in turn, to the clients that hold it, in client order.
+    """Every class is shuffled and partitioned one example at a time, in turn, to the clients that hold it, in client
+    order.
 
     Every example is used; the holders' counts of a class differ by at most one. Labels of a test set dealt with the
     same lists give every client a test part of its own classes.
@@ -167,7 +168,9 @@ def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[
 
 
 def few_classes(labels: Labels, clients: int, stream: Stream, per_client: int) -> list[Indices]:
-    """Every client holds `per_client` classes (`class_lists`), dealt in turn (`round_robin`). Every example is used."""
+    """Every client holds `per_client` classes (`class_lists`), partitioned in turn (`round_robin`). Every example is
+    used.
+    """
     _check(labels, clients)
     return round_robin(labels, class_lists(int(labels.max()) + 1, clients, stream, per_client), stream)
 

@@ -1,6 +1,7 @@
 """A client's own split: which of its samples it trains on, validates on and is tested on.
 
-Not who owns which sample (partition.py). A device that was dealt no split makes the one that a simulation would make.
+Not who owns which sample (partition.py). A device that was partitioned no split makes the one that a simulation would
+make.
 """
 
 from __future__ import annotations

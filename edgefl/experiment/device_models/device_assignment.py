@@ -9,7 +9,8 @@
     like = "pi4"
     clients = [0, 7]                these, and no share of the others
 
-Clients are dealt in order of their ids and of the tables, as capacity tiers are: a weak tier can be the weak device.
+Clients are partitioned in order of their ids and of the tables, as capacity tiers are: a weak tier can be the weak
+device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How readings become joules: counters that may wrap round, and power that is integrated. Not where files are.
 
-A tally is given the time of each reading. What it cannot know it does not guess: one missing reading, and it has no
-joules.
+An accumulator is given the time of each reading. What it cannot know it does not guess: one missing reading, and it has
+no joules.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EnergySource(NamedTuple):
     name      what exactly it is, for reports
     every_s   how often it has to be read between beginning and end
     is_cheap  whether so few readings of it are exact that it is on without being asked for
-    tally     begins one
+    accumulator     begins one
     """
 
     kind: str

@@ -156,7 +156,7 @@ class ReplyClaim(NamedTuple):
     steps: int | None = None
 
     def refuse(self, reply: Reply) -> str | None:
-        """Why the reply must not be folded; None if it may be."""
+        """Why the reply must not be aggregated; None if it may be."""
         if not (reply.payload or reply.masks):
             return None
         for name, expected in self._asdict().items():
@@ -170,7 +170,7 @@ NOT_DECLARED = ReplyClaim()
 
 
 class Answer(NamedTuple):
-    """A client's message read against its plan: the reply, or why it must not be folded; and the bytes it took."""
+    """A client's message read against its plan: the reply, or why it must not be aggregated; and the bytes it took."""
 
     reply: Reply | None
     refusal: str | None

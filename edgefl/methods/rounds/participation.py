@@ -45,7 +45,7 @@ class ParticipationModel(Protocol):
         """What is known of a planned client before it trains: one of TRAINED, or that it does not."""
 
     def judged(self, record: ClientRound) -> ClientRound:
-        """After it has trained, or has not. One that is late now trained, and is not folded."""
+        """After it has trained, or has not. One that is late now trained, and is not aggregated."""
 
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
         """The line of metrics of a round, with what it says of who took part; the next round follows."""
@@ -107,12 +107,13 @@ class RecordedParticipation:
     """As a served run has logged it.
 
     limits      capacities that clients declared
-    outcomes    by (round, client), for every planned client: "accepted" (it trained, and was folded), "late" (it
+    outcomes    by (round, client), for every planned client: "accepted" (it trained, and was aggregated), "late" (it
                 trained, and was not), "refused" or None, no reply (as if it had not trained)
     candidates  by round, whom its clients were chosen among, where that was not everybody
     losses      by (client, after): the client lost what it kept after that round, and went on from what it kept after
                 this one, 0 for nothing
-    paces       by (client, round): how fast the client's device said that it is, as plans follow it from that round on
+    throughputs by (client, round): the throughput that the client's device reported, which plans follow from that
+                round on
     """
 
     limits: Mapping[int, float]

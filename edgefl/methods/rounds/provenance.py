@@ -1,6 +1,6 @@
 """What computes a run: the version of edgefl and the kernels, as text like "edgefl 0.1.0 native-avx512".
 
-Results are bit-identical between equal makers only: an instruction set fixes the order of sums, and so does the
+Results are bit-identical between equal provenances only: an instruction set fixes the order of sums, and so does the
 processor of a GPU in TF32. Where the text is kept is for run.json and the server's database to say.
 """
 
@@ -16,7 +16,7 @@ PROVENANCE = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?
 
 
 def provenance() -> str:
-    """The maker that this process is."""
+    """The provenance that this process is."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
     if name == "native":
@@ -27,7 +27,8 @@ def provenance() -> str:
 
 
 def other_provenances(made_by: Iterable[str]) -> str | None:
-    """Why this process may not get a run's results to the bit, and what would; None if all its makers were as it is.
+    """Why this process may not get a run's results to the bit, and what would; None if all its provenances were as it
+    is.
 
     A device writes its own text: one that is none of `provenance` is told as it is, made printable.
     """
@@ -41,7 +42,7 @@ def other_provenances(made_by: Iterable[str]) -> str | None:
 
 
 def _setting(made: str) -> str | None:
-    """How to be the maker that `made` names; None if it names no kernels."""
+    """How to be the provenance that `made` names; None if it names no kernels."""
     found = PROVENANCE.fullmatch(made)
     if found is None:
         return None

@@ -61,7 +61,7 @@ class ClientRound:
 
     @property
     def is_taken(self) -> bool:
-        """Whether its reply was folded, as far as is known."""
+        """Whether its reply was aggregated, as far as is known."""
         return self.reason is None and self.status != "late"
 
     def closed(self, closing: AggregationResult) -> ClientRound:
@@ -134,7 +134,7 @@ def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
 
 
 def accepts_nobody(log_record: Mapping[str, Any]) -> bool:
-    """True if no reply was folded into a round with these metrics."""
+    """True if no reply was aggregated into a round with these metrics."""
     return not any(each["status"] in ("on", "stopped") for each in log_record["clients"])
 
 

@@ -1,7 +1,7 @@
 """One connection between a device and the server: bytes in, messages out, and who may say what when.
 
-Sans-IO: no socket, clock or chance; device/device_socket.py and server/event_loop.py move the bytes. Both roles read
-one table. Meant to be read like python-hyper/h11, whose separation of grammar and I/O it follows.
+Sans-IO: no socket, clock or randomness; device/device_socket.py and server/event_loop.py move the bytes. Both roles
+read one table. Meant to be read like python-hyper/h11, whose separation of grammar and I/O it follows.
 
 What the table says in words: a device greets, the two prove their keys to each other, and the server welcomes it or
 refuses. A device that does not hold the initial model asks for it once; nothing else is said until it has all of it.

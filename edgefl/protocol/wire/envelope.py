@@ -12,11 +12,11 @@ not who may say what when (device/relayed_device.py, server/relay.py).
     run      its id, UTF-8
     frames   each message as in frames.py, numbered from 0
 
-All numbers are little-endian and unsigned. A device need not keep anything in memory from one letter to the next. First
-it gets Challenge alone, which it answers with Hello and Enrol; then Welcome, the whole initial model if it lacks that,
-verdicts, and what it has to do.
+All numbers are little-endian and unsigned. A device need not keep anything in memory from one envelope to the next.
+First it gets Challenge alone, which it answers with Hello and Enrol; then Welcome, the whole initial model if it lacks
+that, verdicts, and what it has to do.
 
-Whatever carries a letter names it by STYPE, as the array ARRAY of the record RECORD.
+Whatever carries an envelope names it by STYPE, as the array ARRAY of the record RECORD.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Envelope(NamedTuple):
 
 
 def encode(writer: Role, envelope: Envelope) -> bytes:
-    """The bytes of a letter. Raises LocalProtocolError if the other side would refuse it."""
+    """The bytes of an envelope. Raises LocalProtocolError if the other side would refuse it."""
     run = envelope.run.encode()
     if not 0 < len(envelope.run) <= LONGEST_RUN or len(run) > 255:
         raise LocalProtocolError(f"run {envelope.run!r}; expected an id of 1 to {LONGEST_RUN} characters")
@@ -107,7 +107,7 @@ def encode(writer: Role, envelope: Envelope) -> bytes:
 
 
 def decode(writer: Role, data: bytes, limit: int) -> Envelope:
-    """The letter that this side wrote. `limit`: bytes of the largest one that is read.
+    """The envelope that this side wrote. `limit`: bytes of the largest one that is read.
 
     Raises  RemoteProtocolError if it is none, damaged, too large, or has what this side may not say; nothing of the
             size that it claims is allocated before it is known to be there.

@@ -1,4 +1,5 @@
-"""Proofs that both sides know a device's key, bound to the run, the client and both nonces. Pure: no chance, no files.
+"""Proofs that both sides know a device's key, bound to the run, the client and both nonces. Pure: no randomness, no
+files.
 
     Hello      device -> server   device nonce
     Challenge  server -> device   server nonce, proof of the server

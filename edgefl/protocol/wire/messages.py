@@ -41,7 +41,8 @@ class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 class Hello(Message, frozen=True):
     """Device: who it is. `run` is empty until it has enrolled; `client` None asks for a free id (runs without keys).
 
-    software  what trains there (rounds/provenance.py); the server keeps it, for a replay by another maker to say so
+    software  what trains there (rounds/provenance.py); the server keeps it, for a replay by another provenance to say
+    so
     """
 
     protocol: Annotated[int, Meta(ge=0, lt=1 << 16)]
@@ -181,9 +182,9 @@ class ThroughputReport(Message, frozen=True):
 class Verdict(Message, frozen=True):
     """Server: a reply has been dealt with, durably. The device keeps it until then.
 
-    accepted  folded into the round when it closes; the device keeps its newly trained model
-    late      the round was closed: not folded; the device keeps its newly trained model
-    refused   not folded, for this reason; the device goes back to its model before the round
+    accepted  aggregated into the round when it closes; the device keeps its newly trained model
+    late      the round was closed: not aggregated; the device keeps its newly trained model
+    refused   not aggregated, for this reason; the device goes back to its model before the round
     """
 
     round: Round

@@ -109,7 +109,7 @@ class Job(Protocol):
 
 
 class Outcome(NamedTuple):
-    """The reply to fold, if any; what the metrics say of it; and whether the client has kept something new."""
+    """The reply to aggregate, if any; what the metrics say of it; and whether the client has kept something new."""
 
     reply: Reply | None
     record: ClientRound
@@ -122,7 +122,7 @@ class TrainingJob:
 
     plan    without the updates that are in `common`
     shared  by the name of a payload, where in `common` it is
-    late    its reply comes too late to be folded
+    late    its reply comes too late to be aggregated
     """
 
     plan: Plan

@@ -14,7 +14,19 @@ from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.methods import FedAvg, FedAvgFT, FedDyn, FedSpa, FedSPU, FedUmf, FedUmfDC, FjORD, LocalOnly, RandomDropout
+from edgefl.methods import (
+    FedAvg,
+    FedAvgFT,
+    FedBABU,
+    FedDyn,
+    FedSpa,
+    FedSPU,
+    FedUmf,
+    FedUmfDC,
+    FjORD,
+    LocalOnly,
+    RandomDropout,
+)
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import evaluate_message, train_message
 from edgefl.methods.task import Task
@@ -32,6 +44,7 @@ METHODS: dict[str, Algorithm] = {
     "fedspu-code": FedSPU(keep=EXPERIMENT.keep, per_round=2, epochs=1, first_state="current_global"),
     "fedavg": FedAvg(per_round=2, epochs=1),
     "fedavg-ft": FedAvgFT(per_round=2, epochs=1, ft_epochs=2),
+    "fedbabu": FedBABU(per_round=2, epochs=1),
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),

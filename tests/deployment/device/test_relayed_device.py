@@ -1,4 +1,4 @@
-"""A device told by letters: what it trains is what it trains over a connection, whichever process answers."""
+"""A device told by envelopes: what it trains is what it trains over a connection, whichever process answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHALLENGE = Challenge(RUN, NONCE, b"")
 
 
 class Post:
-    """Carries letters to a device whose process ends after each of them, unless it is told to stay."""
+    """Carries envelopes to a device whose process ends after each of them, unless it is told to stay."""
 
     def __init__(self, path: Path, data: Data) -> None:
         self.path, self._data = path, data

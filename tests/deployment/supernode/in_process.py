@@ -25,8 +25,8 @@ def through_bytes(content: RecordDict) -> RecordDict:
 class InProcessGrid(Grid):
     """Nodes 100, 101, ... with partitions 0, 1, ...
 
-    fate   of each letter, by its number from 0: "answer", "lost" before the node has it, "silent" after it has answered
-    asked  (purpose, bytes) of every letter that was sent
+    fate   of each envelope, by its number from 0: "answer", "lost" before the node has it, "silent" after the answer
+    asked  (purpose, bytes) of every envelope that was sent
     """
 
     def __init__(self, app: ClientApp, count: int, fate: Callable[[int], str] = lambda number: "answer") -> None:

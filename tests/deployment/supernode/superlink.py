@@ -41,7 +41,7 @@ class SuperLink:
         self.lock = threading.Lock()
 
     def ask(self, envelope: bytes, stype: str = STYPE, record: str = RECORD) -> str:
-        """A message with a letter for the node; its id."""
+        """A message with an envelope for the node; its id."""
         metadata = {
             "run_id": RUN, "src_node_id": SERVER_APP, "dst_node_id": 2, "group_id": "g", "ttl": 3600.0,
             "message_type": "train", "created_at": time.time(), "dst_task_id": 5,
@@ -59,7 +59,7 @@ class SuperLink:
         return all(self.objects.get(one) for one in ids(self.replies[message]["tree"]))
 
     def answered(self, message: str) -> bytes:
-        """The letter that answers it, from the objects that have arrived."""
+        """The envelope that answers it, from the objects that have arrived."""
         tree = self.replies[message]["tree"]
         return message_objects.array_of(tree, self.objects.__getitem__, RECORD, ARRAY, 1 << 26).data
 

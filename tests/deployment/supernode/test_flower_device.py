@@ -40,7 +40,7 @@ def partition(tmp_path_factory) -> Path:
 
 @contextmanager
 def run_of(what: Experiment, path: Path) -> Iterator[RelayServer]:
-    """The server's half of a run by letters."""
+    """The server's half of a run by envelopes."""
     federation = assemble(what)
     rules = Rules(
         what.rounds,
@@ -57,7 +57,7 @@ def run_of(what: Experiment, path: Path) -> Iterator[RelayServer]:
 
 
 def carry(link: SuperLink, run: RelayServer, killing: Callable[[], None]) -> None:
-    """Takes letters between a run and a SuperLink, as a ServerApp does, until the run is over."""
+    """Takes envelopes between a run and a SuperLink, as a ServerApp does, until the run is over."""
     waiting: dict[str, int] = {}
     until = time.monotonic() + LIMIT_S
     while not run.is_over:

@@ -34,7 +34,9 @@ class Killed(BaseException):
 
 
 class Echo:
-    """Answers a letter with its bytes turned round; "end" is the last one. `before`: is called before each answer."""
+    """Answers an envelope with its bytes turned round; "end" is the last one. `before`: is called before each
+    answer.
+    """
 
     limit = 1 << 20
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgefl.errors import DataError
+from edgefl.experiment.data import csv_table
+from edgefl.experiment.data.catalog import load
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.csv_table import read_table
 
@@ -93,3 +97,73 @@ def test_another_encoding_is_named(tmp_path: Path) -> None:
     path.write_bytes("a,y\nñ,0\n".encode("latin-1"))
     with pytest.raises(DataError, match="expected a table as UTF-8 text"):
         read_table(path)
+
+
+def zipped(folder: Path, content: bytes, name: str = "walks.csv.gz") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["walks.csv.gz", "walks.TSV.GZ"])
+def test_a_gzipped_table_is_the_plain_one(tmp_path: Path, name: str) -> None:
+    """Its name says so. Members that follow one another are one text, as gzip has it."""
+    text = ("\ufeff" + WALKS).encode()
+    path = zipped(tmp_path, gzip.compress(text[:30]) + gzip.compress(text[30:]), name)
+    plain, found = read_table(table(tmp_path, WALKS), PERSONS), load(str(path), reading=PERSONS)
+    assert (found.name, found.columns, found.class_names) == ("walks", plain.columns, plain.class_names)
+    assert (found.x.tolist(), found.y.tolist()) == (plain.x.tolist(), plain.y.tolist())
+
+
+CHECKED = gzip.compress(WALKS.encode())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (WALKS.encode(), "Not a gzipped file"),
+        (CHECKED[:-9], "Compressed file ended before the end-of-stream marker was reached"),
+        (CHECKED[:12] + bytes([CHECKED[12] ^ 0xFF]) + CHECKED[13:], "Error -3 while decompressing data"),
+        (CHECKED[:-8] + bytes(4) + CHECKED[-4:], "CRC check failed"),
+        (CHECKED + b"more", "Not a gzipped file"),
+    ],
+    ids=["plain text", "cut off", "a changed byte", "another checksum", "bytes behind it"],
+)
+def test_a_damaged_gzip_stream_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_table(zipped(tmp_path, content), PERSONS)
+    found = str(error.value)
+    assert found.startswith(f"{tmp_path / 'walks.csv.gz'}, decompressed: cannot be read ({message}")
+    assert found.endswith("expected an undamaged file")
+
+
+def test_what_is_wrong_in_a_gzipped_table_is_named_as_in_a_plain_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"walks\.csv\.gz: line 3 has '' in column a; expected no empty cell"):
+        read_table(zipped(tmp_path, gzip.compress(b"a,y\n1,0\n,1\n")))
+    with pytest.raises(DataError, match=r"walks\.csv\.gz: .*; expected a table as UTF-8 text"):
+        read_table(zipped(tmp_path, gzip.compress("a,y\nñ,0\n".encode("latin-1"))))
+    with pytest.raises(FileNotFoundError):
+        read_table(tmp_path / "none.csv.gz")
+
+
+def test_a_gzipped_table_has_at_most_so_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes are counted as they are decompressed."""
+    path, size = zipped(tmp_path, CHECKED), len(WALKS.encode())
+    monkeypatch.setattr(csv_table, "MOST_BYTES", size)
+    assert len(read_table(path, PERSONS)) == 3
+    monkeypatch.setattr(csv_table, "MOST_BYTES", size - 1)
+    with pytest.raises(DataError, match=f"more than {size - 1} bytes; expected at most so many"):
+        read_table(path, PERSONS)
+
+
+def test_a_small_file_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 64 MiB in 64 kB, no more than a piece behind the limit is decompressed."""
+    monkeypatch.setattr(csv_table, "MOST_BYTES", 1 << 20)
+    path = zipped(tmp_path, gzip.compress(bytes(1 << 26)))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="more than 1048576 bytes; expected at most so many"):
+        read_table(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert path.stat().st_size < 1 << 17
+    assert most < 1 << 23

@@ -17,7 +17,7 @@ TIMES = [3.0, 5.5]
 
 
 class Told:
-    """A tally that was told what there was."""
+    """An accumulator that was told what there was."""
 
     def __init__(self, joules: float | None) -> None:
         self.joules = joules

@@ -1,4 +1,4 @@
-"""Who makes a run: the text of a maker, and what is said where a run had others."""
+"""Who makes a run: the text of a provenance, and what is said where a run had others."""
 
 from __future__ import annotations
 

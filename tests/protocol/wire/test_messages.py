@@ -52,7 +52,7 @@ def test_golden_bytes_of_a_message() -> None:
 
 def test_numbers_of_the_types_stay() -> None:
     handshake, model = "Hello Challenge Enrol Welcome", "ModelRequest ModelChunk"
-    rounds = "Train Trained Verdict Evaluate Evaluated Finished Refused Paced"
+    rounds = "Train Trained Verdict Evaluate Evaluated Finished Refused ThroughputReport"
     names = f"{handshake} {model} {rounds}".split()
     assert {number: kind.__name__ for number, kind in TYPES.items()} == dict(enumerate(names, start=1))
 
@@ -116,7 +116,7 @@ def test_bytes_after_the_message_are_refused() -> None:
         (Trained, 5, "paused"),  # status
         (Trained, 6, {"loss": None}),  # metrics
         (Finished, 0, "r" * (LONGEST_TEXT + 1)),
-        (ThroughputReport, 0, [1e-9, float("nan"), 0.0, 0.0, None]),  # pace
+        (ThroughputReport, 0, [1e-9, float("nan"), 0.0, 0.0, None]),  # throughput
         (ThroughputReport, 0, [-1e-9, 1e-9, 0.0, 0.0, None]),
         (ThroughputReport, 0, [1e-9, 1e-9, 0.0, float("inf"), None]),
         (ThroughputReport, 0, [1e-9, 1e-9, 0.0, 0.0, -1]),

@@ -1,7 +1,7 @@
 """Devices of unlike speed in one served run: FedSPU's fixed tiers beside cuts and shares by what devices measure.
 
-    python -m bench paces
-    python -m bench paces --cores .2,.1,.05,.02 --rounds 6
+    python -m bench throughputs
+    python -m bench throughputs --cores .2,.1,.05,.02 --rounds 6
 
 Eight `edgefl client` on loopback, each held to a share of a core (bench/throttle.py says how), all in every round; the
 shares of four go round by id, and FedSPU's tiers by id as ever, without regard to speed. Both runs are from the same
@@ -68,7 +68,7 @@ class Run:
 
 def main(arguments: list[str]) -> int:
     """Prints a table of figures."""
-    parser = argparse.ArgumentParser(prog="python -m bench paces", description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench throughputs", description=str(__doc__).splitlines()[0])
     parser.add_argument("--cores", type=_shares, default=CORES, metavar="SHARE,...", help="of a core, by id in turn")
     parser.add_argument("--data", default=DATA, help=f"default: {DATA}")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
