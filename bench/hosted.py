@@ -15,6 +15,7 @@ from typing import Any
 
 from bench import work
 from bench.stopwatch import Span, Stopwatch
+from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.methods.fedspu import FedSPU
 from edgefl.protocol.wire.connection import Connection
 from edgefl.server import open_round as rounds
@@ -55,8 +56,9 @@ def main() -> int:
             watch.spans.append(Span(f"{type(record).__name__} {record.round}", time.perf_counter(), 0.0, 0.0))
 
     rules = Rules(experiment.rounds, experiment.eval_every, wait_for=experiment.clients)
+    assembled = AssembledExperiment.of(experiment, work.WORKS[request["work"]](experiment))
     with closing(Store(path)) as store:
-        server = host(experiment, work.WORKS[request["work"]](experiment), store, rules, None, print, durable)
+        server = host(assembled, store, rules, None, print, durable)
         serve(server, ListenAddress("127.0.0.1", 0), lambda host, port: announced(path, host, port), LINGER_S)
     watch.write(path / SPANS)
     return 0

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.work import SMALL
+from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
@@ -104,9 +105,9 @@ def main() -> int:
 
     keys = None if request.keys is None else Path(request.keys)
     tls = None if keys is None else server_context(keys / "server.pem", keys / "server-tls.key")
-    made = federation(request.clients)
+    assembled = AssembledExperiment.of(experiment(request), federation(request.clients))
     with closing(Store(path)) as store:
-        server = host(experiment(request), made, store, rules, None, print, watch)
+        server = host(assembled, store, rules, None, print, watch)
         address = replace(ListenAddress("127.0.0.1", 0), tls=tls)
         serve(server, address, lambda host, port: announced(path, host, port), LINGER_S)
     return 0

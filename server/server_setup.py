@@ -10,15 +10,13 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from edgefl.experiment.federation import Federation
+from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.settings import Experiment
 from edgefl.learning import Evaluation, GraphLearner, Samples
 from edgefl.learning.losses import Loss
 from edgefl.methods import Algorithm
 from edgefl.methods.method_label import Variant
-from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Model, Params
-from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.wire.messages import Welcome
 from edgefl.protocol.wire.model_message import digest, pack
 from edgefl.server.coordinator import Coordinator
@@ -31,8 +29,7 @@ from edgefl.server.store import RECENT, Store
 
 
 def host(
-    experiment: Experiment,
-    federation: Federation,
+    assembled: AssembledExperiment,
     store: Store,
     rules: Rules,
     keys: Mapping[int, bytes] | None,
@@ -42,34 +39,23 @@ def host(
     accepting: Collection[int] = (),
 ) -> Server:
     """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
-    coordinator, offer = staff(experiment, federation, store, rules, keys, accepting)
+    coordinator, offer = staff(assembled, store, rules, keys, accepting)
     service = ConnectionTerms(**vars(offer), patience=patience or Patience())
     return Server(coordinator, store, service, say, watch)
 
 
 def staff(
-    experiment: Experiment,
-    federation: Federation,
+    assembled: AssembledExperiment,
     store: Store,
     rules: Rules,
     keys: Mapping[int, bytes] | None,
     accepting: Collection[int] = (),
 ) -> tuple[Coordinator, EnrolmentTerms]:
     """Who decides in that run, and what its devices are offered, whatever carries the messages."""
-    ((label, algorithm),) = experiment.algorithms().items()
+    experiment, federation = assembled.experiment, assembled.federation
+    ((label, algorithm),) = assembled.algorithms.items()
     method = Variant.of(label).method  # what a device knows; the label's options are among those it is told
-    spec = ModelSpec.of(federation.graph)
-    task = Task(
-        spec,
-        experiment.clients,
-        experiment.seed,
-        examples=federation.examples,
-        rounds=experiment.rounds,
-        loss=federation.data.loss,
-        outputs=federation.graph.output_shape[0],
-        graph=federation.graph,
-    )
-    initial = federation.initial()
+    task, initial = federation.task(experiment.rounds), federation.initial()
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))

@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "seeds-of-one-partition",
         "edgefl/study/runner.py",
-        "if one.seed == self.experiment.seed:",
-        "if self.experiment.seeds:",
+        "federation = prepared.assembled.federations[seed]",
+        "federation = prepared.assembled.federation",
         "all seeds have the clients of the first one",
         RUNNER,
     ),

@@ -18,9 +18,10 @@ import numpy as np
 
 from bench.papers.table import Run
 from edgefl import rng
-from edgefl.experiment.assembly import assemble, data_of
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.federation import Federation
+from edgefl.experiment.run_data import data_of
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.method_label import Variant, folder, label_of
 from edgefl.models.graph import INPUT, Graph, Model

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from edgefl import rng
-from edgefl.experiment.assembly import partition_samples
 from edgefl.experiment.data.catalog import load
 from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.partition_by_name import partition_samples
 from edgefl.experiment.data.split import Split, parts
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment

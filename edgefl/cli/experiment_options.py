@@ -12,9 +12,9 @@ from typing import Any, get_args, get_type_hints
 from edgefl.cli.former_option import add_former
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
-from edgefl.experiment.assembly import PARTITIONS
 from edgefl.experiment.data.catalog import FILES
 from edgefl.experiment.data.column_choice import AXES
+from edgefl.experiment.data.partition_by_name import PARTITIONS
 from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody
 from edgefl.experiment.device_models.device_assignment import read as read_devices
 from edgefl.experiment.presets import NAMES as PRESETS

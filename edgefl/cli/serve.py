@@ -15,9 +15,9 @@ from edgefl.cli.refusal_log import Refusals
 from edgefl.cli.serve_options import add_arguments as add_arguments
 from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
-from edgefl.experiment.assembly import assemble, check_begin
+from edgefl.experiment.assembled_experiment import AssembledExperiment
+from edgefl.experiment.assembly import assemble_experiment
 from edgefl.experiment.default_settings import new_directory
-from edgefl.experiment.federation import Federation
 from edgefl.experiment.run_json import EXPERIMENT, open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.models.graph import Model
@@ -50,11 +50,11 @@ def run(options: argparse.Namespace) -> int:
     _say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")
     say_who_made(request.path)
     with closing(Store(request.path, request.keep_rounds)) as store:
-        open_run(request.path, request.experiment.to_json())
+        experiment = request.assembled.experiment
+        open_run(request.path, experiment.to_json())
         most = request.rules.aggregation_settings.most_examples
-        watch = ServeProgress(request.experiment, run_history.metrics(request.path), most)
-        asked = request.experiment, request.federation, store, request.rules, request.keys
-        server = host(*asked, _say, watch, accepting=request.accepting)
+        watch = ServeProgress(experiment, run_history.metrics(request.path), most)
+        server = host(request.assembled, store, request.rules, request.keys, _say, watch, accepting=request.accepting)
         try:
             serve(server, request.address, watch.ready(request.path), request.linger_s)
         finally:
@@ -66,8 +66,7 @@ def run(options: argparse.Namespace) -> int:
 class _ServeRequest:
     """A run that can be served as asked."""
 
-    experiment: Experiment
-    federation: Federation
+    assembled: AssembledExperiment
     path: Path
     rules: Rules
     address: ListenAddress
@@ -102,16 +101,15 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         max_empty_rounds=how.max_empty_rounds,
     )
     _check_select(experiment, rules)
-    federation = assemble(experiment, how.data_dir, model)
-    rules = replace(rules, aggregation_settings=experiment.aggregation_settings(federation.largest))
-    check_begin(experiment.algorithms(), federation, experiment.rounds)
+    assembled = assemble_experiment(experiment, how.data_dir, model, served=True)
+    rules = replace(rules, aggregation_settings=assembled.aggregation_settings)
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
     if how.resume is None:
         open_run(path, experiment.to_json(), model)
     asked = how.linger, how.keep_rounds, how.accept_loss
-    return _ServeRequest(experiment, federation, path, rules, address, keys, *asked)
+    return _ServeRequest(assembled, path, rules, address, keys, *asked)
 
 
 def _check_select(experiment: Experiment, rules: Rules) -> None:

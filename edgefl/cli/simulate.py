@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"run directory: {request.run}", file=sys.stderr)
     say_who_made(request.run)
     done = runner.run(request.study, request.run, _Shown(progress_display.watch()), request.engines)
-    tiers = replace(request.study, experiment=Experiment.of_run(request.run)).tiers()  # as it was tuned
+    tiers = request.study.tuned(Experiment.of_run(request.run)).tiers()  # tuning has changed the settings
     by_seed: dict[int, list[Summary]] = {}
     for each in done:
         by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.experiment.assembly import groups_in
 from edgefl.experiment.presets import begun, defaults
+from edgefl.experiment.run_data import groups_in
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.method_label import Variant
 

@@ -6,12 +6,15 @@ its file into one of the learners, and written back after training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from edgefl import rng
 from edgefl.experiment.data.split import Split
 from edgefl.learning import Samples
+from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Params
+from edgefl.models.neurons.model_spec import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,28 @@ class Federation:
         if self.weights is None:
             return self.graph.init(rng.stream(self.seed, rng.INIT))
         return {name: value.copy() for name, value in self.weights.items()}
+
+    def with_weights(self) -> Federation:
+        """The federation in which `weights` are the parameters before round 1, so that they are drawn only once."""
+        return self if self.weights is not None else replace(self, weights=self.initial())
+
+    def task(self, rounds: int, limits: Mapping[int, float] = {}) -> Task:
+        """What the server and the clients agree on before round 1.
+
+        rounds  how many rounds the whole run has
+        limits  by client, the largest share of active neurons that the client is willing to train
+        """
+        return Task(
+            ModelSpec.of(self.graph),
+            len(self.clients),
+            self.seed,
+            limits,
+            self.examples,
+            rounds,
+            loss=self.data.loss,
+            outputs=self.graph.output_shape[0],
+            graph=self.graph,
+        )
 
     @property
     def decisions(self) -> int:

@@ -1,5 +1,5 @@
-"""The data of a run, wherever they are: a data set's files, or arrays that the run keeps; and how arrays are
-partitioned.
+"""The data of an experiment, wherever they are: a data set's files, or arrays that a run keeps; and the partition that
+arrays have by default.
 """
 
 from __future__ import annotations
@@ -10,12 +10,34 @@ from typing import Any
 
 import numpy as np
 
+from edgefl.errors import DataError
 from edgefl.experiment.array_data import KEPT, OwnData, read_own
-from edgefl.experiment.assembly import data_of
+from edgefl.experiment.data.catalog import load
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.settings import Experiment
 
 SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # where nobody says who the samples come from
+
+
+def data_of(
+    experiment: Experiment, data_dir: str | os.PathLike[str] | None = None, own: OwnData | None = None
+) -> DataSet:
+    """The data set that the clients' samples are taken from, without the groups that are too small.
+
+    own     the data that the settings name by their content; None: the settings name a data set or a file
+    Raises  DataError if the data cannot be had.
+    """
+    data = load(experiment.data, data_dir, reading=experiment.how_to_read()) if own is None else own.data
+    data = data.without_small_groups(experiment.fewest) if experiment.fewest else data
+    return data.pooled() if experiment.pool else data
+
+
+def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> int:
+    """How many groups an experiment's data have: its clients, if all are to be. Raises DataError if there are none."""
+    data = data_of(experiment, data_dir)
+    if data.groups is None or not (count := len(data.group_sizes()[0])):
+        raise DataError(f"clients=all with data={data.name}, which has no groups; expected some (--group NAME)")
+    return count
 
 
 def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
@@ -27,14 +49,7 @@ def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[s
     """What the clients of the run in this directory are partitioned from. Raises RunError or DataError if there is
     none.
     """
-    own = own_of_run(run, experiment)
-    return data_of(experiment, data_dir) if own is None else data_from_own(experiment, own)
-
-
-def data_from_own(experiment: Experiment, own: OwnData) -> DataSet:
-    """What the clients are partitioned of these arrays."""
-    data = own.data.without_small_groups(experiment.fewest) if experiment.fewest else own.data
-    return data.pooled() if experiment.pool else data
+    return data_of(experiment, data_dir, own_of_run(run, experiment))
 
 
 def settings_for(data: DataSet) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
-from edgefl.experiment.assembly import assemble, check_begin
+from edgefl.experiment.assembly import assemble_experiment
 from edgefl.experiment.run_json import open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.task import MODEL
@@ -141,8 +141,7 @@ def serve(
     Raises      RunError if the directory holds something else, ValueError for settings that do not go together.
     """
     experiment.check_served()
-    federation = assemble(experiment, data_dir)
-    check_begin(experiment.algorithms(), federation, experiment.rounds)
+    assembled = assemble_experiment(experiment, data_dir, served=True)
     rules = Rules(
         experiment.rounds,
         experiment.eval_every,
@@ -150,11 +149,11 @@ def serve(
         evaluation_deadline_s=deadline_s,
         wait_for=wait_for or experiment.clients,
         values=experiment.values,
-        aggregation_settings=experiment.aggregation_settings(federation.largest),
+        aggregation_settings=assembled.aggregation_settings,
     )
     open_run(run_dir, experiment.to_json())
     with closing(Store(run_dir)) as store:
-        coordinator, offer = staff(experiment, federation, store, rules, None, accept_loss)
+        coordinator, offer = staff(assembled, store, rules, None, accept_loss)
         run = RelayServer(coordinator, store, offer, _say, _shown)
         run.start()
         _EnvelopeCarrier(grid, run, linger_s).work()

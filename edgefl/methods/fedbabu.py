@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
@@ -79,7 +80,8 @@ class FedBABU(LocalTraining):
         learner, spec = client_state.learner, client_state.spec
         learner.write(plan.payload[MODEL])
         batches, optimizer = self.batches(client_state, plan.round), self.local_optimizer(plan.round)
-        fit = learner.fit(client_state.data, batches, optimizer, _layers("body", spec), bn_frozen="freeze")
+        options = FitOptions(trainable=_layers("body", spec), bn_frozen="freeze")
+        fit = learner.fit(client_state.data, batches, optimizer, options)
         return Reply(
             plan.round,
             plan.client,

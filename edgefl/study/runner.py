@@ -6,7 +6,7 @@ Not its settings (experiment/settings.py), nor the rounds of a method (simulatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,15 +15,13 @@ from typing import Any, Protocol
 
 from edgefl.experiment import run_toml
 from edgefl.experiment.array_data import OwnData
-from edgefl.experiment.assembly import assemble, check_begin, check_held_out, data_of
-from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.assembled_experiment import AssembledExperiment
+from edgefl.experiment.assembly import assemble_experiment
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.run_data import data_from_own
 from edgefl.experiment.run_extension import let_grow
 from edgefl.experiment.run_json import EXPERIMENT, open_run
 from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment, Settings
-from edgefl.methods import Algorithm
 from edgefl.methods.task import State
 from edgefl.models.graph import Model
 from edgefl.study import tuning
@@ -65,29 +63,32 @@ def threads() -> AbstractContextManager[MakeEngine]:
 
 @dataclass(frozen=True)
 class PreparedExperiment:
-    """An experiment that can be run as asked; see `prepare`.
+    """An experiment that can be run as asked; `prepare` makes it.
 
-    federation  of the first seed
+    assembled  the settings and what follows from them; tuning may change the hyper-parameters of its methods
+    settings   how the rounds are carried out
+    own        the data that the settings name by their content; None: the settings name a data set or a file
+    data_dir   the directory of the data set's files, if somebody named one
     """
 
-    experiment: Experiment
-    algorithms: Mapping[str, Algorithm]
+    assembled: AssembledExperiment
     settings: Settings
-    federation: Federation
-    model: Model | None
-    data: DataSet
     own: OwnData | None
     data_dir: str | None
 
+    @property
+    def experiment(self) -> Experiment:
+        """The settings of the experiment."""
+        return self.assembled.experiment
+
+    def tuned(self, experiment: Experiment) -> PreparedExperiment:
+        """The experiment with the hyper-parameters of these settings, which differ in nothing else."""
+        return replace(self, assembled=self.assembled.tuned(experiment))
+
     def tiers(self) -> Tiers:
         """What its summaries must know of the model and the clients."""
-        return tiers_of(self.experiment, self.federation.graph, self.federation.data.loss)
-
-    def of_seed(self, one: Experiment) -> Federation:
-        """The federation of one of its seeds; the data are not loaded again."""
-        if one.seed == self.experiment.seed:
-            return self.federation
-        return assemble(one, model=self.model, data=self.data)
+        federation = self.assembled.federation
+        return tiers_of(self.experiment, federation.graph, federation.data.loss)
 
 
 @dataclass(frozen=True)
@@ -117,20 +118,12 @@ def prepare(
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error; None: the default
     Raises            ValueError, DataError, GraphError or OSError for what cannot be run.
     """
-    algorithms = experiment.algorithms()
     settings = experiment.settings(workers)
     if max_empty_rounds is not None:
         settings = replace(settings, max_empty_rounds=max_empty_rounds)
-    data = data_of(experiment, data_dir) if own is None else data_from_own(experiment, own)
-    seeds = experiment.each_seed()
-    first = assemble(seeds[0], data_dir, model, data)
-    prepared = PreparedExperiment(experiment, algorithms, settings, first, model, data, own, data_dir)
-    for one in seeds:
-        federation = prepared.of_seed(one)
-        check_held_out(algorithms, federation)
-        check_begin(algorithms, federation, experiment.rounds)
-    tuning.check(experiment, prepared.federation)
-    return prepared
+    assembled = assemble_experiment(experiment, data_dir, model, own)
+    tuning.check(experiment, assembled.federation)
+    return PreparedExperiment(assembled, settings, own, data_dir)
 
 
 def claim(prepared: PreparedExperiment, directory: Path) -> None:
@@ -139,7 +132,7 @@ def claim(prepared: PreparedExperiment, directory: Path) -> None:
     """
     if (directory / EXPERIMENT).exists():
         let_grow(directory, prepared.experiment)
-    open_run(directory, prepared.experiment.to_json(), prepared.model, prepared.own)
+    open_run(directory, prepared.experiment.to_json(), prepared.assembled.model, prepared.own)
     run_toml.write(directory, prepared.experiment, prepared.data_dir)
 
 
@@ -156,10 +149,9 @@ def run(
         until_end.callback(watcher.end)
         engine = until_end.enter_context(engines())
         prepared = _tuned(prepared, directory, watcher, engine)
-        federations = {one.seed: one for one in prepared.experiment.each_seed()}
         found = []
         for seed, of_seed in groupby(trials(prepared.experiment, directory), lambda trial: trial.seed):
-            federation = prepared.of_seed(federations[seed])
+            federation = prepared.assembled.federations[seed]
             found += [_one(prepared, trial, federation, watcher, engine) for trial in of_seed]
         return found
 
@@ -167,8 +159,8 @@ def run(
 def _tuned(prepared: PreparedExperiment, directory: Path, watcher: Watcher, engine: MakeEngine) -> PreparedExperiment:
     """With the options that validation data choose, if that was asked for."""
     experiment, told = prepared.experiment, (watcher.begin, watcher.log_record)
-    tuned = tuning.tune(experiment, prepared.federation, prepared.settings, directory, *told, engine)
-    return replace(prepared, experiment=tuned, algorithms=tuned.algorithms())
+    federation = prepared.assembled.federation
+    return prepared.tuned(tuning.tune(experiment, federation, prepared.settings, directory, *told, engine))
 
 
 def _one(
@@ -177,7 +169,7 @@ def _one(
     journal = Journal(trial.path)
     try:
         watcher.begin(trial, max(journal.committed.round, 0))
-        algorithm = prepared.algorithms[trial.method]
+        algorithm = prepared.assembled.algorithms[trial.method]
         state = simulate(algorithm, federation, prepared.settings, journal, watcher.log_record, engine=engine)
     finally:
         journal.close()

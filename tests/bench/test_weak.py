@@ -15,8 +15,8 @@ from bench.papers.comparison_table import compared
 from bench.papers.pieces import piece
 from bench.papers.weak import KEEPING, SHAPES, WEAK, offered
 from bench.papers.weak_table import by_tier, expected, spent
-from edgefl.experiment.assembly import data_of
 from edgefl.experiment.device_models.device_assignment import fleet_of
+from edgefl.experiment.run_data import data_of
 from edgefl.methods.sampling import tier
 from edgefl.study.summary import Summary
 

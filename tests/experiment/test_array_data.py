@@ -10,9 +10,10 @@ import pytest
 
 from edgefl.cli.experiment_options import experiment_of
 from edgefl.errors import DataError
-from edgefl.experiment.assembly import assemble, groups_in
+from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.data.split import split_by_time
+from edgefl.experiment.run_data import groups_in
 from edgefl.experiment.settings import Experiment
 
 PEOPLE = {"anna": 10, "ben": 20, "cleo": 3}

@@ -15,6 +15,7 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
+from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, read_partition, write_partition
 from edgefl.experiment.federation import Federation
@@ -75,7 +76,9 @@ class Nodes:
     def server(self, accepting: Collection[int] = ()) -> Iterator[RelayServer]:
         """A server's process."""
         with closing(Store(self.path / "run")) as store:
-            coordinator, offer = staff(EXPERIMENT, self.federation, store, self.rules, None, accepting)
+            coordinator, offer = staff(
+                AssembledExperiment.of(EXPERIMENT, self.federation), store, self.rules, None, accepting
+            )
             run = RelayServer(coordinator, store, offer, self.said.append, lambda record: None, self.clock)
             run.start()
             yield run

@@ -25,8 +25,7 @@ from edgefl.methods.rounds.participation import TRAINED, FullParticipation, Part
 from edgefl.methods.rounds.round_closing import close
 from edgefl.methods.rounds.round_metrics import ClientRound, accepts_nobody, round_metrics, stuck
 from edgefl.methods.rounds.state_file import StoredClientState
-from edgefl.methods.task import State, Task
-from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.methods.task import State
 from edgefl.study.simulation.client_player import Outcome, SimulationContext, trainings
 from edgefl.study.simulation.engine import Engine, MakeEngine, Threads
 from edgefl.study.simulation.evaluation import Evaluator
@@ -80,18 +79,7 @@ class _Simulation:
     ) -> None:
         self.algorithm, self.settings, self.initial = cast.algorithm, cast.settings, cast.initial
         self.journal, self.attendance, self.engine = journal, attendance, engine
-        federation = cast.federation
-        self.task = Task(
-            ModelSpec.of(federation.graph),
-            len(federation.clients),
-            federation.seed,
-            attendance.limits,
-            federation.examples,
-            cast.settings.rounds,
-            loss=federation.data.loss,
-            outputs=federation.graph.output_shape[0],
-            graph=federation.graph,
-        )
+        self.task = cast.federation.task(cast.settings.rounds, attendance.limits)
         self._earlier: dict[
             tuple[int, int], StoredClientState
         ] = {}  # by (client, round), what a client goes back to after a loss

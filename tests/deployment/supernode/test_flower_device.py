@@ -18,6 +18,7 @@ import pytest
 from bench.deployment import is_simulated
 from bench.flower_devices import ALONE, experiment, measure
 from edgefl.cli.cli import main
+from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
 from edgefl.experiment.run_json import open_run
@@ -41,16 +42,16 @@ def partition(tmp_path_factory) -> Path:
 @contextmanager
 def run_of(what: Experiment, path: Path) -> Iterator[RelayServer]:
     """The server's half of a run by envelopes."""
-    federation = assemble(what)
+    assembled = AssembledExperiment.of(what, assemble(what))
     rules = Rules(
         what.rounds,
         what.eval_every,
         wait_for=what.clients,
-        aggregation_settings=what.aggregation_settings(federation.largest),
+        aggregation_settings=assembled.aggregation_settings,
     )
     open_run(path, what.to_json())
     with closing(Store(path)) as store:
-        coordinator, offer = staff(what, federation, store, rules, None)
+        coordinator, offer = staff(assembled, store, rules, None)
         run = RelayServer(coordinator, store, offer, lambda line: None, lambda record: None)
         run.start()
         yield run

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from edgefl.experiment.assembly import partition_samples
 from edgefl.experiment.data import partition
 from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.partition_by_name import partition_samples
 from edgefl.rng import PARTITION, Stream, stream
 
 LABELS = np.repeat(np.arange(10), 123)  # 1230 examples, 10 classes

@@ -1,0 +1,84 @@
+"""Partitions by the name that a command line and the settings have for them, as "dirichlet:0.1". Not how each partition
+is drawn (partition.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edgefl import rng
+from edgefl.experiment.data import partition
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.split import Indices
+
+PARTITIONS = (
+    "iid, dirichlet:ALPHA, dirichlet:ALPHA:SIGMA, lognormal:SIGMA, dirichlet-classes:ALPHA, shards:BLOCKS, "
+    "classes:K or group"
+)
+SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  # and the types of their parameters
+    "lognormal": (partition.lognormal, (float,)),
+    "dirichlet": (partition.dirichlet, (float, float)),
+    "dirichlet-classes": (partition.dirichlet_classes, (float,)),
+    "shards": (partition.shards, (int,)),
+    "classes": (partition.few_classes, (int,)),
+}
+
+
+def partition_samples(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
+    """The samples of every client, as sorted int32 indices into data.x, by the partition that `how` names.
+
+    Raises  ValueError if `how` names no partition, or a partition that these data do not allow.
+    """
+    stream = rng.stream(seed, rng.PARTITION)
+    if how == "iid":
+        return partition.iid(data.y, clients, stream)
+    if how == "group":
+        if data.groups is None:
+            raise ValueError(f"partition=group with data={data.name}, which has no groups; expected {PARTITIONS}")
+        return partition.by_group(data.groups, clients, stream)
+    scheme, parameters = _scheme(how)
+    if scheme is not partition.lognormal:
+        _check_classes(how, data)
+    return scheme(data.y, clients, stream, *parameters)
+
+
+def partition_with_test(data: DataSet, how: str, clients: int, seed: int) -> tuple[list[Indices], list[Indices]]:
+    """The samples of every client twice: int32 indices into data.x, and int32 indices into data.x_test. A client has
+    the same classes in both, and both are partitioned in the same way (ALGORITHMS 11.6).
+
+    Raises  ValueError unless `how` is classes:K, the data have labels and their publisher made a test part.
+    """
+    kind, _, per_client = how.partition(":")
+    _check_classes(how, data)
+    if kind != "classes" or not per_client.isdecimal() or data.x_test is None or data.y_test is None:
+        test = 0 if data.y_test is None else len(data.y_test)
+        raise ValueError(
+            f"partition_test with partition={how} and {test} published test examples; "
+            "expected classes:K and a published test part"
+        )
+    stream = rng.stream(seed, rng.PARTITION)
+    lists = partition.class_lists(data.classes, clients, stream, int(per_client))
+    train, test_part = (partition.round_robin(labels, lists, stream) for labels in (data.y, data.y_test))
+    return train, test_part
+
+
+def _check_classes(how: str, data: DataSet) -> None:
+    """Raises ValueError if examples that have no class are to be partitioned by class."""
+    if not data.has_labels:
+        wanted = "iid, lognormal:SIGMA or group"
+        raise ValueError(
+            f"partition={how} with data={data.name}, whose targets are values, no classes; expected {wanted}"
+        )
+
+
+def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:
+    """The partition that "name:parameter:..." stands for, and its parameters; Dirichlet's second may be left out."""
+    kind, *texts = how.split(":")
+    try:
+        scheme, types = SCHEMES[kind]
+        if not 1 <= len(texts) <= len(types):
+            raise ValueError(len(texts))
+        return scheme, [parse(text) for parse, text in zip(types, texts, strict=False)]
+    except (KeyError, ValueError):
+        raise ValueError(f"partition={how}; expected {PARTITIONS}") from None
