@@ -601,7 +601,7 @@ efl_status efl_put_flat_32(void* w, efl_int64 size, const efl_uint32* ids, efl_i
 /* permuted[i] = values[order[i]], in any order. EFL_BAD_INDEX if one is not below count. */
 efl_status efl_permute_f32(const float* values, const efl_uint32* order, efl_int64 count, float* permuted);
 
-/* ---- mask: booleans as bytes, near their entropy (the format: edgefl/protocol/codec/entropy_code.py) -------------------------- */
+/* ---- mask: booleans as bytes, near their entropy (the format: protocol/codec/entropy_code.py) -------------------- */
 
 /* The code of bits [n], each 0 or 1, of which `ones` are 1: the last *size bytes of code [room]; those before them are
  * left alone. `ones` is not checked: with another number the code is that of no bits. EFL_BAD_SHAPE if n is over 2^40,

@@ -2,8 +2,8 @@
 //
 // Eight bits are a symbol. Of SLOTS slots a byte with c ones has share.of[c], about SLOTS p^c (1 - p)^(8 - c); bytes
 // that come to less than half a slot follow an escape as they are. Byte i belongs to state i % 4, so that the states'
-// chains of multiplications overlap. What a code looks like is told in edgefl/protocol/codec/entropy_code.py. Source: J. Duda,
-// "Asymmetric numeral systems" (2013); F. Giesen, "Interleaved entropy coders" (2014).
+// chains of multiplications overlap. What a code looks like is told in edgefl/protocol/codec/entropy_code.py. Source:
+// J. Duda, "Asymmetric numeral systems" (2013); F. Giesen, "Interleaved entropy coders" (2014).
 
 namespace rans {
 

@@ -112,7 +112,7 @@ class FedBABU(LocalTraining):
         head = {name: value.copy() for name, value in learner.read(spec.head).items()}
         mine, layers = OwnModel(learner, client_state.data), _layers(self.ft, spec)
         try:
-            yield self.refit(mine, client_state, epochs, self.batch, self.ft_lr, trainable=layers)
+            yield self.refit(mine, client_state, epochs, self.batch, self.ft_lr, FitOptions(trainable=layers))
         finally:
             learner.write(head)
 
