@@ -162,7 +162,8 @@ def text(source: str, path: str, renames: Renames) -> str:
     beside = path.rpartition("/")[0]
 
     def name(match: re.Match[str]) -> str:
-        is_format = re.match(r"\.\d", match.string[match.end() :])  # "edgefl.graph.1" names a file format
+        around = match.string[match.start() - 1 : match.end() + 1]
+        is_format = re.match(r"\.\d", match.string[match.end() :]) or around == '"edgefl.graph"'  # names in model files
         return match.group() if is_format else renames.name(match.group())
 
     source = DOTTED.sub(name, source)

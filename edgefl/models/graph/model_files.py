@@ -1,7 +1,7 @@
 """Models as files: safetensors, with the graph's JSON in the metadata. The world layer: this touches the disk.
 
 A file holds exactly the parameters of its graph as float32 under torch's names, so any safetensors reader can open it;
-the metadata key "edgefl.models.graph" has the text of graph_json.dumps, and "edgefl.classes", where it is there, what
+the metadata key "edgefl.graph" has the text of graph_json.dumps, and "edgefl.classes", where it is there, what
 each output stands for as a JSON list. Nothing in a file is evaluated. Source of the format: huggingface/safetensors,
 README "Format".
 """
@@ -22,7 +22,7 @@ from edgefl.models.graph.graph import Graph, Model
 from edgefl.models.graph.json import Limits, dumps, loads
 from edgefl.system.durable_files import write_atomically
 
-GRAPH_KEY, CLASSES_KEY = "edgefl.models.graph", "edgefl.classes"
+GRAPH_KEY, CLASSES_KEY = "edgefl.graph", "edgefl.classes"
 FLOAT32 = "F32"  # safetensors' name of the type
 
 

@@ -98,7 +98,7 @@ def test_truncated_file_is_refused(tmp_path, model) -> None:
 
 def test_file_without_a_graph_is_refused(tmp_path, model) -> None:
     save_file(model.params, tmp_path / "m", metadata={"format": "pt"})
-    assert "metadata keys ['format']; expected 'edgefl.models.graph'" in refused(tmp_path / "m")
+    assert "metadata keys ['format']; expected 'edgefl.graph'" in refused(tmp_path / "m")
 
 
 def test_file_with_a_malformed_graph_is_refused(tmp_path, model) -> None:
@@ -127,3 +127,8 @@ def test_model_above_the_limit_is_refused(tmp_path, model) -> None:
     model_files.save(tmp_path / "m", model)
     assert "graph of 21770 parameters; the limit is 21769" in refused(tmp_path / "m", Limits(parameters=21769))
     assert isinstance(model_files.load(tmp_path / "m", Limits(parameters=21770)).graph, Graph)
+
+
+def test_the_names_in_a_file_are_those_of_files_of_before() -> None:
+    """Written in two parts, so that no tool that renames modules renames the keys too."""
+    assert (model_files.GRAPH_KEY, model_files.CLASSES_KEY) == ("edgefl" + ".graph", "edgefl" + ".classes")
