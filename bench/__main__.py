@@ -7,7 +7,8 @@ edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts in
 bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
 -m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
 `python -m bench energy` says what a step takes in joules, where the machine tells them, `python -m bench throughputs`
-serves devices of unlike speed, and `python -m bench cuda` times steps on a GPU. These have options of their own.
+serves devices of unlike speed, `python -m bench frozen` trains the classifier of a frozen backbone, and `python -m
+bench cuda` times steps on a GPU. These have options of their own.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         "faults": faults.main,
         "flower": deployment.main,
         "flower-devices": flower_devices.main,
+        "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "fuzz": fuzz.main,
         "mutants": mutants.main,
         "throughputs": throughputs.main,

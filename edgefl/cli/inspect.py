@@ -63,6 +63,7 @@ def _about(graph: Graph) -> dict[str, Any]:
         "groups": dict(spec.groups),
         "parameters": sum(parameters.values()),
         "bytes": 4 * sum(parameters.values()),
+        "frozen": sum(parameters[name] for name in spec.frozen),
         "macs": sum(graph.macs().values()),
     }
 
@@ -77,6 +78,8 @@ def _operation(graph: Graph, node: Node) -> dict[str, Any]:
         "output": graph.shapes[node.name],
         "groups": list(dict.fromkeys(groups_of(axis))),
         "parameters": sum(math.prod(info.shape) for info in node.op.parameters().values()),
+        "trained": [name for name in node.op.parameters() if node.full_name(name) not in graph.frozen],
+        "frozen": [name for name in node.op.parameters() if node.full_name(name) in graph.frozen],
     }
 
 
@@ -101,14 +104,28 @@ def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:
         f"{count} parameters, {size(4 * count)}; {macs / 1e6:.4g} million multiply-accumulates forward, per example.",
         highlight=False,
     )
+    if about["frozen"]:
+        console.print(_frozen(about), highlight=False, soft_wrap=True)
     for step in steps:
         console.print(_sentence(step), highlight=False, soft_wrap=True)
+
+
+def _frozen(about: dict[str, Any]) -> str:
+    count, trained = about["frozen"], about["parameters"] - about["frozen"]
+    kept = sum("running_mean" in row["frozen"] for row in about["operations"])
+    norms = f" {kept} BatchNorms keep their running statistics." if kept else ""
+    return (
+        f"{count} parameters are frozen: training does not move them, and the rounds of a federation do not send them. "
+        f"The other {trained} take {size(4 * trained)}.{norms}"
+    )
 
 
 def _cells(row: dict[str, Any], groups: dict[str, int]) -> list[str]:
     settings = " ".join(f"{name}={_short(value)}" for name, value in row["settings"].items())
     neurons = ", ".join(f"{group} ({groups[group]})" for group in row["groups"]) or "all"
     count = str(row["parameters"]) if row["parameters"] else ""
+    if row["frozen"]:
+        count += f", frozen {', '.join(row['frozen'])}" if row["trained"] else " frozen"
     return [row["name"], row["operation"], settings, _extents(row["output"]), neurons, count]
 
 

@@ -170,6 +170,12 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
 def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> None:
     """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
     task, initial = federation.task(rounds), federation.initial()
+    if not task.spec.learned:
+        count = len(task.spec.params)
+        raise ValueError(
+            f"model of which all {count} parameters are frozen; expected at least one that is trained, as by "
+            "requires_grad_(True) on the last layer of a torch module"
+        )
     for name, method in methods.items():
         try:
             method.start(task, initial)
@@ -187,7 +193,7 @@ def _without_statistics(graph: Graph) -> str:
             spec = ModelSpec.of(architectures.build(name, graph.input_shape, *graph.output_shape))
         except GraphError:
             continue  # its windows are larger than such examples
-        if all(param.kind == "learn" for param in spec.params.values()):
+        if len(spec.learned) == len(spec.params):
             found[name] = sum(math.prod(param.shape) for param in spec.params.values())
     *others, last = sorted(found, key=found.__getitem__) or [""]
     return f"; --model {', '.join(others)} or {last} has none" if others else f"; --model {last} has none" * bool(last)

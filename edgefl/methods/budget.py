@@ -95,7 +95,7 @@ def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
         still = flops(lower(graph, spec, chunk, mode="features", cut=offer.cut)) / 2 / chunk
         trained = spec.part(after(graph, offer.cut))
     neurons = training.neurons or NeuronSet.full(spec)
-    before = sum(math.prod(param.shape) for name, param in spec.params.items() if name not in trained.params)
+    before = sum(math.prod(spec.params[name].shape) for name in spec.exchanged if name not in trained.params)
     both_ways = 2 * neurons.count(trained, ("learn", "stat"))
     return Cost(still, effort.epochs * found.flops / 2 / batch, found.total, before + both_ways)
 
@@ -103,7 +103,13 @@ def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
 def offers(graph: Graph, keeps: Sequence[float]) -> Iterator[SubmodelOption]:
     """All there are at these shares, what is preferred first: a larger share, and of one share an earlier cut."""
     for keep in sorted(set(keeps), reverse=True):
-        yield from (SubmodelOption(keep, cut) for cut in ("", *cuts(graph)))
+        yield from (SubmodelOption(keep, cut) for cut in ("", *trained_after(graph)))
+
+
+@lru_cache(maxsize=64)
+def trained_after(graph: Graph) -> tuple[str, ...]:
+    """The graph's cuts after which something is trained."""
+    return tuple(cut for cut in cuts(graph) if ModelSpec.of(after(graph, cut)).learned)
 
 
 def choose(graph: Graph, keeps: Sequence[float], effort: Effort, shares: Shares) -> SubmodelOption:

@@ -17,6 +17,7 @@ from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
+from edgefl.methods.personal_head import check_body
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
@@ -55,6 +56,9 @@ class FedBABU(LocalTraining):
         """Raises ValueError for a model without a body or without a head."""
         spec = task.spec
         check(bool(spec.head and spec.body), "model", f"head {list(spec.head)} and body {list(spec.body)}", "both")
+        check_body(spec)
+        is_still = self.ft == "head" and not set(spec.head) & set(spec.learned)
+        check(not is_still, "ft", self.ft, "full or body, as the model's head is frozen")
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:

@@ -54,7 +54,8 @@ class FedRecon(HeadTraining):
         replies = accumulator.of(BODY)
         if not replies.clients:
             return state
-        gradient = {name: replies.total[name] / sum(replies.weights) for name in task.spec.body}
+        names = [name for name in task.spec.body if name in replies.total]
+        gradient = {name: replies.total[name] / sum(replies.weights) for name in names}
         return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
     # The client.

@@ -130,7 +130,9 @@ class FedSpa(LocalTraining):
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         total, count = accumulator.mean.total, max(len(accumulator.mean.clients), 1)
-        model = {name: (w - total[name] / count).astype(w.dtype) for name, w in state.arrays[MODEL].items()}
+        old = state.arrays[MODEL]  # of which frozen parameters have no change
+        moved = {name: (w - total[name] / count).astype(w.dtype) for name, w in old.items() if name in total}
+        model = {**old, **moved}
         return State({**mask_store.aggregated(state, accumulator), MODEL: model})
 
     # The client.

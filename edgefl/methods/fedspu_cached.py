@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from edgefl.errors import PlanError
 from edgefl.learning.fit_options import FitOptions
-from edgefl.methods.budget import Effort, Shares, SubmodelOption, Timing, choose, in_time, work
+from edgefl.methods.budget import Effort, Shares, SubmodelOption, Timing, choose, in_time, trained_after, work
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.expected_reply import ExpectedPayload
 from edgefl.methods.fedspu import FedSPU
@@ -28,7 +28,7 @@ from edgefl.methods.sampling import tier
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.methods.throughput import FORETOLD, Workload
 from edgefl.models.graph import Graph
-from edgefl.models.graph.cuts import after, cuts
+from edgefl.models.graph.cuts import after
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec, groups_of
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -129,7 +129,8 @@ class FedSPUCached(FedSPU):
     def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Workload]]:
         """The largest and the smallest share, each whole, after the first cut and after the last."""
         assert task.graph is not None  # a device has it
-        cut_points = sorted({"", *cuts(task.graph)[:1], *cuts(task.graph)[-1:]})
+        known = trained_after(task.graph)
+        cut_points = sorted({"", *known[:1], *known[-1:]})
         found = [SubmodelOption(keep, cut) for cut in cut_points for keep in sorted({min(self.keep), max(self.keep)})]
         return [
             (

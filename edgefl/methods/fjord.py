@@ -133,7 +133,7 @@ class FjORD(SubModels):
         width = client_state.private.get(KEEP, self.ladder[0])
         neurons, state_key = NeuronSet.leading(client_state.spec, width), self.state_key(width)
         client_state.learner.write(
-            {name: shared.get(f"{state_key}/{name}", shared[name]) for name in client_state.spec.params}
+            {name: shared.get(f"{state_key}/{name}", shared[name]) for name in client_state.spec.exchanged}
         )
         yield OwnModel(cut(client_state.learner, neurons), client_state.data, neurons=neurons)
 

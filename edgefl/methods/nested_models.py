@@ -23,7 +23,8 @@ STATISTICS: tuple[Kind, ...] = ("stat",)
 class NestedLearners:
     """The learners of a client's widths: over the same learned values, each with running statistics of its own.
 
-    Each holds a copy, of which that of the last step is the newest: a change of width takes it to the next. It reads
+    Each holds a copy, of which that of the last step is the newest: a change of width takes it to the next. Frozen
+    values are the same in all copies, and no change of width touches them. It reads
     and writes the values of two models, where a step takes three multiplications for each value and example.
     """
 
@@ -52,15 +53,17 @@ class NestedLearners:
         return self._learners[width]
 
     def _fill(self, learner: Learner, width: float) -> None:
-        whole = {} if learner is self._whole else self._whole.read()
-        newest = {name: _corner(value, self._positions[width][name].where) for name, value in whole.items()}
+        positions, is_whole = self._positions[width], learner is self._whole
+        whole = self._whole.read(() if is_whole else positions.keys())
+        newest = {name: _corner(value, positions[name].where) for name, value in whole.items()}
         learner.write(newest | self._statistics[width])
 
     def settle(self) -> None:
         """The newest learned values are the whole's."""
         if self._now is None:
             return
-        learner, found = self._learners[self._now], self._learners[self._now].read()
+        learner = self._learners[self._now]
+        found = learner.read(self._positions[self._now].keys())
         self._statistics[self._now] = {name: found[name].copy() for name in self._statistics[self._now]}
         if learner is not self._whole:
             learned = {name: value for name, value in found.items() if name not in self._statistics[self._now]}

@@ -22,6 +22,7 @@ from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.option_checks import check
 from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
+from edgefl.models.neurons.model_spec import ModelSpec
 
 HEAD = "head"  # W_i and its bias, among the client's arrays
 CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
@@ -108,7 +109,19 @@ def begin(initial: Params, task: Task) -> State:
     check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
     if not spec.head or not spec.body:
         raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
+    if frozen := [name for name in spec.head if name in spec.frozen]:
+        raise ValueError(f"model with a frozen {frozen[0]} in its head; expected a head that each client may train")
+    check_body(spec)
     return State({BODY: {name: initial[name] for name in spec.body}})
+
+
+def check_body(spec: ModelSpec) -> None:
+    """Raises ValueError if nothing of the body is trained, which is all that clients of such a method share."""
+    if not set(spec.body) & set(spec.learned):
+        raise ValueError(
+            f"model whose body is frozen, all {len(spec.body)} parameters of it; expected a body of which something is "
+            "trained, as the body is what clients share: fedavg and fedspu share a head, local trains it at each client"
+        )
 
 
 def _draw(

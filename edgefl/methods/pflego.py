@@ -72,7 +72,7 @@ class PFLEGO(HeadTraining):
             return state
         examples = task.examples if self.shares == "all" else sum(replies.weights)
         scale = task.clients / len(replies.clients) / examples
-        gradient = {name: scale * replies.total[name] for name in task.spec.body}
+        gradient = {name: scale * replies.total[name] for name in task.spec.body if name in replies.total}
         return step(self.server, state, BODY, gradient, self.scheduled(self.rho, round))
 
     # The client.

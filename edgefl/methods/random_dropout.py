@@ -22,11 +22,14 @@ from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.submodel_training import SubModels, cut, planned, put_back
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.models.graph.operations import Kind
 from edgefl.models.neurons.block_index import Axes
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
-from edgefl.models.neurons.update import Update
+from edgefl.models.neurons.update import Update, values
+
+FROZEN: tuple[Kind, ...] = ("frozen",)
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,21 @@ class RandomDropout(SubModels):
     def _smaller(self, client_state: ClientState, plan: Plan) -> Learner:
         """The model of a plan's neurons, with the values that it brings."""
         sent = plan.payload[MODEL]
-        client_state.learner.write(scaled(sent, client_state.spec, np.multiply) if self.scale else sent)
-        return cut(client_state.learner, planned(plan))
+        whole, spec = client_state.learner, client_state.spec
+        whole.write(scaled(sent, spec, np.multiply) if self.scale else sent)
+        smaller = cut(whole, planned(plan))
+        if self.scale and smaller is not whole:  # frozen weights are as the device has them, and scaled here alone
+            still = whole.take(planned(plan), kinds=FROZEN)
+            smaller.write(values(scaled(still, spec, np.multiply)))
+        return smaller
 
 
 def scaled(update: Update, spec: ModelSpec, by: np.ufunc) -> Update:
-    """Weights multiplied, or divided, by their layer's inputs in the whole model over those that the update has."""
+    """An update's weights multiplied, or divided, by their layer's inputs in the whole model over those that it has."""
     blocks = dict(update.blocks)
     for name, axis in spec.inputs.items():
+        if name not in blocks:
+            continue
         index = blocks[name].index
         ids = (index.rows, index.cols)[axis] if isinstance(index, Axes) else None
         if ids is not None:

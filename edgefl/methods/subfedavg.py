@@ -209,4 +209,4 @@ def _share(mask: Mask, spec: ModelSpec) -> float:
     """Of all weights the share that the mask has."""
     sizes = {name: math.prod(shape) for name, shape in weights(spec).items()}
     ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
-    return sum(ones.get(name, size) for name, size in sizes.items()) / sum(sizes.values())
+    return sum(ones.get(name, size) for name, size in sizes.items()) / max(1, sum(sizes.values()))

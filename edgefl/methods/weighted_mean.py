@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Mean:
-    """Float64 sums of `weight * value` and of `weight` for every coordinate of a model.
+    """Float64 sums of `weight * value` and of `weight` for every coordinate of a model. Frozen parameters have no sums.
 
     Updates are added in ascending client order, so that the result does not depend on the order of arrival. `settle` is
     called once, after the last of them and before `total` or `over` is read; robust_mean.py has means that need it.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        self.total = {name: np.zeros(param.shape) for name, param in spec.params.items()}
-        self.weight = {name: np.zeros(param.shape) for name, param in spec.params.items()}
+        self.total = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
+        self.weight = {name: np.zeros(spec.params[name].shape) for name in spec.exchanged}
         self.clients: list[int] = []
         self.weights: list[float] = []
 
@@ -46,6 +46,9 @@ class Mean:
         """The weighted mean where anyone contributed, `old` bit for bit elsewhere. `old` is not changed."""
         new = {}
         for name, value in old.items():
+            if name not in self.weight:
+                new[name] = value  # frozen
+                continue
             covered = self.weight[name] > 0
             mean = np.divide(self.total[name], self.weight[name], out=np.zeros(value.shape), where=covered)
             new[name] = np.where(covered, mean.astype(value.dtype), value)

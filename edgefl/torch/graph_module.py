@@ -71,11 +71,13 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
+from edgefl.torch.frozen_parameters import freeze, keep_statistics
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 
 def to_torch(model: Model) -> GraphModule:
-    """A torch module in training mode with the graph's architecture and copies of its parameters.
+    """A torch module in training mode with the graph's architecture and copies of its parameters. Frozen parameters
+    have no requires_grad, and a BatchNorm that keeps its running statistics stays in evaluation mode.
 
     Its state_dict has the model's parameter names, and num_batches_tracked of each BatchNorm beside them.
     Raises  GraphError if the parameters do not belong to the graph, or a node's name cannot be a module's in torch.
@@ -128,6 +130,14 @@ class GraphModule(nn.Module):
                 attach(self, node.name, nn.Parameter(start))
             else:
                 attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+        freeze(self, graph.frozen)
+        self.train()
+
+    def train(self, mode: bool = True) -> GraphModule:
+        """As in torch, but for the BatchNorms that keep their running statistics."""
+        super().train(mode)
+        keep_statistics(self, self.edgefl_graph.frozen)
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """x [batch, *input_shape] -> [batch, *output_shape]"""

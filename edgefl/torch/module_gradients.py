@@ -65,7 +65,7 @@ class ModuleGradients:
         if not sought:
             return positions
         with buffers_kept(self._module):
-            self._module.train()
+            self._passes.train()
             _, found = self._passes.gradients(samples, index, sought, search=True)
         for name, value in found.items():
             candidates = np.flatnonzero(~outside.bits[name])

@@ -25,7 +25,7 @@ from edgefl.models.graph.operations import Kind
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec, layer_of
 from edgefl.models.neurons.neuron_set import NeuronSet
-from edgefl.models.neurons.update import Update
+from edgefl.models.neurons.update import KINDS, Update
 from edgefl.rng import NEURONS, stream
 from edgefl.torch.conversion import PLAIN, plain
 from edgefl.torch.gradient_reach import shorten
@@ -130,7 +130,8 @@ def _by_layer(model: nn.Module, layers: list[str]) -> ModelSpec:
     params, groups = {}, {}
     for layer in layers:
         for name, value in model.get_submodule(layer).named_parameters(layer, recurse=False):
-            params[name] = ParamSpec(tuple(value.shape), "learn", AxisSpec(layer))
+            kind: Kind = "learn" if value.requires_grad else "frozen"
+            params[name] = ParamSpec(tuple(value.shape), kind, AxisSpec(layer))
             groups[layer] = value.shape[0]
         for name, statistic in model.get_submodule(layer).named_buffers(layer, recurse=False):
             if statistic.dim() == 1:
@@ -147,7 +148,7 @@ def _chosen(model: nn.Module) -> Chosen:
 
 def _blocks(spec: ModelSpec, chosen: NeuronSet) -> dict[str, ActiveChannels]:
     """The restricted parameters."""
-    found = chosen.blocks(spec).items()
+    found = chosen.blocks(spec, KINDS).items()
     return {name: ActiveChannels(rows, cols) for name, (rows, cols) in found if rows is not None or cols is not None}
 
 

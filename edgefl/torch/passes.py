@@ -21,6 +21,7 @@ from edgefl.learning.running.input_checks import check_index, check_samples
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.torch.dropout import Dropping
+from edgefl.torch.frozen_parameters import keep_statistics
 from edgefl.torch.gradient_cut import cut
 from edgefl.torch.objective import mean_loss
 from edgefl.torch.operation_counts import TorchFlopCounter
@@ -111,8 +112,13 @@ class Passes:
             if delta == "cut":
                 stack.enter_context(cut(self._module, trained_blocks(self._spec, trainable)))
             stack.enter_context(_narrowed(self._held) if saved == "fp16" else nullcontext())
-            self._module.train()
+            self.train()
             yield
+
+    def train(self) -> None:
+        """Training mode, but for the BatchNorms that keep their running statistics."""
+        self._module.train()
+        keep_statistics(self._module, self._spec.frozen)
 
     @contextmanager
     def predicting(self) -> Iterator[None]:

@@ -43,7 +43,7 @@ from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
-from edgefl.models.neurons.update import KINDS, Update, values
+from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 from edgefl.torch import module_parts
 from edgefl.torch.graph_module import GraphModule
 from edgefl.torch.masked_parameters import MaskedParameters
@@ -272,7 +272,7 @@ class TorchLearner:
             raise GraphError(f"sub of {type(self._module).__name__}, which is no graph; expected a model")
         graph = self.graph.sub(neurons)
         learner = self._subs.pop(graph, None) or self._relative(graph, ModelSpec.of(graph), GraphModule(graph))
-        learner.write(values(self.take(neurons)))
+        learner.write(values(self.take(neurons, kinds=EVERY_KIND)))
         return kept(self._subs, graph, learner, SUBS_KEPT)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:

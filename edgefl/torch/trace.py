@@ -19,6 +19,7 @@ from torch import Tensor, fx, nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.operations import Shape
+from edgefl.torch.frozen_parameters import with_frozen
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.graph_module import to_torch
 from edgefl.torch.module_table import MODULES
@@ -34,6 +35,8 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     example_input  float32 [batch, channels, height, width], [batch, features] or alike, or int64 ids [batch, length]:
                    gives the input shape, and checks the result in evaluation mode
     A single layer is taken as a Sequential of it.
+    Parameters without requires_grad, and BatchNorms in evaluation mode within a module in training mode, are frozen in
+    the graph (frozen_parameters.py).
     A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits.
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
@@ -41,10 +44,11 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
         found = f"{example_input.dtype} of {example_input.dim()} axes"
         raise GraphError(f"example_input: {found}; expected float32 batches, or ids in int64")
     if type(module) in MODULES:  # names need a part before ".weight": those of a Sequential of one
-        module = nn.Sequential(module)
+        module = nn.Sequential(module).train(module.training)
     own = set(vars(module))
     try:
         graph, left_out = _converted(module, tuple(example_input.shape[1:]))
+        graph = with_frozen(graph, module)
     finally:
         for constant in set(vars(module)) - own:  # that torch.fx has left there
             delattr(module, constant)

@@ -40,6 +40,12 @@ class Moments(nn.Module):
     def forward(self, x):
         return self.head(self.recurrent(x)[0][:, -1])
 
+def transferred():
+    found = small()
+    found[0].requires_grad_(False)
+    found[3].bias.requires_grad_(False)
+    return found
+
 made, odd, number = small(), Odd, 7
 
 def fails():
@@ -115,6 +121,20 @@ def test_without_torch_the_extra_is_named(desk: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == ("edgefl convert: edgefl.torch needs torch, which is not installed; pip install torch\n")
+
+
+def test_inspect_shows_what_is_frozen(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """40 parameters of the convolution and 10 of the bias, of 690."""
+    assert convert("theirs_one:transferred") == 0
+    capsys.readouterr()
+    assert main(["inspect", "mine.safetensors", "--batch", "8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["frozen"] == 50
+    assert [each["frozen"] for each in found["operations"]] == [["weight", "bias"], [], [], ["bias"]]
+    assert main(["inspect", "mine.safetensors", "--batch", "8"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for part in ("40 frozen", "50 parameters are frozen", "The other 640 take 2.6 kB"):
+        assert part in said, said
 
 
 def test_inspect_shows_what_edgefl_sees(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

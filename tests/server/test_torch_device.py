@@ -31,12 +31,12 @@ from tests.smooth import CLIENTS, assert_close, federation, one_torch_thread  # 
 TORCH = 1  # the client whose learner is torch's
 
 
-def talk(address: str, path: Path, client: int, make: MakeLearner | None) -> None:
-    """A device, until the run is over."""
+def talk(address: str, path: Path, client: int, make: MakeLearner | None, model_bytes: int = 1 << 20) -> None:
+    """A device, until the run is over. It takes models of up to `model_bytes`."""
     server = ServerAddress.parse(address)
     world = DeviceEnvironment(lambda line: None, lambda failures: time.sleep(0.1), time.perf_counter)
     said = (None, secrets.token_bytes, world, 60.0)
-    profile = DeviceProfile(client, None, 1.0, 1 << 20)
+    profile = DeviceProfile(client, None, 1.0, model_bytes)
     run = DeviceSocket(server, RunInquiry(client, None), *said).run()
     state = StateDirectory(path / "devices" / str(client)).open(run, None)
     device = Device(state, profile, Data(*read_partition(partition_file(path / "shares", client))), world, make)

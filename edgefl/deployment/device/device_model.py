@@ -160,7 +160,8 @@ class DeviceModel:
 
     def _evaluate(self, message: Evaluate) -> Evaluated:
         spec = self._client_state.spec
-        current, body = self._part(message, MODEL, tuple(spec.params)), self._part(message, BODY, spec.body)
+        body_names = tuple(name for name in spec.body if name not in spec.frozen)
+        current, body = self._part(message, MODEL, spec.exchanged), self._part(message, BODY, body_names)
         parts = {name: part for name, part in ((MODEL, current), (BODY, body)) if part is not None}
         parts |= self._beside(message)
         personal = self._scores_of_own(parts) if message.personal else None
@@ -217,7 +218,7 @@ class DeviceModel:
         return unpack(self._state.model(), self._bounds.graph())
 
     def _hold(self, kept: StoredClientState) -> None:
-        self._client_state.learner.write({name: kept.params[name] for name in self._client_state.spec.params})
+        self._client_state.learner.write({name: kept.params[name] for name in self._client_state.spec.exchanged})
         self._client_state.private, self._client_state.arrays = kept.private, kept.arrays
 
 

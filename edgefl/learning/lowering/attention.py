@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgefl.learning.lowering.channel_sets import is_empty
-from edgefl.learning.lowering.gradient_needs import own_rows
+from edgefl.learning.lowering.channel_sets import NONE, is_empty
+from edgefl.learning.lowering.gradient_needs import joined_rows
 from edgefl.learning.lowering.gradients import ActivationGradients, Gradients, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.saved_inputs import save_input
@@ -44,7 +44,7 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
     gradients = _parameter_gradients(recorder, node, dqkv)
     if recorder.needed(below):
         dx = recorder.like(recorder.read(below, node))
-        outs = None if heads is None else recorder.scope.active.blocks[f"{node.name}.in_proj_weight"][0]
+        outs = None if heads is None else joined_rows(node, recorder.scope.active.blocks)
         ins = recorder.channels_needed(below)
         recorder.call("conv2d_grad_input", dqkv, _weight(recorder, node), dx, *CELL, outs, ins)
         output_grads.give(below, dx)
@@ -60,7 +60,7 @@ def _parameter_gradients(recorder: Recorder, node: Node, dqkv: Tensor) -> Gradie
         cells = dw.values.view(*dw.values.shape, 1, 1)
         recorder.call("conv2d_grad_weight", x, dqkv, cells, *CELL, dw.rows, ids, op.in_features)
         gradients[f"{node.name}.in_proj_weight"] = dw
-    if op.bias and not is_empty(own_rows(node, recorder.scope.active.blocks)):
+    if op.bias and not is_empty(recorder.scope.active.blocks.get(f"{node.name}.in_proj_bias", (NONE, NONE))[0]):
         db = trained_block(recorder, node, "in_proj_bias")
         recorder.call("channel_sum", dqkv, db.values, db.rows)
         gradients[f"{node.name}.in_proj_bias"] = db

@@ -15,6 +15,7 @@ from edgefl.learning.lowering import (
     attention,
     dropout,
     group_norm,
+    kept_statistics,
     layer_norm,
     parameter,
     recurrent,
@@ -59,7 +60,8 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
         dy = output_grads.take(node.name)
         if dy is not None:
             recorder.node = node.name
-            gradients = _TABLE[type(node.op)](recorder, output_grads, node, dy)
+            found = _TABLE[type(node.op)](recorder, output_grads, node, dy)
+            gradients = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
             _rank(recorder, gradients)
             _mask(recorder, gradients)
             yield gradients
@@ -165,6 +167,8 @@ def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...
 
 
 def _norm(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
+    if recorder.scope.graph.keeps_statistics(node):
+        return kept_statistics.backward(recorder, output_grads, node, dy)
     weight, bias = trained_block(recorder, node, "weight"), trained_block(recorder, node, "bias")
     dx = output_grads.target(dy)
     if isinstance(node.op, GroupNorm) and dy.lanes > 1:

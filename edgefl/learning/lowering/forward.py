@@ -15,6 +15,7 @@ from edgefl.learning.lowering import (
     attention,
     dropout,
     group_norm,
+    kept_statistics,
     layer_norm,
     parameter,
     recurrent,
@@ -83,6 +84,8 @@ def _linear(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 def _batchnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     op, x = node.op, recorder.source(node)
     assert isinstance(op, BatchNorm)
+    if recorder.scope.trains and recorder.scope.graph.keeps_statistics(node):
+        return kept_statistics.forward(recorder, readers, node)
     free = readers.is_free(node.inputs[0], node)
     params = [recorder.param(node, name) for name in ("weight", "bias", "running_mean", "running_var")]
     if not recorder.scope.trains:
@@ -150,7 +153,7 @@ def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor)
     else:
         assert isinstance(norm.op, BatchNorm)
         running = recorder.param(norm, "running_mean"), recorder.param(norm, "running_var")
-        if not recorder.scope.trains:
+        if not recorder.scope.trains or recorder.scope.graph.keeps_statistics(norm):
             given = (x.channels, weight, bias, *running)
             recorder.call("batchnorm_relu_eval", *given, y.channels, norm.op.eps, _is_relu6(node))
             return

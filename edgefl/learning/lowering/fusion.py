@@ -13,6 +13,7 @@ A Linear layer's bias is part of its product. Its ReLU stays a call of its own, 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from edgefl.models.graph import Node
@@ -36,8 +37,11 @@ class FusedNormReLU(Operation):
         """Nothing to check: the graph's own nodes are checked."""
 
 
-def fuse(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place."""
+def fuse(nodes: tuple[Node, ...], apart: Collection[str] = ()) -> tuple[Node, ...]:
+    """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place.
+
+    apart  names of normalisations that stay nodes of their own
+    """
     readers: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for name in node.inputs:
@@ -45,7 +49,7 @@ def fuse(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     gone: set[str] = set()
     fused: dict[str, Node] = {}
     for node in nodes:
-        relu = _rectifier(readers, node)
+        relu = None if node.name in apart else _rectifier(readers, node)
         if relu is None:
             continue
         pool = _sole_reader(readers, relu, MaxPool2d)

@@ -46,11 +46,20 @@ PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
 
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
-    """Output channels of a node whose parameters are trained; empty for a node without parameters."""
-    axes = blocks.get(node.full_name(node.op.main), (NONE, NONE))
+    """Output channels of a node of which at least one parameter is trained; empty for every other node."""
+    rows = joined_rows(node, blocks)
     if isinstance(node.op, Recurrent | SelfAttention):  # the rows of the first gate, or of the queries
-        return part_of(axes[0], 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
-    return axes[1] if _has_columns(node.op) else axes[0]
+        return part_of(rows, 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
+    return rows
+
+
+def joined_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
+    """The same, for a recurrent layer in all gates, and for attention in queries, keys and values."""
+    main = node.full_name(node.op.main)
+    if main in blocks:
+        return blocks[main][1 if _has_columns(node.op) else 0]
+    others = (node.full_name(name) for name in node.op.parameters())  # as of a frozen weight beside a trained bias
+    return next((blocks[name][0] for name in others if name in blocks), NONE)
 
 
 def _has_columns(op: Operation) -> bool:

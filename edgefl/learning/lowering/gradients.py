@@ -79,7 +79,8 @@ class ActivationGradients:
 def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """The trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
-    rows, cols = recorder.scope.active.blocks.get(param.name, (NONE, NONE))  # a norm above what is trained
+    blocks = recorder.scope.active.blocks
+    rows, cols = blocks.get(param.name, (own_rows(node, blocks), NONE))  # of a norm, which one call gives both of
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
@@ -87,7 +88,8 @@ def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
 
 
 def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
-    if not has_bias or is_empty(own_rows(node, recorder.scope.active.blocks)):
+    blocks = recorder.scope.active.blocks
+    if not has_bias or f"{node.name}.bias" not in blocks or is_empty(own_rows(node, blocks)):
         return {}
     db = trained_block(recorder, node, "bias")
     if _is_centred(recorder, node):
@@ -98,6 +100,11 @@ def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradient
 
 
 def _is_centred(recorder: Recorder, node: Node) -> bool:
-    """Whether batch norm alone reads the result: it takes the mean away, so the gradient sums to 0 per channel."""
-    readers = [other for other in recorder.scope.graph.nodes if node.name in other.inputs]
-    return bool(readers) and all(isinstance(reader.op, BatchNorm) for reader in readers)
+    """Whether batch norm by the batch's statistics alone reads the result: it takes the mean away, so the gradient
+    sums to 0 per channel.
+    """
+    graph = recorder.scope.graph
+    readers = [other for other in graph.nodes if node.name in other.inputs]
+    return bool(readers) and all(
+        isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers
+    )

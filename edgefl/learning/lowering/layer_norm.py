@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from edgefl.learning.lowering.channel_sets import NONE, count, is_empty, members
+from edgefl.learning.lowering.channel_sets import count, is_empty, members
+from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.gradients import ActivationGradients, Gradients
 from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Param, Tensor, TrainedBlock
@@ -54,7 +55,7 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
 def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """The trained block of a parameter, which has no columns: every other axis is whole."""
     full = f"{node.name}.{name}"
-    rows, _ = recorder.scope.active.blocks.get(full, (NONE, NONE))
+    rows = own_rows(node, recorder.scope.active.blocks)
     size, *rest = recorder.scope.spec.params[full].shape
     return TrainedBlock(rows, None, recorder.new((count(rows, size), *rest)))
 

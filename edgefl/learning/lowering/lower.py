@@ -108,7 +108,7 @@ def lower_active(
 
 
 def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Terms, Loss], float_bytes: int) -> Schedule:
-    nodes, shapes = fuse(nodes), scope.graph.shapes
+    nodes, shapes = fuse(nodes, _apart(scope, nodes)), scope.graph.shapes
     beside = frozenset[str]() if mode == "grow" else side_by_side(nodes, shapes, scope.batch, scope.sparse)
     recorder = Recorder(scope._replace(side_by_side=beside))
     output = _as_rows(forward(recorder, nodes))
@@ -124,6 +124,12 @@ def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Term
         return whole
     halved = _schedule(narrow(recorder, float_bytes), kept, gradients, states, float_bytes)
     return _smaller(whole, halved)
+
+
+def _apart(scope: Scope, nodes: tuple[Node, ...]) -> frozenset[str]:
+    """Normalisations by kept statistics through which a gradient passes: no fused kernel has their backward pass."""
+    kept = (node.name for node in nodes if scope.graph.keeps_statistics(node))
+    return frozenset(name for name in kept if name in scope.active.needs)
 
 
 def _smaller(first: Schedule, second: Schedule) -> Schedule:

@@ -173,8 +173,11 @@ class Recorder:
         return self.scope.active.needs.get(name, NONE)
 
 
-def _kept_by(node: Node, active: ActiveIndices) -> tuple[str, ...]:
+def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
     """The results that the node's backward pass reads, of those whose kind reads any beside what layers save."""
+    active = scope.active
+    if scope.graph.keeps_statistics(node):
+        return node.inputs if f"{node.name}.weight" in active.blocks else ()
     if isinstance(node.op, Sigmoid | Tanh):
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):
@@ -207,9 +210,10 @@ class Readers:
             if _is_saved_whole(node, scope):
                 self._saved.add(self.root(node.inputs[0]))
             is_lanes = isinstance(node.op, GroupNorm) and node.name in scope.side_by_side
-            if (isinstance(node.op, FusedNormReLU) or is_lanes) and active.blocks:
+            is_fused = isinstance(node.op, FusedNormReLU) and not scope.graph.keeps_statistics(node.op.norm)
+            if (is_fused or is_lanes) and active.blocks:
                 self._saved.add(self.root(node.inputs[0]))
-            kept = _kept_by(node, active)
+            kept = _kept_by(node, scope)
             self._saved.update(self.root(name) for name in kept)
             self._count.update(self.root(name) for name in kept if name == node.name)
         if nodes:

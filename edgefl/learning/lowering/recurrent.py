@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from edgefl.learning.lowering.channel_sets import count, is_empty
+from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.gradients import ActivationGradients, DeferredWeightGradient, Gradients, trained_block
 from edgefl.learning.lowering.recorder import Readers, Recorder, SavedInput
 from edgefl.learning.lowering.schedule import Index, Param, Tensor
@@ -78,13 +79,18 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
 
 def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden: Tensor, states: Tensor) -> Gradients:
     assert isinstance(node.op, Recurrent)
-    if node.name not in recorder.inputs:
-        return {}
+    blocks, gradients = recorder.scope.active.blocks, Gradients()
+    if is_empty(own_rows(node, blocks)):
+        return gradients
     before = states.view(dhidden.shape[0], states.shape[2])  # of each step: all states but the last
-    units = recorder.scope.active.blocks[f"{node.name}.weight_hh_l0"][1]
-    gradients = _weight(recorder, node, "weight_ih_l0", *recorder.inputs[node.name], dinput)
-    gradients |= _weight(recorder, node, "weight_hh_l0", before, units, dhidden)
-    for name, dy in (("bias_ih_l0", dinput), ("bias_hh_l0", dhidden)) if node.op.bias else ():
+    if node.name in recorder.inputs:
+        gradients |= _weight(recorder, node, "weight_ih_l0", *recorder.inputs[node.name], dinput)
+    if f"{node.name}.weight_hh_l0" in blocks:
+        units = blocks[f"{node.name}.weight_hh_l0"][1]
+        gradients |= _weight(recorder, node, "weight_hh_l0", before, units, dhidden)
+    for name, dy in (("bias_ih_l0", dinput), ("bias_hh_l0", dhidden)):
+        if f"{node.name}.{name}" not in blocks:
+            continue
         bias = trained_block(recorder, node, name)
         recorder.call("channel_sum", dy, bias.values, bias.rows)
         gradients[f"{node.name}.{name}"] = bias

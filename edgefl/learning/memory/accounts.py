@@ -9,8 +9,9 @@ bound         weights, active gradients and what an exact backward pass reads, w
               holds them all, or works out signs and winners again; `exact` does at small batches
 exact         what the native learner allocates, from its schedule: see exact.py
 
-Optimiser state, the data set, the interpreter and its libraries are in none but `exact`, which has the optimiser's.
-A method with several passes takes as much as the largest. Source: ALGORITHMS 9.
+Frozen parameters have no gradient, and below the lowest trained layer no output waits for a backward pass: no account
+counts either. Optimiser state, the data set, the interpreter and its libraries are in none but `exact`, which has the
+optimiser's. A method with several passes takes as much as the largest. Source: ALGORITHMS 9.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from collections.abc import Callable
 
 from edgefl.learning.memory.exact import exact
 from edgefl.learning.memory.footprint import Footprint
-from edgefl.learning.memory.scalar_counts import kept_scalars, output_scalars, saved_bits, scalars, trained_scalars
+from edgefl.learning.memory.scalar_counts import (
+    kept_scalars,
+    learned_scalars,
+    output_scalars,
+    saved_bits,
+    scalars,
+    trained_scalars,
+)
 from edgefl.learning.memory.training_setup import FLOAT, Pass, TrainingConfiguration
 from edgefl.models.graph.operations import BatchNorm
 
@@ -55,7 +63,7 @@ def _pfeiffer2023(one: Pass) -> Parts:
     counters = sum(isinstance(node.op, BatchNorm) for node in one.graph.nodes)  # num_batches_tracked
     return {
         "weights": FLOAT * (scalars(held, stats=True) + counters),
-        "gradients": FLOAT * (1 + one.summed) * scalars(one.graph.parameters().values()),
+        "gradients": FLOAT * (1 + one.summed) * learned_scalars(one.graph.parameters().values()),
         "activations": FLOAT * one.batches[0] * output_scalars(one.graph, None),
     }
 

@@ -6,11 +6,11 @@ Source: ALGORITHMS 9, the table of layers. A set of active neurons is a NeuronSe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from edgefl.learning.lowering.active_ids import saved_channels, trained_blocks
 from edgefl.learning.lowering.channel_sets import count
-from edgefl.learning.lowering.gradient_needs import PRODUCTS
+from edgefl.learning.lowering.gradient_needs import PRODUCTS, gradient_needs
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import (
     VIEWS,
@@ -36,29 +36,49 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:
-    """Learnable scalars, and running statistics too if asked for."""
-    return sum(math.prod(param.shape) for param in params if stats or param.kind == "learn")
+    """Scalars that are held, trained or frozen; running statistics that move, too, if asked for."""
+    return sum(math.prod(param.shape) for param in params if stats or param.kind != "stat")
+
+
+def learned_scalars(params: Iterable[ParamInfo]) -> int:
+    """Scalars that have a gradient where all neurons are trained."""
+    return sum(math.prod(param.shape) for param in params if param.kind == "learn")
 
 
 def kept_scalars(graph: Graph, density: float = 1.0) -> int:
-    """Learnable scalars that there are where a mask leaves a share of the weights."""
-    learned = scalars(graph.parameters().values())
+    """Scalars that are held where a mask leaves a share of the trained weights."""
+    return scalars(graph.parameters().values()) - _left_out(graph, density)
+
+
+def _left_out(graph: Graph, density: float) -> int:
+    """How many coordinates of the trained weights a mask leaves out."""
     if density == 1:
-        return learned
+        return 0
     shapes = density_of.weights(ModelSpec.of(graph))
-    return learned - sum(map(math.prod, shapes.values())) + sum(density_of.counts(shapes, density, "erk").values())
+    return sum(map(math.prod, shapes.values())) - sum(density_of.counts(shapes, density, "erk").values())
 
 
 def trained_scalars(graph: Graph, neurons: NeuronSet | None, density: float = 1.0) -> int:
     """Scalars that have a gradient: P_act."""
-    return kept_scalars(graph, density) if neurons is None else neurons.count(ModelSpec.of(graph))
+    if neurons is not None:
+        return neurons.count(ModelSpec.of(graph))
+    return learned_scalars(graph.parameters().values()) - _left_out(graph, density)
+
+
+def _results_with_gradient(graph: Graph, neurons: NeuronSet | None) -> Collection[str]:
+    """The results that the backward pass comes to: where nothing is frozen, all of them count as such."""
+    if not graph.frozen:
+        return graph.shapes.keys()
+    return gradient_needs(graph, trained_blocks(ModelSpec.of(graph), neurons), "exact").keys()
 
 
 def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
-    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. No views."""
-    axes, total = result_axes(graph), 0
+    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. No views, and nothing
+    below the lowest layer that is trained.
+    """
+    axes, total, reached = result_axes(graph), 0, _results_with_gradient(graph, neurons)
     for node in graph.nodes:
-        if isinstance(node.op, VIEWS):
+        if isinstance(node.op, VIEWS) or node.name not in reached:
             continue
         axis, (channels, *inner) = axes[node.name], graph.shapes[node.name]
         if neurons is not None and axis is not None:
@@ -79,13 +99,19 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
              and shares of attention
     """
     blocks, inputs, graph = trained_blocks(ModelSpec.of(graph), neurons), {}, planar(graph)
+    reached = _results_with_gradient(graph, neurons)
     bits = {"inputs": 0, "xhat": 0, "signs": 0, "winners": 0, "curves": 0}
     for node in graph.nodes:
         results = math.prod(graph.shapes[node.name])
         if isinstance(node.op, PRODUCTS):
             channels, *inner = graph.shapes[node.inputs[0]]
             inputs[_source(graph, node)] = count(saved_channels(node, blocks), channels) * math.prod(inner)
-            bits["curves"] += 32 * _of_sequences(node.op, graph.shapes[node.name])
+            if node.name in reached:
+                bits["curves"] += 32 * _of_sequences(node.op, graph.shapes[node.name])
+        elif node.name not in reached or (isinstance(node.op, Rectifier) and node.inputs[0] not in reached):
+            continue
+        elif graph.keeps_statistics(node):
+            bits["xhat"] += 32 * results if f"{node.name}.weight" in blocks else 0
         elif isinstance(node.op, BatchNorm | GroupNorm | LayerNorm):
             bits["xhat"] += 32 * results
         elif isinstance(node.op, Smooth | PReLU | MulParameter):

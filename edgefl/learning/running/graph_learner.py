@@ -48,7 +48,7 @@ from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
-from edgefl.models.neurons.update import KINDS, Update, values
+from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 
 
 class GraphLearner:
@@ -274,7 +274,8 @@ class GraphLearner:
         if restriction := self._workspace.store.restriction:
             names = ", ".join(restriction)
             raise SelectionError(f"sub of a model with masks of {names}; expected whole parameters: restrict(None)")
-        return self._relatives.sub(self.graph.sub(neurons), values(self.take(neurons)), self._relative)
+        active = values(self.take(neurons, kinds=EVERY_KIND))
+        return self._relatives.sub(self.graph.sub(neurons), active, self._relative)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
         """The parameters of a learner that `sub(neurons)` gave, written to their places; the rest keeps its bits.

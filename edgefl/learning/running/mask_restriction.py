@@ -32,7 +32,8 @@ class Restriction:
         bits = Mask.of(spec, mask.bits if mask else {}).bits
         for name in bits:
             if spec.params[name].kind != "learn":
-                raise SelectionError(f"mask of {name!r}, a running statistic; expected parameters that are learned")
+                what = "frozen" if spec.params[name].kind == "frozen" else "a running statistic"
+                raise SelectionError(f"mask of {name!r}, {what}; expected parameters that are learned")
         self._shapes: dict[str, Shape] = {name: each.shape for name, each in bits.items()}
         self._packed = {name: np.packbits(each.reshape(-1), bitorder="little") for name, each in bits.items()}
         self.counts = {name: int(np.count_nonzero(each)) for name, each in bits.items()}

@@ -123,6 +123,7 @@ def _bounds(middle: Mapping[str, float], factor: float, floors: Mapping[str, flo
 
 def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
     """What every parameter, and the learned ones together, may change by in any case."""
+    old = {name: value for name, value in old.items() if spec.params[name].kind != "frozen"}
     squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
     sizes = _roots(squares, {name: value.size for name, value in old.items()}, spec)
     stats = {name for name in old if spec.params[name].kind == "stat"}

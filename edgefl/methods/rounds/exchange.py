@@ -219,7 +219,7 @@ def _names(plan: Plan, name: str, spec: ModelSpec) -> Collection[str]:
     expected = plan.due.get(name, PLANNED)
     if expected.names is not None:
         return expected.names
-    return plan.payload[name].blocks.keys() if name in plan.payload else spec.params.keys()
+    return plan.payload[name].blocks.keys() if name in plan.payload else spec.exchanged
 
 
 def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axes | Flat | None:
@@ -275,7 +275,7 @@ def _mask_before(plan: Plan, name: str) -> Mask | None:
 
 def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
     """The limit is the frame's: a message that arrived is not larger than what the connection allows."""
-    return codec.decode(data, spec, limit=len(data), known=known)
+    return codec.decode_exchanged(data, spec, limit=len(data), known=known)
 
 
 def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:

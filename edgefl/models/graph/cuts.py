@@ -50,7 +50,7 @@ def before(graph: Graph, cut: str) -> tuple[Node, ...]:
 
 def until(graph: Graph, cut: str) -> Graph:
     """All that leads to a result, as a graph whose output that is. Raises GraphError as `before`, and for "input"."""
-    return Graph(graph.input_shape, before(graph, cut))
+    return graph.part(graph.input_shape, before(graph, cut))
 
 
 def after(graph: Graph, cut: str) -> Graph:
@@ -69,7 +69,7 @@ def after(graph: Graph, cut: str) -> Graph:
     reads = {name for node in graph.nodes if node.name not in names for name in node.inputs}
     if beside := sorted(reads & ({INPUT} | names) - {cut}):
         raise GraphError(f"cut after {cut!r}, beside which {beside[0]!r} is read; expected {_listed(graph)}")
-    return Graph(graph.shapes[cut], rest)
+    return graph.part(graph.shapes[cut], rest)
 
 
 def _drops(node: Node) -> bool:

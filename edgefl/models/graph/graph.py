@@ -82,14 +82,18 @@ class Graph:
     input_shape  shape of one example without the batch: [channels, height, width], [channels, length] or [features];
                  its name is "input"
     nodes        in topological order; the last one is the output, and every other result is used
+    frozen       full names of the parameters that no training moves and no message of a round carries. A BatchNorm
+                 whose running statistics are frozen normalises by its running statistics in training, too
     Raises  GraphError naming the node and the value that does not fit.
     """
 
     input_shape: Shape
     nodes: tuple[Node, ...]
+    frozen: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         _check_structure(self)
+        _check_frozen(self)
         _ = self.shapes
 
     @cached_property
@@ -112,7 +116,19 @@ class Graph:
 
     def parameters(self) -> dict[str, ParamInfo]:
         """Shape and kind of every parameter, by full name, in node order."""
-        return {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
+        infos = {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
+        return {name: info._replace(kind="frozen") if name in self.frozen else info for name, info in infos.items()}
+
+    def keeps_statistics(self, node: Node) -> bool:
+        """Whether a node is a BatchNorm that normalises by its running statistics in training, too."""
+        return isinstance(node.op, BatchNorm) and node.full_name("running_mean") in self.frozen
+
+    def part(self, input_shape: Shape, nodes: tuple[Node, ...]) -> Graph:
+        """Some of the nodes, or nodes with the same names, as a graph of their own. Its frozen parameters are those
+        that are frozen in this graph.
+        """
+        own = {node.full_name(name) for node in nodes for name in node.op.parameters()}
+        return Graph(input_shape, nodes, self.frozen & own)
 
     def macs(self) -> dict[str, int]:
         """Multiply-accumulates of one example's forward pass, by convolution and Linear node."""
@@ -155,7 +171,7 @@ class Graph:
                 SelectionError if `neurons` belongs to another model.
         """
         blocks = neurons.blocks_of(self)
-        return Graph(self.input_shape, tuple(_smaller(node, blocks) for node in self.nodes))
+        return Graph(self.input_shape, tuple(_smaller(node, blocks) for node in self.nodes), self.frozen)
 
 
 class Model(NamedTuple):
@@ -183,6 +199,20 @@ def _check_structure(graph: Graph) -> None:
         raise GraphError(f"parameter {shared[0]!r} belongs to two nodes; expected one")
     if idle := unused - {graph.nodes[-1].name}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
+
+
+def _check_frozen(graph: Graph) -> None:
+    """Frozen parameters are parameters of the graph, and of a BatchNorm both running statistics are frozen, or none."""
+    if not isinstance(graph.frozen, frozenset) or not all(isinstance(name, str) for name in graph.frozen):
+        raise GraphError(f"frozen={graph.frozen!r:.200}; expected a frozenset of names of parameters")
+    if unknown := sorted(graph.frozen - graph.parameters().keys()):
+        raise GraphError(f"frozen parameter {unknown[0][:LONGEST_NAME]!r} is not in the graph; expected one of its own")
+    for node in graph.nodes:
+        if isinstance(node.op, BatchNorm):
+            names = {node.full_name(name) for name in ("running_mean", "running_var")}
+            if len(names & graph.frozen) == 1:
+                (alone,) = names & graph.frozen
+                raise GraphError(f"node {node.name!r}: {alone} alone is frozen; expected both statistics, or neither")
 
 
 def _check_node(node: Node, known: set[str], names: set[str]) -> None:

@@ -30,11 +30,13 @@ def features_of(graph: Graph) -> str:
 
 
 def with_classes(graph: Graph, classes: int) -> Graph:
-    """The same graph with `classes` outputs.
+    """The same graph with `classes` outputs. The last layer, which is another one now, is trained.
 
     Raises  GraphError unless the last node is a Linear layer, or if `classes` is not positive.
     """
     *body, last = graph.nodes
     if not isinstance(last.op, Linear):
         raise GraphError(f"head {last.name!r} is {last.op.title}; expected a Linear layer as the last node")
-    return Graph(graph.input_shape, (*body, replace(last, op=replace(last.op, out_features=classes))))
+    resized = replace(last, op=replace(last.op, out_features=classes))
+    own = {last.full_name(name) for name in last.op.parameters()}
+    return Graph(graph.input_shape, (*body, resized), graph.frozen - own)

@@ -3,6 +3,8 @@
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
+A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order.
+
 "op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required, but for
 settings that came later (Operation.later), which are left out where they have their defaults; unknown and repeated keys
 are refused, and so is a text, a graph or a model larger than the declared limits.
@@ -39,6 +41,8 @@ def dumps(graph: Graph) -> str:
         for node in graph.nodes
     ]
     document = {"format": FORMAT, "input_shape": graph.input_shape, "nodes": nodes}
+    if graph.frozen:
+        document["frozen"] = sorted(graph.frozen)
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
@@ -56,12 +60,18 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
     limits = limits or Limits()
     size_bytes = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     _limit("graph text", size_bytes, limits.text_bytes, "bytes")
-    document = _fields(_parse(text), "graph", ("format", "input_shape", "nodes"))
+    document = _parse(text)
+    later = ("frozen",) if isinstance(document, dict) and "frozen" in document else ()
+    document = _fields(document, "graph", ("format", "input_shape", "nodes", *later))
     if document["format"] != FORMAT:
         raise GraphError(f"graph format {document['format']!r}; expected {FORMAT!r}")
     listed = _list(document["nodes"], "nodes")
     _limit("graph", len(listed), limits.nodes, "nodes")
-    graph = Graph(tuple(_list(document["input_shape"], "input_shape")), tuple(_node(item) for item in listed))
+    frozen = _list(document.get("frozen", []), "frozen")
+    if not all(isinstance(name, str) for name in frozen):
+        raise GraphError(f"frozen is {frozen!r:.200}; expected a list of names of parameters")
+    input_shape = tuple(_list(document["input_shape"], "input_shape"))
+    graph = Graph(input_shape, tuple(_node(item) for item in listed), frozenset(frozen))
     _limit("graph", sum(math.prod(info.shape) for info in graph.parameters().values()), limits.parameters, "parameters")
     _limit("graph", sum(math.prod(shape) for shape in graph.shapes.values()), limits.activations, "activations")
     return graph

@@ -18,8 +18,8 @@ Distribution = Literal["erk", "uniform"]
 
 
 def weights(spec: ModelSpec) -> dict[str, Shape]:
-    """The parameters that a mask may thin out, by name."""
-    many = {name: param.shape for name, param in spec.params.items() if len(param.shape) > 1}
+    """The parameters that a mask may thin out, by name. Frozen weights stay dense, and count nowhere."""
+    many = {name: spec.params[name].shape for name in spec.exchanged if len(spec.params[name].shape) > 1}
     return {name: shape for name, shape in many.items() if not _is_affine(spec, name)}
 
 
@@ -93,4 +93,4 @@ def _check(shapes: Mapping[str, Shape], density: float) -> None:
     if not 0 < density <= 1:
         raise ValueError(f"density={density}; expected 0 < density <= 1")
     if not shapes:
-        raise ValueError("a model without weights of two or more dimensions; expected some to thin out")
+        raise ValueError("a model without weights of two or more dimensions that are trained; expected some")

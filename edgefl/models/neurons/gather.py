@@ -41,7 +41,7 @@ def take(
     """Copy the blocks that are active under these neurons, or in this mask, out of `params`, in the specification's
     order. None: everything; and a parameter that a mask does not list is whole.
 
-    kinds   which parameters to take: "learn", "stat" or both
+    kinds   which parameters to take: "learn", "stat", "frozen" or several; without it, all but the frozen ones
     names   of those the ones to take; None: all
     ops     kernel backend, default kernels.backend()
     Raises  ValueError naming the parameter that is missing or does not fit the specification, SelectionError if

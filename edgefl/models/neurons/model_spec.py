@@ -54,7 +54,9 @@ def layer_of(parameter: str) -> str:
 
 
 class ParamSpec(NamedTuple):
-    """A parameter's shape and kind, and the groups of its axis 0 (rows) and axis 1 (cols); None is never restricted."""
+    """A parameter's shape and kind ("learn", "stat" or "frozen"), and the groups of its axes 0 (rows) and 1 (cols). An
+    axis without a group (None) is never restricted.
+    """
 
     shape: Shape
     kind: Kind
@@ -84,6 +86,21 @@ class ModelSpec:
         """All parameters but the head's."""
         return tuple(name for name in self.params if name not in self.head)
 
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The parameters that training moves by gradient."""
+        return tuple(name for name, param in self.params.items() if param.kind == "learn")
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The parameters that keep their bits. A device gets them once, with the initial model."""
+        return tuple(name for name, param in self.params.items() if param.kind == "frozen")
+
+    @property
+    def exchanged(self) -> tuple[str, ...]:
+        """The parameters that messages of a round may carry: all but the frozen ones."""
+        return tuple(name for name, param in self.params.items() if param.kind != "frozen")
+
     def part(self, graph: Graph) -> ModelSpec:
         """That of some of the model's nodes as a graph of their own: with the whole model's groups along their axes."""
         own = _spec(graph)
@@ -98,11 +115,12 @@ class ModelSpec:
 @lru_cache(maxsize=64)
 def _spec(graph: Graph) -> ModelSpec:
     settled, groups = axes_and_groups(graph)
-    planes = {node.name: node.op for node in planar(graph).nodes}
+    planes, infos = {node.name: node.op for node in planar(graph).nodes}, graph.parameters()
     params = {
-        node.full_name(name): ParamSpec(info.shape, info.kind, *_param_axes(planes[node.name], node, name, settled))
+        full: ParamSpec(*infos[full], *_param_axes(planes[node.name], node, name, settled))
         for node in graph.nodes
-        for name, info in node.op.parameters().items()
+        for name in node.op.parameters()
+        for full in (node.full_name(name),)
     }
     axis = {
         node.full_name(name): axis

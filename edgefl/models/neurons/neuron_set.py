@@ -125,7 +125,7 @@ class NeuronSet:
         return (neurons[:, None] * axis.repeat + np.arange(axis.repeat, dtype=np.int32)).astype(np.int32).ravel()
 
     def blocks(
-        self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn", "stat")
+        self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn", "stat", "frozen")
     ) -> dict[str, tuple[IdArray | None, IdArray | None]]:
         """(rows, cols) of the active block of each parameter of these kinds; None is the whole axis.
 

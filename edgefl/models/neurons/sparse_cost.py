@@ -44,13 +44,13 @@ def sparse_round(graph: Graph, density: float, distribution: Distribution, seen:
 
 
 def nominal_bytes(graph: Graph, down: float, up: float) -> float:
-    """Of one client's round, at these densities: values of all parameters alone, no masks."""
-    scalars = sum(math.prod(info.shape) for info in graph.parameters().values())
+    """Of one client's round, at these densities: values of all parameters but frozen ones alone, no masks."""
+    scalars = sum(math.prod(info.shape) for info in graph.parameters().values() if info.kind != "frozen")
     return VALUE * scalars * (down + up)
 
 
 def mask_values(spec: ModelSpec, density: float, distribution: Distribution) -> int:
     """Values of a message at a mask: its ones, and all of what has one dimension."""
     shapes = weights(spec)
-    rest = sum(math.prod(param.shape) for name, param in spec.params.items() if name not in shapes)
+    rest = sum(math.prod(spec.params[name].shape) for name in spec.exchanged if name not in shapes)
     return rest + sum(counts(shapes, density, distribution).values())

@@ -26,12 +26,14 @@ def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSe
 
 def lifted(params: Mapping[str, np.ndarray], spec: ModelSpec, neurons: NeuronSet) -> Update:
     """The inverse: parameters of `graph.sub(neurons)` as blocks of the full model of this specification. Not a copy.
+    Frozen parameters, which are the full model's already, are left out.
 
     Raises  ValueError if a parameter is missing or of another shape.
     """
     made: dict[AxisSpec, AxisIds] = {}
     blocks = {}
-    for name, param in spec.params.items():
+    for name in spec.exchanged:
+        param = spec.params[name]
         index = active_axes(param, spec, neurons.active, neurons.keys, made)
         blocks[name] = Block(param.shape, index, parameter(params, name))
     return Update(blocks)

@@ -21,7 +21,8 @@ from edgefl.models.neurons.block_index import Axes, Flat, block_shape, read_only
 from edgefl.models.neurons.mask import Mask
 
 Array = npt.NDArray[Any]
-KINDS: tuple[Kind, ...] = ("learn", "stat")
+KINDS: tuple[Kind, ...] = ("learn", "stat")  # of parameters that a round exchanges
+EVERY_KIND: tuple[Kind, ...] = (*KINDS, "frozen")
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,8 +46,8 @@ Of bitmap and list the smaller is written, the bitmap if equal; a seed, or a cod
 its size, only where it is smaller than both.
 """
 
-from edgefl.protocol.codec.decoding import decode
+from edgefl.protocol.codec.decoding import decode, decode_exchanged
 from edgefl.protocol.codec.encoding import Sizes, encode, sizes
 from edgefl.protocol.codec.values import FORMATS
 
-__all__ = ["FORMATS", "Sizes", "decode", "encode", "sizes"]
+__all__ = ["FORMATS", "Sizes", "decode", "decode_exchanged", "encode", "sizes"]

@@ -75,6 +75,18 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
     )
 
 
+def decode_exchanged(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask | None = None) -> Update:
+    """The update that a payload of a round holds, as `decode` reads it.
+
+    Raises CodecError also for a block of a frozen parameter, which comes with the initial model alone.
+    """
+    update = decode(data, spec, limit=limit, known=known)
+    for name in update.blocks:
+        if spec.params[name].kind == "frozen":
+            raise CodecError(f"block {name!r} of a frozen parameter; expected parameters that rounds exchange")
+    return update
+
+
 def _read_header(reader: ByteReader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:
     """The format of values, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))

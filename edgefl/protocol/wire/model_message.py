@@ -20,6 +20,7 @@ from edgefl.models.graph import json as graph_json
 from edgefl.models.graph.json import Limits
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.update import EVERY_KIND
 from edgefl.protocol import codec
 from edgefl.protocol.codec.format import ENTRY, HEADER
 from edgefl.protocol.wire.messages import CHUNK_BYTES, ModelChunk
@@ -37,7 +38,8 @@ def pack(model: Model) -> bytes:
     model.graph.check(model.params)
     spec = ModelSpec.of(model.graph)
     text = graph_json.dumps(model.graph).encode()
-    return b"".join([len(text).to_bytes(LENGTH_BYTES, "little"), text, codec.encode(take(model.params, spec), spec)])
+    payload = codec.encode(take(model.params, spec, kinds=EVERY_KIND), spec)
+    return b"".join([len(text).to_bytes(LENGTH_BYTES, "little"), text, payload])
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> Model:

@@ -62,7 +62,7 @@ class Player:
         """A learner that holds a copy of `params`, for the length of the with block."""
         learner = self._idle.get()
         try:
-            learner.write({name: params[name] for name in self.spec.params})
+            learner.write({name: params[name] for name in self.spec.exchanged})
             yield learner
         finally:
             self._idle.put(learner)

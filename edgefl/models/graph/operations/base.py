@@ -11,7 +11,7 @@ from edgefl.errors import GraphError
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
 Quad = tuple[int, int, int, int]
-Kind = Literal["learn", "stat"]
+Kind = Literal["learn", "stat", "frozen"]
 
 LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
 LARGEST_FLOAT = 3.4028234663852886e38  # of float32
@@ -21,7 +21,9 @@ ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p", "
 
 
 class ParamInfo(NamedTuple):
-    """Shape and kind of a parameter: "learn" is trained by gradient, "stat" is a running statistic of BatchNorm."""
+    """Shape and kind of a parameter: "learn" is trained by gradient, "stat" is a running statistic of BatchNorm, and
+    "frozen" is a parameter or a statistic that keeps its bits (Graph.frozen).
+    """
 
     shape: Shape
     kind: Kind = "learn"

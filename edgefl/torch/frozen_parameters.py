@@ -1,0 +1,45 @@
+"""What a torch module keeps still: parameters without requires_grad, and BatchNorms in evaluation mode. It is read off
+a module into a Graph, and set on a module by the names. Nothing is trained here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from torch import nn
+
+from edgefl.models.graph import Graph
+from edgefl.models.graph.operations import BatchNorm
+
+STATISTICS = ("running_mean", "running_var")
+
+
+def with_frozen(graph: Graph, module: nn.Module) -> Graph:
+    """The graph of a module, with what the module keeps still as the graph's frozen parameters.
+
+    A parameter is frozen if its requires_grad is False. The running statistics of a BatchNorm are frozen if the
+    BatchNorm is in evaluation mode while the module itself is in training mode. A module that is in evaluation mode as
+    a whole says nothing about its BatchNorms: their statistics move when the graph is trained.
+    """
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    frozen = {name for name in graph.parameters() if name in parameters and not parameters[name].requires_grad}
+    for node in graph.nodes:
+        if isinstance(node.op, BatchNorm) and module.training and not module.get_submodule(node.name).training:
+            frozen |= {node.full_name(name) for name in STATISTICS}
+    return replace(graph, frozen=frozenset(frozen))
+
+
+def freeze(module: nn.Module, frozen: Collection[str]) -> None:
+    """Takes requires_grad from the parameters with these names."""
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if name in frozen:
+            parameter.requires_grad_(False)
+
+
+def keep_statistics(module: nn.Module, frozen: Collection[str]) -> None:
+    """Puts the BatchNorms whose running statistics have these names into evaluation mode."""
+    for name in frozen:
+        layer, _, last = name.rpartition(".")
+        if last == STATISTICS[0]:
+            module.get_submodule(layer).eval()
