@@ -70,7 +70,7 @@ def test_every_change_of_a_file_happens_once(tmp_path: Path) -> None:
         content = damage.of(file)
         assert content is not None
         changed = [at for at in range(100) if content[at] != whole[at]]
-        assert [at * FLIPS // 100 for at in changed] == [damage.root]
+        assert [at * FLIPS // 100 for at in changed] == [damage.position]
         assert (content[changed[0]] ^ whole[changed[0]]).bit_count() == 1
     older.write_bytes(whole)
     file.write_bytes(b"")
