@@ -2,6 +2,8 @@
 where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, or PTX;
 EDGEFL_CUDA_IMAGES, a folder with images that are there).
 
+The commit that is built is written into edgefl/build.txt (edgefl/system/build_id.py), which an sdist brings along.
+
 All are optional: without a C++ compiler the install succeeds and edgefl uses numba or numpy instead.
 Only the baseline instruction set is compiled in; the files in csrc/isa open regions for more, chosen at run time.
 Metadata is in pyproject.toml.
@@ -18,6 +20,8 @@ from glob import glob
 import pybind11
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 LIBRARY = "edgefl.libedgefl"
 IMAGES = "EDGEFL_CUDA_IMAGES"
@@ -28,6 +32,38 @@ LINK = ["-pthread", "-Wl,-s"] if platform.system() == "Linux" else ["-pthread"]
 COMPILER_BYTES = 512 << 20  # what one takes for the largest file
 MEMORY_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 JOBS = max(1, min(os.cpu_count() or 1, MEMORY_BYTES // COMPILER_BYTES))
+
+
+def write_commit() -> None:
+    """The commit of the checkout into edgefl/build.txt. Sources without a checkout keep the file that they have."""
+    if not os.path.exists(".git"):
+        return
+    describe = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
+    try:
+        found = subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip().replace("-", ".")
+    except (OSError, subprocess.CalledProcessError):
+        found = ""  # without git the commit is not known, and one of before would be wrong
+    try:
+        with open(os.path.join("edgefl", "build.txt"), "w") as file:
+            file.write(f"{found}\n")
+    except OSError as error:
+        print(f"edgefl: the commit was not written ({error}); this build will not name it.")
+
+
+class BuildWithCommit(build_py):
+    """build_py that writes the commit first."""
+
+    def run(self) -> None:
+        write_commit()
+        super().run()
+
+
+class SdistWithCommit(sdist):
+    """sdist that writes the commit first."""
+
+    def run(self) -> None:
+        write_commit()
+        super().run()
 
 
 def ready_images() -> list[str]:
@@ -107,4 +143,5 @@ core = Extension(
     optional=True,
 )
 
-setup(ext_modules=[library, core], cmdclass={"build_ext": BuildNative})
+COMMANDS = {"build_ext": BuildNative, "build_py": BuildWithCommit, "sdist": SdistWithCommit}
+setup(ext_modules=[library, core], cmdclass=COMMANDS)

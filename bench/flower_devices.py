@@ -181,7 +181,9 @@ def _wait(crowd: Crowd, happened: Callable[[], bool], within_s: float) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench flower-devices", description=__doc__)
-    parser.add_argument("--flower", type=Path, required=True, metavar="PYTHON", help="an interpreter with flwr 1.41")
+    parser.add_argument(
+        "--flower", type=Path, required=True, metavar="PYTHON", help="an interpreter with flwr 1.41 or 1.42"
+    )
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--kills", type=int, default=10)

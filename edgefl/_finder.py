@@ -20,14 +20,41 @@ FORMER = {  # a documented path of before -> the path now
     "edgefl.algorithms": "edgefl.methods",
     "edgefl.algorithms.base": "edgefl.methods",
     "edgefl.algorithms.training": "edgefl.methods.local_steps",
+    "edgefl.codec": "edgefl.protocol.codec",
+    "edgefl.codec.coded": "edgefl.protocol.codec.entropy_code",
+    "edgefl.codec.masks": "edgefl.protocol.codec.masks",
+    "edgefl.data": "edgefl.experiment.data",
+    "edgefl.data.images": "edgefl.experiment.data.images",
+    "edgefl.data.npz": "edgefl.experiment.data.npz",
+    "edgefl.device": "edgefl.deployment.device",
+    "edgefl.device.model": "edgefl.deployment.device.device_model",
+    "edgefl.energy": "edgefl.learning.energy",
+    "edgefl.experiment.assemble": "edgefl.experiment.assembly",
+    "edgefl.experiment.shares": "edgefl.experiment.client_dataset",
     "edgefl.graph": "edgefl.models.graph",
+    "edgefl.graph.models": "edgefl.models.graph.architectures",
+    "edgefl.graph.operations": "edgefl.models.graph.operations",
     "edgefl.learners": "edgefl.learning",
+    "edgefl.learners.batches": "edgefl.learning.batches",
     "edgefl.neurons": "edgefl.models.neurons",
     "edgefl.neurons.gather": "edgefl.models.neurons.gather",
+    "edgefl.neurons.mask": "edgefl.models.neurons.mask",
+    "edgefl.neurons.selection": "edgefl.models.neurons.neuron_set",
+    "edgefl.neurons.spec": "edgefl.models.neurons.model_spec",
     "edgefl.neurons.update": "edgefl.models.neurons.update",
     "edgefl.nn": "edgefl.torch",
+    "edgefl.simulation": "edgefl.study.simulation",
+    "edgefl.simulation.journal": "edgefl.study.simulation.journal",
+    "edgefl.simulation.loop": "edgefl.study.simulation.round_loop",
+    "edgefl.wire": "edgefl.protocol.wire",
+    "edgefl.wire.frames": "edgefl.protocol.wire.frames",
+    "edgefl.wire.messages": "edgefl.protocol.wire.messages",
 }
-NAMES = {"Local": "ClientState", "Tally": "Accumulator"}  # a name of before -> the name now
+NAMES = {
+    "Local": "ClientState",
+    "Tally": "Accumulator",
+    "read_share": "read_partition",
+}  # a name of before -> the name now
 
 
 class Finder:

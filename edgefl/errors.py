@@ -67,6 +67,14 @@ class DamagedFrameError(RemoteProtocolError):
     """
 
 
+class OtherVersionError(RemoteProtocolError):
+    """A whole frame of another version of the wire: its version, its type, and its body if that is whole too."""
+
+    def __init__(self, version: int, type: int, body: bytes) -> None:
+        super().__init__(f"frame of version {version}")
+        self.version, self.type, self.body = version, type, body
+
+
 class LocalProtocolError(ProtocolError):
     """A message that we must not send: in this state, of these values, or of this size. Nothing was sent."""
 

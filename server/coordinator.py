@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from edgefl.experiment.sample_minimum import too_small
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.round_metrics import Tested
 from edgefl.methods.task import State, Task
@@ -24,6 +25,8 @@ from edgefl.server.events import (
     Action,
     DeviceJoined,
     DeviceLeft,
+    DeviceRefusal,
+    DeviceRefused,
     DeviceReplaced,
     Enrolment,
     Event,
@@ -35,6 +38,7 @@ from edgefl.server.events import (
     RoundEvaluated,
     ThroughputRecorded,
 )
+from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_rules import Rules
 from edgefl.server.round_sequence import Phase, RoundSequence
 from edgefl.server.run_progress import Progress
@@ -73,9 +77,16 @@ class Coordinator:
         holdings = DeviceStateTracker(rulings.keeps_trained, last, losses, lives, accepting, keeps)
         self.task = replace(task, limits=clients.capacities, lost=holdings.behind)
         declarations = ThroughputDeclarations(algorithm.wants_throughput, progress.throughputs)
-        shared = clients, rulings, declarations, self._queue
+        refusals = RefusalRegister(progress.refusals, self._queue)
+        shared = clients, rulings, declarations, self._queue, refusals
         self._rounds = RoundSequence(self.task, algorithm, rules, state, progress, *shared, common)
-        self._devices = DeviceSessions(algorithm.name, self._rounds, holdings, *shared)
+        self._devices = DeviceSessions(
+            algorithm.name,
+            self._rounds,
+            holdings,
+            *shared,
+            lambda client, examples: too_small(algorithm, self.task, client, examples),
+        )
 
     def start(self, now: float) -> list[Action]:
         """Goes on from what is durable."""
@@ -88,6 +99,8 @@ class Coordinator:
             self._devices.join(event, now)
         elif isinstance(event, DeviceLeft):
             self._devices.leave(event.link, now)
+        elif isinstance(event, DeviceRefused):
+            self._devices.refused(event.link, event.reason)
         elif isinstance(event, MessageReceived):
             self._devices.receive(event.link, event.message, now)
         elif isinstance(event, RecordSaved):
@@ -101,6 +114,8 @@ class Coordinator:
             self._devices.enrolled(record, now)
         elif isinstance(record, DeviceReplaced):
             self._devices.replaced(record, now)
+        elif isinstance(record, DeviceRefusal):
+            self._rounds.refusal_saved(now)
         elif isinstance(record, ThroughputRecorded):
             self._devices.throughput_saved(record, now)
         elif isinstance(record, ReplyJudged):
@@ -150,14 +165,15 @@ class Coordinator:
         """
         if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._rounds.wanted:
             return waiting_text.enrolments(self.enrolled, self._rounds.wanted, self.task.clients)
+        if self.phase == "waiting" and self._rounds.refusing >= self.enrolled:
+            return waiting_text.refusals(self.round + 1, self._rounds.refusing)
         if self.phase == "waiting" and self._rules.seen_s is not None:
             return waiting_text.candidates(self.round + 1, self._rules.seen_s)
-        connected, left_s = self._clients.connected(), self._rounds.left_s(now)
+        connected, left_s, out = self._clients.connected(), self._rounds.left_s(now), self._rounds.refusing
         if (opened := self._rounds.open) is not None:
-            return waiting_text.replies(
-                f"round {opened.number}", opened.clients, opened.answers.keys(), connected, left_s
-            )
+            planned = [client for client in opened.clients if client not in out]
+            return waiting_text.replies(f"round {opened.number}", planned, opened.answers.keys(), connected, left_s)
         if (evaluation := self._rounds.evaluation) is not None:
-            what, everybody = f"the evaluation after round {self.round}", sorted(self.enrolled)
+            what, everybody = f"the evaluation after round {self.round}", sorted(self.enrolled - out)
             return waiting_text.replies(what, everybody, evaluation.answers.keys(), connected, left_s)
         return None

@@ -6,6 +6,8 @@ no clock, no randomness.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgefl.protocol.wire.messages import Evaluated, ThroughputReport, Trained, Verdict
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
@@ -20,6 +22,7 @@ from edgefl.server.events import (
     ReplyJudged,
     ThroughputRecorded,
 )
+from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_sequence import RoundSequence
 from edgefl.server.run_progress import Ruling
 from edgefl.server.throughput_declarations import ThroughputDeclarations
@@ -38,11 +41,13 @@ class DeviceSessions:
         rulings: Rulings,
         declarations: ThroughputDeclarations,
         queue: ActionQueue,
+        refusals: RefusalRegister,
+        too_small: Callable[[int, int], str],
     ) -> None:
         """`method`: the method's name, for messages to people."""
         self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
-        self._declarations, self._queue = declarations, queue
-        self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again)
+        self._declarations, self._queue, self._refusals = declarations, queue, refusals
+        self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, too_small)
 
     # Connections.
 
@@ -56,6 +61,12 @@ class DeviceSessions:
         if link is not None and link.admitted:
             self._rounds.hear(link.client, now)
         self._clients.disconnect(number)
+
+    def refused(self, number: int, reason: str) -> None:
+        """The device on this connection refuses the server for good."""
+        link = self._clients.link(number)
+        if link is not None and link.admitted:
+            self._refusals.add(link.client, reason)
 
     def enrolled(self, record: Enrolment, now: float) -> None:
         """The enrolment is durable."""
@@ -72,6 +83,7 @@ class DeviceSessions:
 
     def _admit(self, link: ClientConnection, now: float) -> None:
         link.admitted = True
+        self._refusals.remove(link.client)
         self._rounds.hear(link.client, now)
         self._queue.add(Admit(link.number, link.client))
         if self._rounds.phase == "waiting":

@@ -20,6 +20,7 @@ from edgefl.server.events import (
     ProvenanceRecorded,
     Say,
 )
+from edgefl.server.refusal_register import RefusalRegister
 
 
 class Arrivals:
@@ -30,6 +31,8 @@ class Arrivals:
     queue              takes the actions of the server
     admit              takes a connection that may be sent messages from now on, and the time
     plan_again         takes a client whose plans have changed, as it has lost what it kept
+    refusals           takes clients that are turned away for good
+    too_small          why a client with so many training samples cannot train, in words; "" if the client can
     """
 
     def __init__(
@@ -40,9 +43,12 @@ class Arrivals:
         queue: ActionQueue,
         admit: Callable[[ClientConnection, float], None],
         plan_again: Callable[[int], None],
+        refusals: RefusalRegister,
+        too_small: Callable[[int, int], str] = lambda client, examples: "",
     ) -> None:
         self._clients, self._holdings, self._method = clients, holdings, method
         self._queue, self._admit, self._plan_again = queue, admit, plan_again
+        self._refusals, self._too_small = refusals, too_small
         self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
 
     def join(self, event: DeviceJoined, now: float) -> None:
@@ -51,6 +57,11 @@ class Arrivals:
         problem = self._nobody(event) if client is None else self._wrong(client, event)
         if client is None or problem:
             self._queue.add(Close(event.link, problem or ""))
+            return
+        if small := self._small(event, client):
+            self._queue.add(Close(event.link, f"client {client} declares {small}"))
+            if event.client is not None:
+                self._refusals.add(client, f"it declares {small}")
             return
         link = self._connect(event, client)
         if client in self._clients.capacities:
@@ -91,6 +102,12 @@ class Arrivals:
         known = self._clients.secrets.get(client, b"") if event.claim.is_new else b""
         problem = check_secret(client, known, event.secret, self._holdings.accepting)
         return problem or self._holdings.problem(client, event.claim)
+
+    def _small(self, event: DeviceJoined, client: int) -> str:
+        """Why a device that enrols has too few samples, in words; "" if it has enough or does not say."""
+        if client in self._clients.capacities or event.examples is None:
+            return ""
+        return self._too_small(client, event.examples)
 
     def _connect(self, event: DeviceJoined, client: int) -> ClientConnection:
         """The client's connection from now on; an older one is closed."""

@@ -25,6 +25,7 @@ from edgefl.server.events import (
     Close,
     DeviceJoined,
     DeviceLeft,
+    DeviceRefused,
     Event,
     MessageReceived,
     Record,
@@ -174,6 +175,9 @@ class Server:
         peer = self._peers[self._links] = Peer(self._links, self.service, self, name)
         return peer
 
+    def refused(self, peer: Peer, reason: str) -> None:
+        self._handle(DeviceRefused(peer.link, reason))
+
     def left(self, peer: Peer) -> None:
         del self._peers[peer.link]
         self._entrance.leave(peer.link)
@@ -248,7 +252,7 @@ class Server:
                 break
             except RunError as error:
                 if not complained:
-                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s")
+                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s", "storage")
                 complained = True
                 await asyncio.sleep(RETRY_S)
         if complained:

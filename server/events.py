@@ -71,6 +71,14 @@ class ThroughputRecorded:
 
 
 @dataclass(frozen=True)
+class DeviceRefusal:
+    """A client's device takes no part until it comes back, for this reason. An empty reason: it has come back."""
+
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class RoundOpened:
     """A round has begun with these clients.
 
@@ -134,6 +142,7 @@ Record = (
     | ClientStateLost
     | ProvenanceRecorded
     | ThroughputRecorded
+    | DeviceRefusal
     | RoundOpened
     | ReplyJudged
     | RoundClosed
@@ -192,6 +201,14 @@ class DeviceLeft:
 
 
 @dataclass(frozen=True)
+class DeviceRefused:
+    """The device on this link refuses the server for good: its process ends."""
+
+    link: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class MessageReceived:
     """A message of an admitted device."""
 
@@ -211,7 +228,7 @@ class Tick:
     """Time has passed; only the `now` of the call matters."""
 
 
-Event = DeviceJoined | DeviceLeft | MessageReceived | RecordSaved | Tick
+Event = DeviceJoined | DeviceLeft | DeviceRefused | MessageReceived | RecordSaved | Tick
 
 # Actions: what the coordinator asks for, carried out in order.
 

@@ -9,7 +9,7 @@ import errno
 import socket
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from edgefl.server.admission import Admission, Caps
@@ -26,12 +26,16 @@ LONGEST_QUEUE = 4096
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """Where a server listens, and for how many that have not shown who they are. Port 0 stands for any that is free."""
+    """Where a server listens, and for how many that have not shown who they are. Port 0 stands for any that is free.
+
+    sockets  that listen there already, see `bound`
+    """
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     caps: Caps = field(default_factory=Caps)
+    sockets: tuple[socket.socket, ...] = ()
 
 
 class Owner(Protocol):
@@ -60,8 +64,10 @@ class Entrance:
         self._leaving: dict[int, float] = {}  # turned out, and not gone yet: when
         self._tasks: set[asyncio.Task[object]] = set()
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._listeners = _listen(address, min(LONGEST_QUEUE, max(AT_ONCE, int(caps.rate * QUEUED_S))))
+        queue = min(LONGEST_QUEUE, max(AT_ONCE, int(caps.rate * QUEUED_S)))
+        self._listeners = list(address.sockets) or _listen(address, queue)
         for listener in self._listeners:
+            listener.listen(queue)
             self._loop.add_reader(listener, self._accept, listener)
 
     @property
@@ -160,6 +166,13 @@ class Entrance:
             self._strangers[link].shutdown(socket.SHUT_RDWR)
 
 
+def bound(address: ListenAddress) -> ListenAddress:
+    """The address with sockets that listen there, for an Entrance, which closes them. Until it is made, those who
+    connect wait in the kernel's queue. Raises OSError if it cannot listen there.
+    """
+    return replace(address, sockets=tuple(_listen(address, AT_ONCE)))
+
+
 def _listen(address: ListenAddress, queue: int) -> list[socket.socket]:
     """A socket per address that the name stands for."""
     try:
@@ -171,8 +184,10 @@ def _listen(address: ListenAddress, queue: int) -> list[socket.socket]:
         for family, _, _, _, where in dict.fromkeys(found):
             listeners.append(socket.create_server(where, family=family, backlog=queue))
             listeners[-1].setblocking(False)
-    except OSError:
+    except OSError as error:
         for listener in listeners:
             listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise OSError(f"host {address.host} is another machine's; expected an address of this machine") from None
         raise
     return listeners

@@ -6,6 +6,7 @@ same ones again.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -63,11 +64,11 @@ class OpenRound:
         outcome, reason = ("accepted", "") if answer.refusal is None else ("refused", answer.refusal)
         return ReplyJudged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
 
-    def is_complete(self, quorum: int | None) -> bool:
-        """True if every planned client has been judged, or `quorum` of the authorised ones accepted."""
+    def is_complete(self, quorum: int | None, absent: AbstractSet[int] = frozenset()) -> bool:
+        """True if each planned client but the `absent` has been judged, or `quorum` of the authorised ones accepted."""
         replied = [client for client, (_, answer) in self.answers.items() if answer.reply is not None]
         accepted = sum(self._plans[client].authorised for client in replied)
-        return len(self.answers) == len(self.clients) or (quorum is not None and accepted >= quorum)
+        return self.answers.keys() | absent >= self._plans.keys() or (quorum is not None and accepted >= quorum)
 
     def close(self, seconds: float, aggregation_settings: AggregationSettings) -> tuple[State, dict[str, Any]]:
         """The state after the round and its metrics."""

@@ -50,6 +50,8 @@ class Hub(Protocol):
 
     def received(self, peer: Peer, message: Message) -> None: ...
 
+    def refused(self, peer: Peer, reason: str) -> None: ...
+
     def left(self, peer: Peer) -> None: ...
 
     def say(self, line: str, kind: str) -> None: ...
@@ -166,6 +168,8 @@ class Peer(asyncio.Protocol):
             self._chunks = chunks(self._service.model, message.offset)
             self._send_chunks()
         elif isinstance(message, Refused):
+            if self.client is not None:
+                self._hub.refused(self, message.reason)
             self.drop(f"it refused the server: {message.reason}")
         else:
             self._hub.received(self, message)

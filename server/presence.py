@@ -20,6 +20,11 @@ class Presence:
         """The client is there, or was until now."""
         self._heard[client] = now
 
+    @property
+    def enrolled(self) -> frozenset[int]:
+        """The clients that were ever heard of."""
+        return frozenset(self._heard)
+
     def lately(self, connected: Set[int], now: float) -> frozenset[int] | None:
         """The clients that may be chosen; None: all of the run."""
         if self._within_s is None:

@@ -26,6 +26,7 @@ from edgefl.server.events import (
     Admit,
     Close,
     DeviceLeft,
+    DeviceRefused,
     Event,
     MessageReceived,
     Record,
@@ -186,6 +187,8 @@ class RelayServer:
         for message in envelope.messages:
             if isinstance(message, Refused) and node.stage != "refused":
                 self.say(f"{node.who} refuses: {message.reason}", "refuses")
+                if node.link in self._links:
+                    self._handle(DeviceRefused(node.link, message.reason))
                 self._leave(node)
                 node.stage = "refused"
             elif isinstance(message, Hello):
@@ -273,7 +276,7 @@ class RelayServer:
                 return
             except RunError as error:
                 if not has_complained:
-                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s")
+                    self.say(f"cannot store: {error}; trying again every {RETRY_S:g} s", "storage")
                 has_complained = True
                 self._pause(RETRY_S)
 

@@ -12,11 +12,13 @@ from edgefl.methods.plan import Plan
 from edgefl.methods.task import State, Task
 from edgefl.methods.throughput import Throughput
 from edgefl.server.presence import Presence
+from edgefl.server.round_rules import Rules
 
 
 class Planner:
-    """Asks the method, for all clients of the run or for those that were seen within `seen_s`.
+    """Asks the method, for all clients of the run or for those that the rules let it choose among.
 
+    Never chosen are clients whose devices have refused, unless the method asks everybody in every round.
     task  of the last plans: with the candidates that they are of
     """
 
@@ -24,25 +26,32 @@ class Planner:
         self,
         task: Task,
         algorithm: Algorithm,
-        seen_s: float | None,
+        rules: Rules,
         throughputs: Callable[[int], Mapping[int, Throughput]] = lambda round: {},
     ) -> None:
         """`throughputs`: how fast clients are, as it holds in a round."""
         self.task = self._everybody = task
-        self._algorithm, self._seen_s, self._throughputs = algorithm, seen_s, throughputs
+        self._algorithm, self._rules, self._throughputs = algorithm, rules, throughputs
         self._plans: list[Plan] | None = None
 
     def start(self, enrolled: Iterable[int], now: float) -> None:
         """Before anything else: these have enrolled in an earlier process."""
-        self._presence = Presence(self._seen_s, enrolled, now)
+        self._presence = Presence(self._rules.seen_s, enrolled, now)
 
     def hear(self, client: int, now: float) -> None:
         """The client is there, or was until now."""
         self._presence.hear(client, now)
 
-    def prepare(self, state: State, round: int, connected: AbstractSet[int], now: float) -> bool:
+    def prepare(
+        self,
+        state: State,
+        round: int,
+        connected: AbstractSet[int],
+        now: float,
+        refusing: AbstractSet[int] = frozenset(),
+    ) -> bool:
         """Plans the round that `take` will give. False if the run is over: there is none, whoever might come."""
-        self._plans = self._plan(state, round, self._presence.lately(connected, now))
+        self._plans = self._plan(state, round, self._candidates(connected, now, refusing))
         if self._plans or self.task.candidates is None:
             return bool(self._plans)
         return bool(self._algorithm.plan(self._everybody, state, round))
@@ -51,10 +60,29 @@ class Planner:
         """What was prepared is out of date: a client has declared its capacity, or how fast it is."""
         self._plans = None
 
-    def take(self, state: State, round: int, connected: AbstractSet[int], now: float) -> list[Plan]:
+    def take(
+        self,
+        state: State,
+        round: int,
+        connected: AbstractSet[int],
+        now: float,
+        refusing: AbstractSet[int] = frozenset(),
+    ) -> list[Plan]:
         """The plans of the round that begins; none where nobody is there who may be chosen."""
         plans, self._plans = self._plans, None
-        return plans or self._plan(state, round, self._presence.lately(connected, now))
+        return plans or self._plan(state, round, self._candidates(connected, now, refusing))
+
+    def _candidates(self, connected: AbstractSet[int], now: float, refusing: AbstractSet[int]) -> frozenset[int] | None:
+        """The clients that may be chosen; None: all of the run."""
+        if self._algorithm.asks_all:
+            return None
+        everybody = frozenset(range(self._everybody.clients))
+        found = self._presence.lately(connected, now)
+        if found is None:
+            found = self._presence.enrolled if self._rules.among_enrolled else everybody
+        elif not refusing:
+            return found
+        return None if found - refusing == everybody else found - refusing
 
     def again(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
         """The plans of a round that was begun in an earlier process, with these candidates."""
@@ -65,6 +93,8 @@ class Planner:
         plans = self._algorithm.plan(self.task, state, round)
         for plan in plans:
             if candidates is not None and plan.client not in candidates:
+                if self._rules.seen_s is None:  # nobody asked for a choice: a method that makes none is let be
+                    return self._plan(state, round, None)
                 name = self._algorithm.name
                 raise RunError(
                     f"{name} plans client {plan.client} for round {round}; expected one that was seen lately"

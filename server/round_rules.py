@@ -18,6 +18,7 @@ class Rules:
     wait_for               enrolled clients before round 1
     values                 number format of the payloads
     seen_s                 a round's clients are chosen among those seen within these seconds; None: among all
+    among_enrolled         where `seen_s` is None, a round's clients are chosen among those that have enrolled
     aggregating                what is done with accepted replies when a round closes
     max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
@@ -32,6 +33,7 @@ class Rules:
     seen_s: float | None = None
     aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
+    among_enrolled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):

@@ -13,6 +13,7 @@ and what its messages mean, is decided in device_sessions.py. No I/O, no clock, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from edgefl.errors import RunError
@@ -22,10 +23,13 @@ from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
 from edgefl.methods.task import State, Task
 from edgefl.models.graph import Params
 from edgefl.protocol.wire.messages import Evaluated, Finished, Trained
+from edgefl.protocol.wire.printable import printable
+from edgefl.server import waiting_text
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import ClientConnection, Clients
-from edgefl.server.events import ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, RunCompleted, WakeAt
+from edgefl.server.events import ReplyJudged, RoundClosed, RoundEvaluated, RoundOpened, RunCompleted, Say, WakeAt
 from edgefl.server.open_round import OpenRound
+from edgefl.server.refusal_register import RefusalRegister
 from edgefl.server.round_deadline import RoundDeadline
 from edgefl.server.round_evaluation import OpenEvaluation
 from edgefl.server.round_planner import Planner
@@ -60,6 +64,7 @@ class RoundSequence:
         rulings: Rulings,
         declarations: ThroughputDeclarations,
         queue: ActionQueue,
+        refusals: RefusalRegister,
         common: Callable[[Params], Tested] | None = None,
     ) -> None:
         """`state`: of the method after the last closed round of `progress`. `common`: evaluates a model on the test set
@@ -67,11 +72,12 @@ class RoundSequence:
         """
         self._task, self._algorithm, self._rules, self._common = task, algorithm, rules, common
         self._clients, self._rulings, self._declarations, self._queue = clients, rulings, declarations, queue
+        self._refusals = refusals
         self.round, self.done, self._scored = progress.round, progress.done, progress.scored
         self.state = state
         self.phase: Phase = "waiting"
         self._stored = progress
-        self._planner = Planner(task, algorithm, rules.seen_s, declarations.throughputs.at)
+        self._planner = Planner(task, algorithm, rules, declarations.throughputs.at)
         self._deadlines = RoundDeadline(rules.deadline_s, progress.deadline_s)
         self._evaluation_deadlines = RoundDeadline(rules.evaluation_deadline_s)
         self.open: OpenRound | None = None
@@ -88,7 +94,26 @@ class RoundSequence:
 
     @property
     def wanted(self) -> int:
-        """The number of enrolments that round 1 waits for."""
+        """The number of enrolments that round 1 waits for. A client that was refused at its enrolment is no longer
+        awaited.
+        """
+        turned_away = len(self.refusing - self._clients.capacities.keys())
+        return max(1, min(self._awaited_at_first, self._task.clients - turned_away))
+
+    @property
+    def refusing(self) -> AbstractSet[int]:
+        """The clients that are absent, as their devices have refused or were refused."""
+        return self._refusals.clients
+
+    @property
+    def _is_refused_by_all(self) -> bool:
+        """Whether nobody who has come takes part, and as many have come as round 1 waits for."""
+        everybody = self._clients.capacities.keys() | self.refusing
+        return bool(self.refusing) and self.refusing >= everybody and len(everybody) >= self._awaited_at_first
+
+    @property
+    def _awaited_at_first(self) -> int:
+        """The number of clients that round 1 waits for, whether they take part or are turned away."""
         return min(self._rules.wait_for, self._task.clients)
 
     def left_s(self, now: float) -> float | None:
@@ -106,7 +131,7 @@ class RoundSequence:
             self._evaluate(now)
         elif self.done:
             self._finish(now)
-        elif self.round == 0 and len(self._clients.capacities) < self.wanted:
+        elif (self.round == 0 and len(self._clients.capacities) < self.wanted) or self._is_refused_by_all:
             self.phase = "waiting"
         else:
             self._begin(now)
@@ -128,7 +153,7 @@ class RoundSequence:
         if begun:
             plans = self._planner.again(self.state, number, self._stored.candidates.get(number))
         else:
-            plans = self._planner.take(self.state, number, self._clients.connected(), now)
+            plans = self._planner.take(self.state, number, self._clients.connected(), now, self.refusing)
         task = self._planner.task
         if not plans and task.candidates is not None:
             self.phase = "waiting"
@@ -145,7 +170,7 @@ class RoundSequence:
             raise RunError(f"round {number} was begun with clients {stored.opened}, not {self.open.clients}")
         for judged in stored.answers:
             self.open.judge(judged.client, judged.message, self.expected_claim(judged.client))
-        if self.open.is_complete(self._rules.quorum):
+        if self.open.is_complete(self._rules.quorum, self.refusing):
             self._close(now)
             return
         self._wake_after(deadline_s, now)
@@ -155,13 +180,21 @@ class RoundSequence:
         assert self.open is not None
         self._wake_after(None, now)
         state, log_record = self.open.close(now - self._opened_at, self._rules.aggregation_settings)
+        closed = self.open
         self._empty = self._empty + 1 if accepts_nobody(log_record) else 0
         self.round, self.state, self.open = self.open.number, state, None
         follows, connected = self.round < self._rules.rounds, self._clients.connected()
-        self.done = not (follows and self._planner.prepare(self.state, self.round + 1, connected, now))
+        self.done = not (follows and self._planner.prepare(self.state, self.round + 1, connected, now, self.refusing))
         self.phase = "storing"
         self._log_record = log_record
         self._queue.save(RoundClosed(self.round, state, log_record, self.done))
+        self._say_who_is_missing(closed)
+
+    def _say_who_is_missing(self, closed: OpenRound) -> None:
+        """Names the clients whose replies the round is closed without, unless their devices have refused."""
+        missing = [each for each in closed.clients if each not in closed.answers and each not in self.refusing]
+        if missing:
+            self._queue.add(Say(waiting_text.missing(closed.number, missing)))
 
     def _evaluate(self, now: float) -> None:
         self.evaluation = OpenEvaluation(self._task, self._algorithm, self.state, self.round)
@@ -246,7 +279,26 @@ class RoundSequence:
 
     def close_if_complete(self, number: int, now: float) -> None:
         """Closes the round with this number if it is open and has all replies that it needs."""
-        if self.open is not None and self.open.number == number and self.open.is_complete(self._rules.quorum):
+        if self.open is not None and self.open.number == number and self._is_open_round_complete():
+            self._close(now)
+
+    def _is_open_round_complete(self) -> bool:
+        return self.open is not None and self.open.is_complete(self._rules.quorum, self.refusing)
+
+    def refusal_saved(self, now: float) -> None:
+        """It is durable that a client's device takes no part, or has come back: nothing waits for those that do not.
+
+        Raises  RunError if nobody is left who takes part.
+        """
+        self._planner.forget()
+        if self.phase in ("waiting", "training") and self._is_refused_by_all:
+            client, reason = min(self._refusals.reasons.items())
+            raise RunError(f"no device takes part: {len(self.refusing)} refused; client {client}: {printable(reason)}")
+        if self.phase == "waiting":
+            self.go_on(now)
+        elif self.phase == "scoring":
+            self.end_evaluation_if_complete(now)
+        elif self._is_open_round_complete():
             self._close(now)
 
     def expected_claim(self, client: int) -> ReplyClaim:
@@ -254,7 +306,7 @@ class RoundSequence:
         examples = self._clients.declared.get(client)
         if examples is None:
             return NOT_DECLARED
-        return self._rules.aggregation_settings.declared(self._algorithm, examples)
+        return self._rules.aggregation_settings.declared(self._algorithm, examples, self._task.graph)
 
     def score(self, client: int, message: Evaluated, now: float) -> str | None:
         """Takes the first answer of a client to the open evaluation.
@@ -268,5 +320,5 @@ class RoundSequence:
     def end_evaluation_if_complete(self, now: float) -> None:
         """Ends the open evaluation if every enrolled client has answered."""
         assert self.evaluation is not None
-        if self._clients.capacities.keys() <= self.evaluation.answers.keys():
+        if self._clients.capacities.keys() <= self.evaluation.answers.keys() | self.refusing:
             self._end_evaluation(now)

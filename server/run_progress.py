@@ -41,6 +41,7 @@ class Progress:
     declared    training samples of the enrolled clients, of those that say it
     throughputs       by (client, round): how fast its device is, as plans follow it from that round on
     provenances      (client, provenance) of every device so far
+    refusals    why a client's device refused, or was refused, of those that have not come back since
     rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
                 ask for; None where no reply has come
     trained     by client, the rounds after which it kept what it had trained: bit r for round r
@@ -60,6 +61,7 @@ class Progress:
     secrets: Mapping[int, bytes] = field(default_factory=dict)
     lives: Mapping[int, bytes] = field(default_factory=dict)
     losses: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    refusals: Mapping[int, str] = field(default_factory=dict)
     provenances: tuple[tuple[int, str], ...] = ()
     declared: Mapping[int, int] = field(default_factory=dict)
     throughputs: Mapping[tuple[int, int], Throughput] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from edgefl.system.durable_files import sync
 DATABASE = "run.db"
 LOG = "run.db-wal"  # SQLite's, of commits that are not in run.db yet; gone when the server has ended by itself
 VERSION = 4  # of the tables; in the file's user_version
+LAST_READERS = {1: "9562d322", 2: "e6d57bf3", 3: "22a7a129"}  # version -> the last commit that reads and writes it
 
 TABLES = """
 CREATE TABLE run (
@@ -55,6 +56,10 @@ CREATE TABLE paces (  -- of devices, as they have measured it (methods/throughpu
     examples INTEGER NOT NULL,
     PRIMARY KEY (client, since)
 ) WITHOUT ROWID;
+CREATE TABLE refusals (  -- of clients that take no part until their devices come back; not in databases from before
+    client INTEGER PRIMARY KEY,
+    reason TEXT NOT NULL
+);
 CREATE TABLE rounds (
     round INTEGER PRIMARY KEY,
     deadline REAL,    -- seconds after which it is closed; NULL: never
@@ -152,8 +157,18 @@ def _checked(database: sqlite3.Connection, file: Path) -> sqlite3.Connection:
     try:
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
-            raise RunError(f"{file} has tables of version {version}; expected {VERSION}")
+            raise RunError(f"{file} has tables of version {version}; expected {VERSION}{_cure(version)}")
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _cure(version: int) -> str:
+    """Which edgefl reads tables of another version, and what to do."""
+    if version in LAST_READERS:
+        return (
+            ": edgefl of before 22 November 2026 made the run, and tables are not migrated; finish or export the run"
+            f" with edgefl of commit {LAST_READERS[version]}, or begin a new run with the settings of its run.json"
+        )
+    return ": a newer edgefl made the run; update edgefl here" if version > VERSION else ""

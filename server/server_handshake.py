@@ -59,7 +59,8 @@ class ServerHandshake:
         """Takes in a device's first words."""
         offer = self._offer
         if hello.protocol != PROTOCOL:
-            raise AuthError(f"protocol version {hello.protocol}; expected {PROTOCOL}")
+            older = "device" if hello.protocol < PROTOCOL else "server"
+            raise AuthError(f"protocol version {hello.protocol}; expected {PROTOCOL}: update edgefl on the {older}")
         if hello.run not in ("", offer.run):
             raise AuthError(f"run {hello.run}; this server serves run {offer.run}")
         if hello.client is not None and hello.client >= offer.clients:

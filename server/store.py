@@ -35,6 +35,7 @@ from edgefl.server import client_bitmap, directory_check, log_pruning
 from edgefl.server.array_files import FOLDER, KEPT, arrays_file, check_newest, remove_superseded
 from edgefl.server.events import (
     ClientStateLost,
+    DeviceRefusal,
     DeviceReplaced,
     Enrolment,
     ProvenanceRecorded,
@@ -160,7 +161,7 @@ def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, s
 
 def _write_of_client(
     database: sqlite3.Connection,
-    record: Enrolment | DeviceReplaced | ClientStateLost | ProvenanceRecorded | ThroughputRecorded,
+    record: Enrolment | DeviceReplaced | ClientStateLost | ProvenanceRecorded | ThroughputRecorded | DeviceRefusal,
 ) -> None:
     """Adds to the transaction what one client's device has said, or has lost."""
     execute = database.execute
@@ -180,6 +181,10 @@ def _write_of_client(
             "INSERT OR IGNORE INTO paces VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (record.client, record.since, *record.throughput),
         )
+    elif isinstance(record, DeviceRefusal) and _has_table(database, "refusals"):
+        execute("DELETE FROM refusals WHERE client = ?", (record.client,))
+        if record.reason:
+            execute("INSERT INTO refusals VALUES (?, ?)", (record.client, record.reason))
 
 
 def _write_of_round(
@@ -254,12 +259,24 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
         declared=dict(database.execute("SELECT client, examples FROM clients WHERE examples IS NOT NULL")),
         provenances=tuple(database.execute("SELECT client, maker FROM makers ORDER BY client, maker")),
         throughputs=_throughputs(database),
+        refusals=_refusals(database),
     )
+
+
+def _has_table(database: sqlite3.Connection, name: str) -> bool:
+    """Whether the run has this table, which runs of an earlier version lack."""
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
+
+
+def _refusals(database: sqlite3.Connection) -> dict[int, str]:
+    if not _has_table(database, "refusals"):
+        return {}
+    return dict(database.execute("SELECT client, reason FROM refusals ORDER BY client"))
 
 
 def _throughputs(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:
     """None in a run of an earlier version, which had none and no table for them."""
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'paces'").fetchone():
+    if not _has_table(database, "paces"):
         return {}
     rows = database.execute("SELECT * FROM paces ORDER BY client, since")
     return {(client, since): Throughput(*throughput) for client, since, *throughput in rows}

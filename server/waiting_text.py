@@ -27,9 +27,20 @@ def replies(what: str, planned: Collection[int], answered: Set[int], connected: 
     return "; ".join(parts)
 
 
+def missing(round: int, clients: list[int]) -> str:
+    """A round is closed without the replies of these clients."""
+    whose = f"the replies of clients {named(clients)}" if len(clients) > 1 else f"the reply of client {clients[0]}"
+    return f"round {round} is closed without {whose}"
+
+
 def candidates(round: int, seen_s: float) -> str:
     """While nobody is there who could be chosen."""
     return f"round {round} waits for clients: none of those it may choose was seen in the last {seen_s:g} s"
+
+
+def refusals(round: int, refusing: Set[int]) -> str:
+    """While every device has refused."""
+    return f"round {round} waits for a device that takes part: refused so far: {named(sorted(refusing))}"
 
 
 def named(clients: list[int]) -> str:

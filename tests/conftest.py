@@ -1,7 +1,7 @@
 """What holds for every test. The kernels' threads and instruction set are left as they were found: others depend on
-them. An example of a property may take as long as it takes: a loaded machine is no mistake. `--share I/N` runs the
-tests of one of N shares, where all take too long. A test whose parameter `backend` is numba needs that package; where
-it is cuda, the backend is loaded on a stand-in for its driver.
+them. An example of a property may take as long as it takes: a loaded machine is no mistake. `--nightly` runs the long
+tests, too, and `--share I/N` one of N shares of the tests (selection.py). A test whose parameter `backend` is numba
+needs that package; where it is cuda, the backend is loaded on a stand-in for its driver.
 """
 
 from __future__ import annotations
@@ -11,35 +11,39 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
-from tests.kernels.cuda import standin  # tests/kernels
+from tests.kernels.cuda import standin
+from tests.selection import groups_without_tests, is_in_share, nightly_groups
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 os.environ["EDGEFL_ENERGY_ROOT"] = os.devnull  # a folder that has nothing: no test measures the machine it runs on
 
+IDLE_GROUPS = pytest.StashKey[list[str]]()  # of nightly.tsv, in which no collected test is
 NATIVE = "edgefl.kernels.native"
 NO_NUMBA = find_spec("numba") is None and os.environ.get("EDGEFL_KERNELS") != "numba"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --share."""
+    """Adds --share and --nightly."""
     parser.addoption("--share", type=_share, default=(0, 1), metavar="I/N", help="run share I of N, from 0")
+    parser.addoption("--nightly", action="store_true", help="run the long tests of tests/nightly.tsv, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the tests of the share: which those are depends on their names alone."""
+    """Leaves the tests of the share, without the long ones unless they, or files by their names, are asked for."""
     share, shares = config.getoption("--share")
-    out = [item for item in items if crc32(item.nodeid.encode()) % shares != share]
+    config.stash[IDLE_GROUPS] = groups_without_tests(item.nodeid for item in items)
+    are_asked = config.getoption("--nightly") or any(".py" in word for word in config.args)
+    long = () if are_asked else nightly_groups()
+    out = {item for item in items if item.nodeid.startswith(long) or not is_in_share(item.nodeid, share, shares)}
     if out:
-        config.hook.pytest_deselected(items=out)
-        left = set(out)
-        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
+        items[:] = [item for item in items if item not in out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

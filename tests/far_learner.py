@@ -92,6 +92,9 @@ class FarLearner:
         with self._loaded() as near:
             return near.strongest(*given, **named)
 
+    def joined(self, batches: Batches) -> Batches:
+        return self._near.joined(batches)
+
     def fit(
         self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions = FitOptions()
     ) -> FitResult:

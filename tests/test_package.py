@@ -13,6 +13,7 @@ from setuptools.command.egg_info import FileList
 
 import edgefl
 from edgefl.cli import cli
+from edgefl.system.build_id import build
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ("csrc", "docs", "scripts", "tests", "bench")
@@ -22,7 +23,7 @@ PROJECT = (ROOT / "pyproject.toml").read_text()
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         cli.main(["--version"])
-    assert (end.value.code, capsys.readouterr().out) == (0, f"edgefl {edgefl.__version__}\n")
+    assert (end.value.code, capsys.readouterr().out) == (0, f"edgefl {build()}\n")
 
 
 def test_the_version_is_the_same_everywhere() -> None:

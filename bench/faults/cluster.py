@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "EDGEFL_NUM_THREADS": "1",  # the devices share the processors
     "OPENBLAS_NUM_THREADS": "1",
 }
-LISTENING = re.compile(r"^listening on .*:(\d+)$", re.MULTILINE)  # what the server says
+LISTENING = re.compile(r"\blistening on .*:(\d+)$", re.MULTILINE)  # what the server says
 LOOK_EVERY_S = 0.02
 LIMIT_S = 300.0  # for whatever is waited for
 HEARD_S = 1.0  # after the server's end: who still runs then has not heard of it

@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "dropout-traced",
         "edgefl/torch/trace.py",
-        "for training in (True, False):",
-        "for training in (False, False):",
+        "return _converted_in_mode(module, input_shape, True)",
+        "return _converted_in_mode(module, input_shape, False)",
         "F.dropout is lost",
         TRACE,
     ),

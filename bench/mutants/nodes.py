@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "node-version-prefix",
         "edgefl/deployment/supernode/fleet_api.py",
-        'version.startswith(f"{VERSION}.")',
-        "version.startswith(VERSION)",
+        r're.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)',
+        r're.match(r"(\d{1,4})\.(\d{1,2})", version)',
         "a SuperLink of flwr 1.410 passes as 1.41",
         NODE,
     ),

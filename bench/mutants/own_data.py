@@ -22,10 +22,10 @@ MUTANTS = (
     ),
     Mutant(
         "infinite-cell",
-        "edgefl/experiment/data/csv_table.py",
-        'expected = "a finite number; or the column among',
-        'return values; expected = "a finite number; or the column among',
-        "a column with a NaN is trained on",
+        "edgefl/experiment/data/feature_columns.py",
+        "wrong = ~np.isfinite(found).all(1) & ~lacks",
+        "wrong = np.isinf(found).all(1) & np.isnan(found).all(1)",
+        "a column with a number that float32 does not hold is trained on",
         TABLE,
     ),
     Mutant(
@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "grey-only",
         "edgefl/experiment/data/images.py",
-        "if all(mode in GREY for mode, _ in heads)",
-        "if any(mode in GREY for mode, _ in heads)",
+        "is_grey = all(one.is_grey for one in heads)",
+        "is_grey = any(one.is_grey for one in heads)",
         "colours are lost where one image is grey",
         IMAGES,
     ),

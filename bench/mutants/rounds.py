@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         "deferred-across-connections",
         "edgefl/deployment/device/device_protocol.py",
-        "self._nonce, self._deferred, self._noted = nonce, [], 0",
-        "self._nonce, self._noted = nonce, 0",
+        "self._nonce, self._deferred = nonce, []",
+        "self._nonce = nonce",
         "what a lost connection asked for is done in the next one",
         DEVICE,
     ),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from edgefl.cli.agent_status import show
 from edgefl.cli.energy_messages import told_meter
+from edgefl.cli.log_writer import say
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.agent.activity_file import Activity, read_activity, write_activity
 from edgefl.deployment.agent.agent_settings import AgentSettings, read_settings
@@ -22,7 +21,7 @@ from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
 from edgefl.errors import RequestError
 from edgefl.learning.energy.meter import EnergyMeter
-from edgefl.protocol.wire.printable import printable
+from edgefl.system.log_lines import Alert, LimitedLog
 
 INTERRUPTED = "stopped; it goes on where it was when it is started again"
 
@@ -48,9 +47,11 @@ def run(options: argparse.Namespace) -> int:
         raise RequestError(f"--runs {options.runs}; expected at least 1")
     settings = read_settings(options.settings, size)
     if options.status:
+        from edgefl.cli.agent_status import show  # rich takes a while, and a board may be without it
+
         return show(settings, read_activity(settings.state), lambda process: _watch(settings, options.root, process))
     if options.check:
-        _say(f"{options.settings}: {len(settings.server_entries)} servers; state in {settings.state}")
+        say(f"{options.settings}: {len(settings.server_entries)} servers; state in {settings.state}")
         return 0
     _serve(settings, options)
     return 0
@@ -64,9 +65,10 @@ def _serve(settings: AgentSettings, options: argparse.Namespace) -> None:
     tell = _telling(settings.state)
     for server_entry in settings.server_entries:
         if server_entry.is_insecure and not server_entry.server.is_loopback:
-            _say(f"{server_entry.server}: insecure: whoever is in between can read every update, or be the server")
+            danger = "insecure: whoever is in between can read every update, or be the server"
+            say(Alert(f"{server_entry.server}: {danger}"))
     watch = _watch(settings, options.root, "self")
-    meter = told_meter(None, _say, None if options.root == Path("/") else options.root)
+    meter = told_meter(None, say, None if options.root == Path("/") else options.root)
     AgentService(settings, directory, watch, _world(limits.max_seconds, meter), tell, options.runs).run()
     tell("ended")
 
@@ -98,13 +100,10 @@ def _telling(directory: Path) -> Callable[[str], None]:
 
 
 def _world(max_seconds: float | None, meter: Callable[[], EnergyMeter]) -> DeviceEnvironment:
-    world = DeviceEnvironment(_say, lambda failures: time.sleep(1.0), time.monotonic, meter=meter)
+    log = LimitedLog(say, time.monotonic)
+    world = DeviceEnvironment(say, lambda failures: time.sleep(1.0), time.monotonic, meter=meter, log=log)
     if max_seconds is None:
         return world
     from edgefl.deployment.device.time_limit import Alarm
 
-    return world._replace(within=Alarm(max_seconds, _say))
-
-
-def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr, flush=True)
+    return world._replace(within=Alarm(max_seconds, say))

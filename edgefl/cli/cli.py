@@ -1,7 +1,8 @@
 """The command line: picks the command, turns a user's mistake into one sentence. The commands are in edgefl/cli/.
 
 Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted. Results go to stdout, progress and
-errors to stderr. Only the chosen command's module is imported, so that a device loads nothing it does not use.
+errors to stderr; what cannot be written to stderr is lost and ends nothing. Only the chosen command's module is
+imported, so that a device loads nothing it does not use.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from edgefl import __version__
+from edgefl.cli import log_writer
+from edgefl.cli.access_error import is_of_request, sentence
 from edgefl.cli.backend_option import use_backend
 from edgefl.cli.former_option import command_of
 from edgefl.errors import EdgeflError, RequestError
 from edgefl.protocol.wire.printable import printable
+from edgefl.system.build_id import build
+from edgefl.system.standard_streams import abandon_output, flush_output, lossy_error_stream
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
     "simulate": "run federated methods without a network",
+    "check": "say what data of your own are: classes, groups, units, what would be trained, and what to mind",
     "demo": "train a federation of real processes on this machine and show what it gains",
     "serve": "run the server of one method, for devices to connect to",
     "status": "show how far a served run has got",
@@ -34,24 +39,50 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
     "bench": "time a torch model of your own, whole and with frozen neurons, beside eager torch",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }
+LOGGED = ("serve", "client", "agent")  # commands whose lines have a time and a level
+WITHOUT_RICH = (
+    "the package rich is missing, which its tables and its progress need: pip install 'rich>=13'; the commands of a "
+    "device, client and agent, do without it"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. A mistake of the user ends as one sentence on stderr, never as a traceback."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with lossy_error_stream():
+        try:
+            return _run(sys.argv[1:] if arguments is None else list(arguments))
+        finally:
+            abandon_output()
+
+
+def _run(arguments: list[str]) -> int:
     arguments[:1] = map(command_of, arguments[:1])
     chosen = _top().parse_args(arguments[:1]).command
+    try:
+        return _run_command(chosen, arguments[1:])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "rich":
+            raise
+        return _fail(chosen, WITHOUT_RICH, 2)
+
+
+def _run_command(chosen: str, arguments: list[str]) -> int:
+    """Runs the command of that name."""
     command = importlib.import_module(f"edgefl.cli.{chosen}")
     parser = argparse.ArgumentParser(prog=f"edgefl {chosen}", description=COMMANDS[chosen])
     command.add_arguments(parser)
-    options = parser.parse_args(arguments[1:])
+    options = parser.parse_args(arguments)
     try:
         use_backend(options)
-        return int(command.run(options))
+        code = int(command.run(options))
+        flush_output()
+        return code
     except RequestError as error:
         return _fail(chosen, error, 2)
-    except (EdgeflError, OSError) as error:
+    except EdgeflError as error:
         return _fail(chosen, error, 1)
+    except OSError as error:
+        return _fail(chosen, sentence(error), 2 if is_of_request(error) else 1)
     except KeyboardInterrupt:
         return _fail(chosen, getattr(command, "INTERRUPTED", "interrupted"), 130)
 
@@ -66,11 +97,17 @@ def _top() -> argparse.ArgumentParser:
         epilog=f"commands:\n{listed}\n\nedgefl COMMAND --help lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"edgefl {__version__}")
+    top.add_argument(
+        "--version", action="version", version=f"edgefl {build()}", help="print the version and the commit"
+    )
     top.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="what to do")
     return top
 
 
 def _fail(command: str, why: object, code: int) -> int:
-    print(printable(f"edgefl {command}: {why}"), file=sys.stderr)  # a peer may have written of it
+    """Says how the command ended. The log of a service has the time of it, unless the request was wrong."""
+    if command in LOGGED and code != 2:
+        log_writer.write(f"edgefl {command}: {why}", "ERROR" if code == 1 else "INFO")
+    else:
+        print(printable(f"edgefl {command}: {why}"), file=sys.stderr)  # a peer may have written of it
     return code

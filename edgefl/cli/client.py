@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
-import sys
 import time
 
+from edgefl.cli.access_error import sentence
 from edgefl.cli.client_options import add_arguments as add_arguments
 from edgefl.cli.energy_messages import told_meter
+from edgefl.cli.log_writer import say
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
@@ -26,6 +27,7 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.trust.tls import device_context
 from edgefl.protocol.wire.printable import printable
+from edgefl.system.log_lines import Alert, LimitedLog
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 LONGEST_S = 1e8  # that a round may take; timers count no further
@@ -35,14 +37,14 @@ def run(options: argparse.Namespace) -> int:
     """Checks the request, then takes part until the run is over."""
     server = None if options.flower is not None else _server(options)
     try:
-        data = Data(*read_partition(options.data))
+        data = Data(*read_partition(options.data, options.max_memory))
         options.id = client_of(options.data) if options.id is None and options.key is None else options.id
     except (DataError, OSError) as error:
-        raise RequestError(str(error)) from error
+        raise RequestError(sentence(error)) from error
     profile, make = _profile(options), _learner(options)
     if options.max_memory is not None:
         give_back()
-    world = _world(options.max_seconds)._replace(meter=told_meter(options.measure_energy, _say))
+    world = _world(options.max_seconds)._replace(meter=told_meter(options.measure_energy, say))
     if server is None:
         from edgefl.cli.flower_device import take_part
 
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     context = device_context(options.tls_ca, options.tls_cert, options.tls_key) if _uses_tls(options) else None
     directory = StateDirectory(options.state)
     if options.insecure:
-        _say(_warning(server, options.key is not None, context is not None))
+        say(Alert(_warning(server, options.key is not None, context is not None)))
 
     def talk(party: Party) -> str:
         return DeviceSocket(server, party, context, secrets.token_bytes, world, options.give_up).run()
@@ -75,25 +77,25 @@ def _learner(options: argparse.Namespace) -> MakeLearner | None:
     try:
         from edgefl.torch import TorchLearner
     except ModuleNotFoundError as error:
-        raise RequestError(str(error)) from error
+        raise RequestError(sentence(error)) from error
     return TorchLearner
 
 
 def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
     """The run is over; of those before it what is not to be kept goes."""
-    _say(f"the run is over: {reason}")
+    say(f"the run is over: {reason}")
     directory.over(state.path, run, reason)
     for removed in [] if keep is None else directory.prune(keep):
-        _say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
+        say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")
 
 
 def _world(max_seconds: float | None) -> DeviceEnvironment:
-    world = DeviceEnvironment(_say, _pause, time.perf_counter)
+    world = DeviceEnvironment(say, _pause, time.perf_counter, log=LimitedLog(say, time.monotonic))
     if max_seconds is None:
         return world
     from edgefl.deployment.device.time_limit import Alarm
 
-    return world._replace(within=Alarm(max_seconds, _say))
+    return world._replace(within=Alarm(max_seconds, say))
 
 
 def _server(options: argparse.Namespace) -> ServerAddress:
@@ -134,9 +136,8 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
         raise RequestError(f"--id {options.id}; expected 0 <= id < 2^31")
     key = None if options.key is None else read_key(options.key)
     limits = options.max_model, options.max_memory, options.max_seconds
-    return DeviceProfile(
-        options.id, key, options.capacity, *limits, _allowed(options.allow_method), not options.no_throughput
-    )
+    told = not options.no_throughput, options.accept_data
+    return DeviceProfile(options.id, key, options.capacity, *limits, _allowed(options.allow_method), *told)
 
 
 def _allowed(names: list[str]) -> tuple[str, ...]:
@@ -150,10 +151,6 @@ def _allowed(names: list[str]) -> tuple[str, ...]:
         except ValueError as error:
             raise RequestError(f"--allow-method {name}: {error}") from error
     return tuple(names)
-
-
-def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr, flush=True)
 
 
 def _pause(failures: int) -> None:

@@ -43,6 +43,12 @@ def _add_server_and_samples(parser: argparse.ArgumentParser) -> None:
         help="file of the device's samples, as `edgefl partition` writes it",
     )
     parser.add_argument(
+        "--accept-data",
+        action="store_true",
+        help="go on in a run with other samples in --data than the device has trained on there; without this option "
+        "changed samples are refused",
+    )
+    parser.add_argument(
         "--id",
         type=int,
         metavar="N",
@@ -124,7 +130,8 @@ def _add_durations(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=GIVE_UP_S,
         metavar="S",
-        help="end with an error after so many seconds without a connection to the server; inf: never; "
+        help="end with an error after so many seconds without a connection to the server, or of connections that the "
+        "server ends before it has asked for anything; inf: never; "
         f"default: {GIVE_UP_S:g}",
     )
     parser.add_argument(

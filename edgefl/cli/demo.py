@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serves the methods one after another, then prints what came of them."""
     experiment, path = _request(options)
+    path.mkdir(parents=True, exist_ok=True)
     print(f"run directory: {path}", file=sys.stderr)
     federation = demo.write_partitions(path / "devices", experiment)
     served = _serve(path, experiment)
@@ -49,15 +50,17 @@ def run(options: argparse.Namespace) -> int:
     summaries = [summarise(each.method, each.log_records, tiers, each.server) for each in served]
     devices = [_device(client, tiers.keep[client], split, served) for client, split in enumerate(federation.clients)]
     traffic = {each.method: _traffic(each, summary) for each, summary in zip(served, summaries, strict=True)}
-    if options.json:
-        found = {"run": str(path), "devices": devices, "sockets": traffic, **to_json({experiment.seed: summaries})}
-        print(json.dumps(found))
-    else:
-        terminal = console()
-        terminal.print(_device_table(devices, served))
-        print_tables(terminal, {experiment.seed: summaries})
-        terminal.print(_traffic_table(traffic))
-    _picture(path / PICTURE, summaries, devices)
+    try:
+        if options.json:
+            found = {"run": str(path), "devices": devices, "sockets": traffic, **to_json({experiment.seed: summaries})}
+            print(json.dumps(found))
+        else:
+            terminal = console()
+            terminal.print(_device_table(devices, served))
+            print_tables(terminal, {experiment.seed: summaries})
+            terminal.print(_traffic_table(traffic))
+    finally:  # a standard output that cannot be written costs the tables alone
+        _picture(path / PICTURE, summaries, devices)
     return 0
 
 

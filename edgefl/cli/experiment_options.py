@@ -12,8 +12,8 @@ from typing import Any, get_args, get_type_hints
 from edgefl.cli.former_option import add_former
 from edgefl.errors import RunError
 from edgefl.experiment import model_file
-from edgefl.experiment.data.catalog import FILES
-from edgefl.experiment.data.column_choice import AXES
+from edgefl.experiment.data.column_choice import AXES, MISSING
+from edgefl.experiment.data.file_formats import FILES
 from edgefl.experiment.data.partition_by_name import PARTITIONS
 from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody
 from edgefl.experiment.device_models.device_assignment import read as read_devices
@@ -32,6 +32,7 @@ from edgefl.methods.rounds.change_bound import BOUNDS
 from edgefl.methods.rounds.provenance import other_provenances
 from edgefl.models.graph import Model
 from edgefl.models.graph.architectures import NAMES
+from edgefl.models.graph.model_files import refuse_foreign
 from edgefl.protocol.codec import FORMATS
 
 LOSS_HELP = f"{', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or cross-entropy:weight=1,3"
@@ -50,6 +51,10 @@ TUNE_HELP = (
 REFRESH_HELP = (
     "evaluate every client's model once more, after it has taken the newest values that the server would send it and "
     "has trained for so many epochs, of which nothing is kept"
+)
+STANDARDISE = (
+    "train on columns, and on numbers to be learnt, in units of their spread; exported models take and give the data's "
+    "own units"
 )
 MODELS = f"one of {', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
 
@@ -109,7 +114,13 @@ def _add_reading(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--drop", metavar="NAME,...", type=names, help="columns that are no inputs")
     axes = f"of the array x: {', '.join(AXES)}; default: NF or NL, NHW, NCHW"
     what.add_argument("--axes", metavar="AXES", help=axes)
+    what.add_argument("--standardise", action="store_true", help=STANDARDISE)
     what.add_argument("--image-size", type=int, metavar="N", help="scale images to N x N pixels")
+    without = (
+        "what is done about samples without a value of some feature: refuse them (default), drop them, or take the "
+        "mean of the training samples"
+    )
+    what.add_argument("--missing", choices=MISSING, help=without)
 
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
@@ -200,6 +211,7 @@ def requested(
     """
     given, path = dict(options), str(options.get("model", ""))
     if not path.endswith(model_file.SUFFIX):
+        refuse_foreign(path)
         experiment, model = experiment_of(given, resume, may_grow, data_dir), None
     else:
         model = model_file.read(Path(path))
@@ -222,7 +234,7 @@ def experiment_of(
     """
     stored = Experiment() if resume is None else Experiment.of_run(resume)
     given = _given(options, stored, is_new=resume is None)
-    given = with_everybody(given, stored, data_dir)
+    given = with_everybody(given, stored, data_dir, is_new=resume is None)
     if resume is None:
         return with_defaults(given)
     if may_grow:

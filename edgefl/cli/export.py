@@ -9,6 +9,7 @@ from pathlib import Path
 from edgefl.errors import RequestError
 from edgefl.study.export.formats import FORMATS, check_format, write
 from edgefl.study.export.trained_models import ModelSource, find
+from edgefl.system.durable_files import check_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
         check_format(options.file)
     except ValueError as error:
         raise RequestError(str(error)) from error
+    check_writable(options.file)
     found = find(
         ModelSource(options.source, options.client, options.method, options.data_dir, options.seed, options.run)
     )

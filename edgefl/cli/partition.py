@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from edgefl.cli.access_error import sentence
 from edgefl.cli.experiment_options import add_experiment, requested, unlist
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
+from edgefl.experiment.run_data import data_of, say_notes
+from edgefl.experiment.unit_checks import check_units
 
 USED = (
     "--data", "--model", "--partition", "--clients", "--pool", "--partition-test", "--seed", "--preset", "--loss",
-    "--validation-share", "--help",
+    "--validation-share", "--standardise", "--help",
 )  # fmt: skip
 
 
@@ -33,9 +37,12 @@ def run(options: argparse.Namespace) -> int:
     out, data_dir = given.pop("out"), given.pop("data_dir")
     try:
         experiment, model = requested(given, None, data_dir=data_dir)
-        federation = assemble(experiment, data_dir, model)
+        data = data_of(experiment, data_dir)
+        federation = assemble(experiment, data_dir, model, data)
+        say_notes(data.name, federation.meaning.notes, sys.stderr)
+        check_units(experiment, federation)
     except (ValueError, DataError, OSError) as error:
-        raise RequestError(str(error)) from error
+        raise RequestError(sentence(error)) from error
     out.mkdir(parents=True, exist_ok=True)
     for client in range(experiment.clients):
         write_partition(partition_file(out, client), federation, client)

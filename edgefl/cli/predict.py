@@ -1,4 +1,4 @@
-"""`edgefl predict`: the outputs of a model file for inputs in an npy or npz file."""
+"""`edgefl predict`: the outputs of a model file for inputs in arrays, a table or images."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import argparse
 import io
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from edgefl.cli.experiment_options import names
 from edgefl.errors import DataError, RequestError
-from edgefl.experiment.data.npz import read_inputs
+from edgefl.experiment.data.column_choice import AXES, Reading
+from edgefl.experiment.data.model_inputs import model_inputs
+from edgefl.experiment.training_data import trained_on
 from edgefl.learning.predictor import Predictor, load
-from edgefl.system.durable_files import write_atomically
+from edgefl.system.durable_files import check_writable, write_atomically
 
 OUTPUTS = (".npy", ".npz")
+RUN_HELP = (
+    "the run that trained the model: inputs are read and scaled as its data were, and columns of a table are found by "
+    "their names"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         type=Path,
         metavar="INPUT",
-        help=".npy of float32 [N, ...], or .npz with x, and scale and shift",
+        help=".npy of float32 [N, ...], .npz with x, and scale and shift; or a table, an image, a folder of images",
     )
+    parser.add_argument("--run", type=Path, metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--data-dir", help="directory of the run's data files")
+    parser.add_argument(
+        "--drop", metavar="NAME,...", type=names, default=(), help="columns of a table that are no inputs"
+    )
+    parser.add_argument("--axes", metavar="AXES", default="", help=f"of the array x: {', '.join(AXES)}")
+    parser.add_argument("--image-size", type=int, default=0, metavar="N", help="scale images to N x N pixels")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=".npy, or .npz with logits; default: as text")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--decisions", action="store_true", help="1 for each logit above 0, of a model trained with bce")
@@ -37,9 +52,18 @@ def run(options: argparse.Namespace) -> int:
     """Reads, predicts, and writes the file or prints a line for each input."""
     if options.output is not None and options.output.suffix not in OUTPUTS:
         raise RequestError(f"{options.output}; expected a file that ends in {' or '.join(OUTPUTS)}")
+    if options.output is not None:
+        check_writable(options.output)
     model = load(options.model)
+    reading, training = Reading(drop=options.drop, axes=options.axes, size=options.image_size), None
+    if options.run is not None:
+        training = trained_on(options.run, options.data_dir)
+        reading = _completed(reading, training.reading)
+    found = model_inputs(options.inputs, model.graph.input_shape, reading, training)
+    for note in found.notes:
+        print(f"{options.inputs}: {note}", file=sys.stderr)
     try:
-        logits = model.predict(read_inputs(options.inputs))
+        logits = model.predict(found.x)
     except DataError as error:
         raise DataError(f"{options.inputs}: {error}") from None
     answers = _answers(model, logits, options)
@@ -49,6 +73,13 @@ def run(options: argparse.Namespace) -> int:
         write_atomically(options.output, _content(options.output, logits, answers))
         print(f"{options.output}: {len(logits)} predictions", file=sys.stderr)
     return 0
+
+
+def _completed(given: Reading, of_run: Reading) -> Reading:
+    """What was given, and for the rest what the run says."""
+    return replace(
+        of_run, drop=given.drop or of_run.drop, axes=given.axes or of_run.axes, size=given.size or of_run.size
+    )
 
 
 def _answers(model: Predictor, logits: np.ndarray, options: argparse.Namespace) -> dict[str, np.ndarray]:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import errno
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edgefl.cli.access_error import sentence
 from edgefl.cli.experiment_options import requested, say_who_made
+from edgefl.cli.log_writer import say
 from edgefl.cli.refusal_log import Refusals
+from edgefl.cli.serve_options import ENROLLED
 from edgefl.cli.serve_options import add_arguments as add_arguments
+from edgefl.cli.serve_warnings import PartitionComparison, early_start, large_model, small_partition
 from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble_experiment
+from edgefl.experiment.data_meaning import write_meaning
+from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.default_settings import new_directory
-from edgefl.experiment.run_json import EXPERIMENT, open_run
+from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.models.graph import Model
+from edgefl.protocol.trust.certificate_dates import expiry
 from edgefl.protocol.trust.keys import read_table
 from edgefl.protocol.trust.tls import server_context
 from edgefl.server import run_history
@@ -28,12 +36,13 @@ from edgefl.server.admission import Caps
 from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
 from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated
-from edgefl.server.listener import ListenAddress
+from edgefl.server.listener import ListenAddress, bound
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
 from edgefl.study import progress_display
+from edgefl.system.log_lines import Alert, LimitedLog
 
 INTERRUPTED = "interrupted; continue with --resume"
 TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "strangers", "strangers_per_address", "insecure")
@@ -44,17 +53,31 @@ def run(options: argparse.Namespace) -> int:
     try:
         request = _request(dict(vars(options)))
     except (ValueError, DataError, RunError, OSError) as error:
-        raise RequestError(str(error)) from error
-    if options.insecure:
-        _say(_warning(request))
-    _say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")
+        raise RequestError(sentence(error)) from error
+    with closing(request):
+        return _serve(request, options.insecure)
+
+
+def _serve(request: _ServeRequest, is_insecure: bool) -> int:
+    """Serves a run whose port is bound, until the run is over."""
+    lines = request.expiry, small_partition(request.assembled), early_start(request.assembled, request.rules)
+    for line in (_warning(request) if is_insecure else "", *lines):
+        if line:
+            say(Alert(line))
+    say(f"run directory: {request.path}; {words_of(request.rules.deadline_s)}")
     say_who_made(request.path)
     with closing(Store(request.path, request.keep_rounds)) as store:
         experiment = request.assembled.experiment
         open_run(request.path, experiment.to_json())
+        if words := check_data(request.path, request.trains_on, request.accept_data):
+            say(words)
         most = request.rules.aggregation_settings.most_examples
-        watch = ServeProgress(experiment, run_history.metrics(request.path), most)
-        server = host(request.assembled, store, request.rules, request.keys, _say, watch, accepting=request.accepting)
+        federation = request.assembled.federation
+        comparison = PartitionComparison([len(split.train) for split in federation.clients], say)
+        watch = ServeProgress(experiment, run_history.metrics(request.path), most, comparison)
+        server = host(request.assembled, store, request.rules, request.keys, say, watch, accepting=request.accepting)
+        if line := large_model(len(server.service.model)):
+            say(Alert(line))
         try:
             serve(server, request.address, watch.ready(request.path), request.linger_s)
         finally:
@@ -74,16 +97,21 @@ class _ServeRequest:
     linger_s: float
     keep_rounds: int
     accepting: list[int]
+    accept_data: bool
+    trains_on: DataRecord
+    expiry: str  # of the certificate, in words, if that is near
+
+    def close(self) -> None:
+        """Closes the listening sockets, which the server has closed if it came to serve."""
+        for listener in self.address.sockets:
+            listener.close()
 
 
 def _request(options: dict[str, Any]) -> _ServeRequest:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    extra = ("select", "keep_rounds", "accept_loss", "max_empty_rounds", "linger")
+    extra = ("select", "keep_rounds", "accept_data", "accept_loss", "max_empty_rounds", "linger")
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
-    if how.run_dir and how.resume:
-        raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
-    if how.keep_rounds < 2:
-        raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
+    _check_asked(how)
     experiment, model = _experiment(options, how.resume, how.data_dir)
     for client in how.accept_loss:
         if not 0 <= client < experiment.clients:
@@ -97,8 +125,9 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         how.evaluation_deadline,
         how.wait_for or experiment.clients,
         experiment.values,
-        how.select,
+        None if how.select == ENROLLED else how.select,
         max_empty_rounds=how.max_empty_rounds,
+        among_enrolled=how.select == ENROLLED,
     )
     _check_select(experiment, rules)
     assembled = assemble_experiment(experiment, how.data_dir, model, served=True)
@@ -106,17 +135,52 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     path = how.resume or how.run_dir or new_directory(Path(experiment.data).stem)
     if how.resume is None and (path / EXPERIMENT).exists():
         raise RunError(f"{path} already holds a run; expected a new directory, or --resume {path}")
+    dates = "" if how.tls_cert is None else expiry(how.tls_cert, time.time())
+    asked = how.linger, how.keep_rounds, how.accept_loss, how.accept_data
+    trains_on = DataRecord.of_federation(assembled.federation)
+    request = _ServeRequest(assembled, path, rules, _bound(address), keys, *asked, trains_on, dates)
     if how.resume is None:
-        open_run(path, experiment.to_json(), model)
-    asked = how.linger, how.keep_rounds, how.accept_loss
-    return _ServeRequest(assembled, path, rules, address, keys, *asked)
+        _make_directory(request, model)
+    return request
+
+
+def _check_asked(how: argparse.Namespace) -> None:
+    """Raises ValueError for options that do not go together."""
+    if how.run_dir and how.resume:
+        raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
+    if how.accept_data and not how.resume:
+        raise ValueError("--accept-data without --resume; expected both, as only a run that goes on has data of before")
+    if how.keep_rounds < 2:
+        raise ValueError(f"--keep-rounds {how.keep_rounds}; expected at least 2")
+
+
+def _make_directory(request: _ServeRequest, model: Model | None) -> None:
+    """Makes a new run's directory. Where that fails, the port is given back."""
+    try:
+        open_run(request.path, request.assembled.experiment.to_json(), model, trains_on=request.trains_on)
+        write_meaning(request.path, request.assembled.federation.meaning)
+    except BaseException:
+        request.close()
+        raise
+
+
+def _bound(address: ListenAddress) -> ListenAddress:
+    """The address, listened at: before the run has a directory. Raises ValueError if that cannot be."""
+    try:
+        return bound(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            where = f"--host {address.host} --port {address.port}"
+            raise ValueError(f"{where} is in use; expected a free port, or --port 0 for any that is free") from None
+        raise
 
 
 def _check_select(experiment: Experiment, rules: Rules) -> None:
     """Raises ValueError if the method needs those who are not there."""
     ((name, algorithm),) = experiment.algorithms().items()
-    if rules.seen_s is not None and algorithm.asks_all:
-        raise ValueError(f"--select seen:{rules.seen_s:g} with {name}; expected all, as it asks everybody every round")
+    if (rules.seen_s is not None or rules.among_enrolled) and algorithm.asks_all:
+        choice = ENROLLED if rules.seen_s is None else f"seen:{rules.seen_s:g}"
+        raise ValueError(f"--select {choice} with {name}; expected all, as it asks everybody every round")
 
 
 def words_of(deadline: Deadline) -> str:
@@ -170,18 +234,23 @@ class ServeProgress:
     """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
 
     def __init__(
-        self, experiment: Experiment, log_records: list[dict[str, Any]], most_examples: int | None = None
+        self,
+        experiment: Experiment,
+        log_records: list[dict[str, Any]],
+        most_examples: int | None = None,
+        comparison: PartitionComparison | None = None,
     ) -> None:
-        self._display, self._experiment, self._at = progress_display.watch(), experiment, len(log_records)
+        self._display, self._experiment, self._at = progress_display.watch(say), experiment, len(log_records)
         self._log_record = log_records[-1] if log_records else {}  # its evaluation may be the next record
-        self._refusals = Refusals(_say)
-        self._most = most_examples
+        self._log = LimitedLog(say, time.monotonic)
+        self._refusals = Refusals(lambda line: self._log.say(Alert(line), "replies"))
+        self._most, self._comparison = most_examples, comparison
 
     def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
         """What to do once the server listens, for as long as it does."""
 
         def listening(host: str, port: int) -> AbstractContextManager[None]:
-            _say(f"listening on {host}:{port}")
+            say(f"listening on {host}:{port}")
             self._display.begin(self._experiment.methods[0], self._experiment.rounds, self._at)
             return announced(path, host, port)
 
@@ -200,14 +269,14 @@ class ServeProgress:
             self._display.log_record({**self._log_record, "evaluation": record.bundle})
 
     def _enrolled(self, record: Enrolment) -> None:
-        """Says that a client counts as one of fewer samples than it declares."""
+        """Says that a client counts as one of fewer samples than it declares, or differs from the partition."""
+        if self._comparison is not None:
+            self._comparison.enrolled(record.client, record.examples)
         if self._most is not None and record.examples is not None and record.examples > self._most:
             declared = f"client {record.client} declares {record.examples} training samples"
-            _say(f"{declared} and counts as {self._most}; --max-examples sets another limit")
+            line = f"{declared} and counts as {self._most}; --max-examples sets another limit"
+            self._log.say(line, "clients that declare much")
 
     def end(self) -> None:
+        self._log.end()
         self._display.end()
-
-
-def _say(line: str) -> None:  # what peers wrote in it is made printable in server/server_log.py
-    print(line, file=sys.stderr, flush=True)

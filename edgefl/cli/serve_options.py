@@ -13,6 +13,7 @@ from edgefl.server.event_loop import LINGER_S
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 PORT = 7227
+ENROLLED = "enrolled"  # of --select
 SIMULATED = ("--refresh", "--train-scores")  # which `serve` refuses
 
 
@@ -32,6 +33,11 @@ def _add_directories_and_address(how: argparse._ArgumentGroup) -> None:
     how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+    how.add_argument(
+        "--accept-data",
+        action="store_true",
+        help="with --resume: go on with data that have changed since the run began; run.json keeps the digests of both",
+    )
     how.add_argument(
         "--accept-loss",
         type=int,
@@ -87,9 +93,9 @@ def _add_participation(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--select",
         type=_select,
-        metavar="all|seen:S",
-        help="clients among which a round's clients are chosen: all, or the clients that were connected within the "
-        "last S seconds; default: all",
+        metavar="all|enrolled|seen:S",
+        help="clients among which a round's clients are chosen: all of the run, the clients that have enrolled, or "
+        "the clients that were connected within the last S seconds; default: all",
     )
     how.add_argument(
         "--max-empty-rounds",
@@ -145,14 +151,17 @@ def _deadline(text: str) -> Deadline:
     return seconds
 
 
-def _select(text: str) -> float | None:
+def _select(text: str) -> float | str | None:
+    """Seconds for seen:S, ENROLLED, or None for all."""
     if text == "all":
         return None
+    if text == ENROLLED:
+        return text
     kind, _, seconds = text.partition(":")
     try:
         within_s = float(seconds) if kind == "seen" else 0.0
     except ValueError:
         within_s = 0.0
     if not 0 < within_s < float("inf"):
-        raise argparse.ArgumentTypeError(f"selection {text!r}; expected all, or seen:SECONDS")
+        raise argparse.ArgumentTypeError(f"selection {text!r}; expected all, enrolled, or seen:SECONDS")
     return within_s

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from edgefl.cli.access_error import sentence
 from edgefl.cli.backend_option import add_backend
 from edgefl.cli.budget_arguments import HELP as BUDGET_HELP
 from edgefl.cli.budget_arguments import budget, share
@@ -31,6 +32,7 @@ from edgefl.experiment.settings import Experiment, processors
 from edgefl.experiment.user_methods import label
 from edgefl.methods.method_label import labels_in
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
+from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
 from edgefl.study import progress_display, runner, tuning
 from edgefl.study.picture import check_picture, plot_seeds
@@ -50,6 +52,7 @@ EMPTY = "end with an error after so many rounds in a row that accept nobody"
 SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
 SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
 RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
+ACCEPT_DATA = "with --resume: go on with data that have changed since the run began; run.json keeps the digests of both"
 ENGINES = ("threads", "ray")
 RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
@@ -57,6 +60,7 @@ HOW = (  # options that say how to run an experiment; every other option is a se
     "settings",
     "run_dir",
     "resume",
+    "accept_data",
     "replay",
     "workers",
     "plot",
@@ -85,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--data-dir", help="directory of the data set's files")
     how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
+    how.add_argument("--accept-data", action="store_true", help=ACCEPT_DATA)
     how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")
     how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
     how.add_argument(
@@ -163,7 +168,7 @@ def _prepare(options: dict[str, Any]) -> _SimulationRequest:
     try:
         return _request(options)
     except (ValueError, DataError, RunError, OSError) as error:
-        raise RequestError(str(error)) from error
+        raise RequestError(sentence(error)) from error
 
 
 def _request(options: dict[str, Any]) -> _SimulationRequest:
@@ -171,7 +176,7 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
     _check(how)
     given = options if how["settings"] is None else _beside(run_toml.read(how["settings"]), options)
     how["data_dir"] = given.pop("data_dir", None) if how["data_dir"] is None else how["data_dir"]
-    own = own_file(given.get("data", ""))
+    own = own_file(given.get("data", ""), given.get("axes", ""))
     given |= {} if own is None else {"data": own.name}
     experiment, model = requested(given, how["resume"], may_grow=True, data_dir=how["data_dir"])
     own = own or own_of_run(how["resume"], experiment)
@@ -180,7 +185,8 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
-    runner.claim(study, run)
+    if words := runner.claim(study, run, bool(how["accept_data"])):
+        print(words, file=sys.stderr)
     engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
     return _SimulationRequest(
         study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), how["target_accuracy"], engines
@@ -191,6 +197,8 @@ def _check(how: Mapping[str, Any]) -> None:
     """Raises ValueError where options on how to run do not go together, or need a package that is not installed."""
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
+    if how["accept_data"] and not how["resume"]:
+        raise ValueError("--accept-data without --resume; expected both, as only a run that goes on has data of before")
     if how["plot"] is not None:
         check_picture(how["plot"])
     if how["ray_address"] is not None and how["engine"] != "ray":
@@ -219,7 +227,7 @@ class _Shown(progress_display.Displayed):
 
     def begin(self, trial: Trial, at: int) -> None:
         super().begin(trial, at)
-        self._refusals = Refusals(lambda line: print(line, file=sys.stderr))
+        self._refusals = Refusals(lambda line: print(printable(line), file=sys.stderr))
 
     def log_record(self, log_record: dict[str, Any]) -> None:
         self._refusals.closed(log_record)

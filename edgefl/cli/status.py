@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgefl.experiment.settings import Experiment
+from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
 from edgefl.server.endpoint import read_endpoint
 from edgefl.study import progress_display
@@ -48,6 +49,7 @@ def examine(path: Path) -> dict[str, Any]:
         "outcomes": dict(Counter("absent" if each is None else each.outcome for each in rulings.values())),
         **not_aggregated(log_records),
         "losses": [{"client": k, "after": after, "kept": kept} for (k, after), kept in reached.losses.items()],
+        "refusals": [{"client": client, "reason": reason} for client, reason in reached.refusals.items()],
         "payload_bytes": sum(
             sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in log_records
         ),
@@ -85,12 +87,17 @@ def describe(found: dict[str, Any]) -> str:
             f"of accepted   {found['excluded']} excluded and {found['clipped']} clipped when their round closed"
         )
     if found["open"]:
-        waiting = [client for client in found["open"]["clients"] if client not in found["answered"]]
+        absent = {*found["answered"], *(refusal["client"] for refusal in found["refusals"])}
+        waiting = [client for client in found["open"]["clients"] if client not in absent]
         lines.append(f"open          round {found['open']['round']}, waiting for clients {_listed(waiting)}")
     lines += [
         f"lost          client {loss['client']} what it kept after round {loss['after']}; it went on from"
         f" {'round ' + str(loss['kept']) if loss['kept'] else 'nothing'}"
         for loss in found["losses"]
+    ]
+    lines += [
+        f"refused       client {refusal['client']}, absent until its device comes back: {printable(refusal['reason'])}"
+        for refusal in found["refusals"]
     ]
     if last := found["last_evaluation"]:
         lines.append(f"evaluation    round {last['round']}: {progress_display.news(last)}")

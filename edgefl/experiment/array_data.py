@@ -12,16 +12,19 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from edgefl.errors import DataError, RunError
+from edgefl.experiment.data.column_choice import MEAN, Reading
 from edgefl.experiment.data.dataset import Array, DataSet
-from edgefl.experiment.data.npz import read_npz
+from edgefl.experiment.data.npz import may_have_channels_last, read_npz
 from edgefl.system.durable_files import private_directory, sync, temporary
 
+CALLED = "data"  # what arrays are called in messages
 KEPT = re.compile(r"own-[0-9a-f]{32}\.npz")
 
 
@@ -33,9 +36,10 @@ class OwnData(NamedTuple):
     data: DataSet
 
 
-def own_data(arrays: Mapping[str, Any]) -> OwnData:
+def own_data(arrays: Mapping[str, Any], axes: str = "") -> OwnData:
     """Arrays, or whatever numpy or torch takes for some, as a data set. Raises DataError as `read_npz` does.
 
+    axes    the order of the axes of x (column_choice.py); empty: as an array `axes` says, if there is one
     Labels and groups may be text: they count as the places of their values in order.
     """
     plain: dict[str, Array] = {}
@@ -46,13 +50,16 @@ def own_data(arrays: Mapping[str, Any]) -> OwnData:
         path = Path(folder) / name
         np.savez(path, **plain)  # type: ignore[arg-type]
         try:
-            return OwnData(name, plain, read_npz(path))
+            return OwnData(name, plain, replace(read_npz(path, Reading(axes=axes)), name=CALLED))
         except DataError as error:
-            raise DataError(str(error).replace(str(path), "data")) from None
+            raise DataError(str(error).replace(str(path), CALLED).replace(path.stem, CALLED)) from None
 
 
-def read_own(path: Path) -> OwnData:
-    """Of a file that `keep` wrote. Raises RunError if it is gone, or is not what its name says."""
+def read_own(path: Path, axes: str = "") -> OwnData:
+    """Of a file that `keep` wrote; `axes` as of `own_data`.
+
+    Raises  RunError if it is gone, or is not what its name says.
+    """
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -61,13 +68,15 @@ def read_own(path: Path) -> OwnData:
         raise RunError(f"{path} cannot be read ({error}); expected the data that the run began with") from None
     if found != path.name:
         raise RunError(f"{path} has the content of {found}; expected the data that the run began with")
-    return OwnData(found, arrays, read_npz(path))
+    was_settled = "axes" not in arrays and may_have_channels_last(getattr(arrays.get("x"), "shape", ()))
+    data = read_npz(path, Reading(axes="NCHW" if was_settled else axes))  # a run of before
+    return OwnData(found, arrays, replace(data, name=CALLED))
 
 
-def own_file(data: str | os.PathLike[str]) -> OwnData | None:
+def own_file(data: str | os.PathLike[str], axes: str = "") -> OwnData | None:
     """Of what a run has kept, by its path; None for any other data. Raises RunError as `read_own` does."""
     path = Path(data)
-    return read_own(path) if KEPT.fullmatch(path.name) and path.is_file() else None
+    return read_own(path, axes) if KEPT.fullmatch(path.name) and path.is_file() else None
 
 
 def keep(run: Path, own: OwnData) -> None:
@@ -90,8 +99,25 @@ def arrays_of(data: DataSet) -> dict[str, Any]:
     names |= {"time": "times", "vocabulary": "vocabulary", "class_names": "class_names"}
     found = {key: getattr(data, name) for key, name in names.items() if getattr(data, name) is not None}
     classes = {"classes": data.classes} if data.has_labels else {}
-    sequence_axes = {"axes": "NCL"} if data.x.ndim == 3 else {}
-    return {**found, **classes, **sequence_axes, "scale": data.scale, "shift": data.shift}
+    return {**found, **classes, **axes_of(data.x), **_lacking(data), "scale": data.scale, "shift": data.shift}
+
+
+def axes_of(x: Array) -> dict[str, str]:
+    """The order in which a model takes these axes, by the name of data/npz.py, where the shape does not say it."""
+    if may_have_channels_last(x.shape):
+        return {"axes": "NCHW"}
+    return {"axes": "NCL"} if x.ndim == 3 else {}
+
+
+def _lacking(data: DataSet) -> dict[str, Any]:
+    """Features with NaN again where a mean is to stand, if there are such places."""
+    if data.absent is None and data.absent_test is None:
+        return {}
+    parts = {"x": (data.x, data.absent), "x_test": (data.x_test, data.absent_test)}
+    found = {
+        name: np.where(absent, np.nan, x) for name, (x, absent) in parts.items() if x is not None and absent is not None
+    }
+    return {**{name: x.astype(np.float32) for name, x in found.items()}, "missing": MEAN}
 
 
 def name_of(arrays: Mapping[str, Array]) -> str:
@@ -100,20 +126,52 @@ def name_of(arrays: Mapping[str, Array]) -> str:
     for name in sorted(arrays):
         value = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {value.dtype.str} {arrays[name].shape}\n".encode())
+        value = value.view(np.int64) if value.dtype.kind in "mM" else value  # dates have no buffer
         digest.update(value.data if value.size else b"")
     return f"own-{digest.hexdigest()[:32]}.npz"
 
 
-def _array(name: str, value: Any) -> Array:
-    """Of a torch tensor, wherever it lies, without importing torch; or of whatever numpy takes. Groups that are whole
-    numbers are so, whatever their type. Raises DataError if there is no array of it.
+def as_array(name: str, value: Any) -> Array:
+    """Of a torch tensor, wherever it lies and in whatever precision, without importing torch; or of whatever numpy
+    takes. Raises DataError if there is no array of it.
     """
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "iub" and value.mask.any():
+        at = ", ".join(str(int(each[0])) for each in np.nonzero(np.ma.getmaskarray(value)))
+        raise DataError(f"data: {name}[{at}] is masked; expected a value, or floating-point numbers with missing=")
+    if isinstance(value, np.ma.MaskedArray) and value.dtype.kind == "f":
+        value = value.filled(np.nan)
     try:
-        found = np.asarray(value)
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()  # numpy has no bfloat16
+        return np.asarray(value)
+    except (TypeError, RuntimeError) as error:
+        found = getattr(value, "dtype", type(value).__name__)
+        raise DataError(
+            f"data: {name} is {found}, and no array ({error}); expected numbers as numpy has them"
+        ) from None
     except ValueError as error:
-        raise DataError(f"data: {name} is no array ({error}); expected rows of one length") from None
+        raise DataError(
+            f"data: {name} is no array{_uneven(name, value, error)}; expected rows of one length, as by padding"
+        ) from None
+
+
+def _uneven(name: str, value: Any, error: ValueError) -> str:
+    """Which row has another length than the first one, in words."""
+    shapes = [tuple(np.shape(row)) for row in value[:1]] if isinstance(value, list | tuple) else []
+    for at, row in enumerate(value if shapes else ()):
+        try:
+            shape = tuple(np.shape(row))
+        except ValueError:
+            break
+        if shape != shapes[0]:
+            return f": {name}[0] has shape {shapes[0]}, and {name}[{at}] {shape}"
+    return f" ({error})"
+
+
+def _array(name: str, value: Any) -> Array:
+    """Groups that are whole numbers are so, whatever their type. Raises DataError if there is no array of it."""
+    found = as_array(name, value)
     is_whole = name == "group" and found.dtype.kind == "f" and bool((found == np.floor(found)).all())
     return found.astype(np.int64) if is_whole else found
 

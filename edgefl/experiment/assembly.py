@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,19 +19,25 @@ from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.data.catalog import shape_of
 from edgefl.experiment.data.dataset import DataSet, Shape
+from edgefl.experiment.data.missing_values import with_means
 from edgefl.experiment.data.partition_by_name import partition_samples, partition_with_test
 from edgefl.experiment.data.split import Indices, Split, parts, split, split_by_time
+from edgefl.experiment.data_meaning import DataMeaning
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.model_file import NAMED, check_fits
-from edgefl.experiment.run_data import data_of
+from edgefl.experiment.model_file import NAMED, check_fits, in_order_of
+from edgefl.experiment.run_data import data_of, say_notes
+from edgefl.experiment.sample_minimum import check_batch, small_clients
 from edgefl.experiment.settings import Experiment
+from edgefl.experiment.unit_checks import check_units
 from edgefl.learning import Samples
-from edgefl.learning.losses import Loss
-from edgefl.learning.targets import as_targets, default_loss
+from edgefl.learning.losses import BinaryCrossEntropy, Loss
+from edgefl.learning.targets import as_targets, default_loss, refuse_values
 from edgefl.methods import Algorithm
 from edgefl.models.graph import Graph, Model, architectures
+from edgefl.models.graph.operations import Sigmoid
 from edgefl.models.neurons.model_spec import ModelSpec
 
+OF_LOGITS = ("cross-entropy", "bce")
 MODEL_OF_SHAPE: dict[Shape, str] = {  # other shapes have models that follow them (graph/default_models.py)
     (1, 8, 8): "digits_cnn",
     (1, 28, 28): "fedspu_emnist",
@@ -56,12 +65,21 @@ def assemble_experiment(
     algorithms = experiment.algorithms()
     seeds = experiment.each_seed()[:1] if served else experiment.each_seed()
     data = data_of(experiment, data_dir, own)
-    federations = {}
+    federations: dict[int, Federation] = {}
     for undrawn in _federations(seeds, model, data):
+        if not federations:
+            say_notes(data.name, undrawn.meaning.notes, sys.stderr)
         federation = undrawn.with_weights()
         if not served:
             check_held_out(algorithms, federation)
         check_begin(algorithms, federation, experiment.rounds)
+        task = federation.task(experiment.rounds)
+        for name, algorithm in algorithms.items():
+            check_batch(name, algorithm, task)
+        if not served and (found := small_clients(algorithms, federation, experiment.rounds)):
+            raise ValueError(found)
+        if not federations:  # the seeds share their samples
+            check_units(experiment, federation)
         federations[federation.seed] = federation
     return AssembledExperiment(experiment, algorithms, federations, model)
 
@@ -87,14 +105,30 @@ def _federations(seeds: Sequence[Experiment], model: Model | None, data: DataSet
 
     seeds   the experiments of one seed each, which differ in nothing but the seed
     """
-    loss = Loss.parse(seeds[0].loss) if seeds[0].loss else default_loss(data.y)
+    loss, notes = _loss(seeds[0], model, data)
+    if loss.has_labels and not data.has_labels:
+        refuse_values(data.y, loss)
+    data = data if model is None else in_order_of(model.graph, data)
+    meaning = replace(DataMeaning.of(data), notes=notes)
     graph, weights = _graph(seeds[0], model, data, loss), None if model is None else model.params
     samples: tuple[Samples, Samples | None] | None = None
     for one in seeds:
         clients = _splits(one, data)
-        samples = samples or _samples(one, data, loss)
+        complete = with_means(data, [client.train for client in clients])
+        samples = samples if samples and complete is data else _samples(one, complete, loss)
         owned, common = samples
-        yield Federation(graph, owned, clients, one.seed, common, weights)
+        yield Federation(graph, owned, clients, one.seed, common, weights, meaning, data.columns)
+
+
+def _loss(experiment: Experiment, model: Model | None, data: DataSet) -> tuple[Loss, tuple[str, ...]]:
+    """The loss that the settings name, or else the one that targets and model ask for; and what was taken for what. A
+    model from a file that has one output decides between two classes.
+    """
+    if experiment.loss:
+        return Loss.parse(experiment.loss), data.notes
+    if data.has_labels and data.classes == 2 and model is not None and model.graph.output_shape == (1,):
+        return BinaryCrossEntropy(), (*data.notes, "the model has 1 output for 2 classes: a decision (loss=bce)")
+    return default_loss(data.y), data.notes
 
 
 def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Loss) -> Graph:
@@ -104,8 +138,14 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
         graph = _built_in(experiment, data.input_shape, outputs, data.vocabulary)
     else:
         graph = model.graph
-        check_fits(graph, experiment.data, data.input_shape, outputs, loss.has_labels)
+        check_fits(graph, experiment.data, data, outputs, loss.has_labels, experiment.axes)
     loss.check_outputs(outputs)
+    if isinstance(graph.nodes[-1].op, Sigmoid) and loss.name in OF_LOGITS:
+        warnings.warn(
+            f"the model ends in Sigmoid, and loss={loss} takes logits, of which it makes shares itself: outputs from 0 "
+            "to 1 learn slowly; expected a model without its last Sigmoid",
+            stacklevel=2,
+        )
     return graph
 
 
@@ -208,16 +248,20 @@ def built_in(experiment: Experiment, classes: int) -> Graph | None:
 
 
 def _built_in(experiment: Experiment, input_shape: Shape, classes: int, vocabulary: int | None = None) -> Graph:
-    return architectures.build(_model(experiment, input_shape, vocabulary), input_shape, classes, vocabulary)
+    return architectures.build(_named(experiment, input_shape, vocabulary), input_shape, classes, vocabulary)
 
 
-def _model(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
+def model_name(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
+    """The model that the settings name, or the name of the built-in one that fits the shape of an example."""
+    return experiment.model or MODEL_OF_SHAPE.get(input_shape) or architectures.default_name(input_shape, vocabulary)
+
+
+def _named(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
+    """The name of a built-in model. Raises ValueError if the settings name none."""
     if experiment.model.startswith(NAMED):
         raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
     if experiment.model and experiment.model not in architectures.NAMES:
         raise ValueError(
             f"model={experiment.model}; expected one of {', '.join(architectures.NAMES)}, or FILE.safetensors"
         )
-    if experiment.model:
-        return experiment.model
-    return MODEL_OF_SHAPE.get(input_shape) or architectures.default_name(input_shape, vocabulary)
+    return model_name(experiment, input_shape, vocabulary)

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgefl.errors import DataError
+from edgefl.experiment.array_data import axes_of
 from edgefl.experiment.data.npz import read_integers, read_npz
 from edgefl.experiment.data.split import Split
+from edgefl.experiment.data.unpacked_size import check_unpacked
 from edgefl.learning import Samples
 from edgefl.learning.targets import default_loss
 from edgefl.system.durable_files import write_atomically
@@ -43,7 +45,7 @@ def write_partition(path: Path, federation: Federation, client: int) -> None:
     parts = {name: np.searchsorted(rows, getattr(split, name)).astype(np.int32) for name in PARTS}
     (classes,) = federation.graph.shapes[federation.graph.nodes[-1].name]
     content = io.BytesIO()
-    about: dict[str, Any] = {"axes": "NCL"} if data.x.ndim == 3 else {}
+    about: dict[str, Any] = dict(axes_of(data.x))
     about |= {
         "scale": data.scale,
         "shift": data.shift,
@@ -64,11 +66,14 @@ def client_of(path: Path) -> int | None:
     return int(found[0])
 
 
-def read_partition(path: Path) -> tuple[Samples, Split | None]:
+def read_partition(path: Path, most: int | None = None) -> tuple[Samples, Split | None]:
     """The samples of that file, and their split if the file has one.
 
+    most    bytes that the arrays may take beyond the file's own; None: any number
     Raises  DataError naming the file, the array, its value and what was expected.
     """
+    if most is not None:
+        check_unpacked(path, most)
     data = read_npz(path)
     found = read_integers(path, PARTS)
     samples = Samples(data.x, data.y, data.scale, data.shift, default_loss(data.y))

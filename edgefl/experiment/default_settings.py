@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from edgefl.experiment.presets import begun, defaults
+from edgefl.experiment.data.catalog import NAMES, groups_of_file
+from edgefl.experiment.presets import begun, defaults, is_of_paper
 from edgefl.experiment.run_data import groups_in
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.method_label import Variant
@@ -16,27 +17,48 @@ from edgefl.methods.method_label import Variant
 RUNS = "edgefl-runs"
 ALL = "all"
 GROUP = "group"
-OF_DATA = ("data", "label", "group", "time", "drop", "axes", "image_size", "fewest", "pool")
+OF_DATA = (
+    "data", "label", "group", "time", "drop", "axes", "image_size", "missing", "fewest", "pool", "loss", "standardise",
+)  # fmt: skip
 
 
 def with_everybody(
-    given: Mapping[str, Any], base: Experiment, data_dir: str | os.PathLike[str] | None = None
+    given: Mapping[str, Any],
+    base: Experiment,
+    data_dir: str | os.PathLike[str] | None = None,
+    is_new: bool = True,
 ) -> dict[str, Any]:
     """The settings that were given, with every group of a file as a client where that was said: by clients=all, or by
-    the name of the group and nothing else about clients.
+    the name of the group and nothing else about clients; or because a new run's own file has groups, and nothing was
+    said about clients.
 
     base    settings for what was not given
+    is_new  whether nothing has been run yet with these settings
     Raises  DataError if there are no groups, or no data.
     """
     found = dict(given)
-    if found.get("group"):
+    if found.get("group") or (is_new and _has_groups_alone(found, data_dir)):
         found.setdefault("partition", GROUP)
         if found["partition"] == GROUP:
             found.setdefault("clients", ALL)
     if found.get("clients") == ALL:
-        of_data = {name: found[name] for name in OF_DATA if name in found}
-        found["clients"] = groups_in(replace(base, **of_data), data_dir)
+        found["clients"] = groups_in(with_settings_of_data(found, base), data_dir)
     return found
+
+
+def _has_groups_alone(given: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
+    """Whether the data are a file of one's own with groups, and neither a partition nor the number of clients is given.
+    A file that is named like a published data set starts from the settings of its paper.
+    """
+    name = given.get("data", Experiment.data)
+    if "partition" in given or "clients" in given or name in NAMES or is_of_paper(name):
+        return False
+    return bool(set(groups_of_file(name, data_dir)) - {given.get("label"), *given.get("drop", ())})
+
+
+def with_settings_of_data(given: Mapping[str, Any], base: Experiment) -> Experiment:
+    """Settings whose data, and how they are read, are those that were given; all else is of `base`."""
+    return replace(base, **{name: given[name] for name in OF_DATA if name in given})
 
 
 def with_defaults(given: Mapping[str, Any], of_data: Mapping[str, Any] | None = None) -> Experiment:

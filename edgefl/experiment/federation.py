@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from edgefl import rng
 from edgefl.experiment.data.split import Split
+from edgefl.experiment.data_meaning import NOTHING_SAID, DataMeaning
 from edgefl.learning import Samples
 from edgefl.methods.task import Task
 from edgefl.models.graph import Graph, Params
@@ -23,6 +24,8 @@ class Federation:
 
     common   a test set that no client owns, if any
     weights  what training starts from; None: parameters drawn by the seed
+    columns  what the features of the samples are called; None: they have no names
+    meaning  what of somebody's own data was taken for what
     """
 
     graph: Graph
@@ -31,6 +34,8 @@ class Federation:
     seed: int
     common: Samples | None = None
     weights: Params | None = None
+    meaning: DataMeaning = NOTHING_SAID
+    columns: tuple[str, ...] | None = None
 
     def initial(self) -> Params:
         """The parameters before round 1, in arrays of their own."""

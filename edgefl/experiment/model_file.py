@@ -8,12 +8,16 @@ directory keeps a copy, so that the user's file is needed once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from edgefl.errors import GraphError, RunError
+from edgefl.errors import DataError, GraphError, RunError
+from edgefl.experiment.array_data import KEPT
+from edgefl.experiment.data.dataset import DataSet
 from edgefl.models.graph import Graph, Model, model_files
+from edgefl.models.graph.axis_reading import NCL, arranged, fitting_axes
 from edgefl.models.graph.planar import takes
 from edgefl.protocol.wire.model_message import digest, pack
 
@@ -29,6 +33,8 @@ def name_of(model: Model) -> str:
 
 def read(path: Path) -> Model:
     """The model to start from. Raises ValueError for a file that is none, or cannot be trained; OSError."""
+    if not path.exists():
+        raise GraphError(f"{path}: No such file; expected a model that convert or export wrote")
     model = model_files.load(path)
     for name, value in model.params.items():
         if not np.isfinite(value).all():
@@ -65,13 +71,45 @@ def kept(run: Path, name: str) -> Model | None:
     return model
 
 
-def check_fits(graph: Graph, data: str, input_shape: tuple[int, ...], classes: int, has_labels: bool = True) -> None:
+def in_order_of(graph: Graph, data: DataSet) -> DataSet:
+    """The data with sequences in the order of axes that the graph of a model from a file reads.
+
+    Raises  DataError if they are standardised and the model reads the channels last: an exported model, which has the
+            standardisation in itself, has the channels first.
+    """
+    x = arranged(data.x, graph, NCL)
+    if x is data.x:
+        return data
+    if data.standardised is not None:
+        expected = "expected no standardise, or a model that reads the channels first"
+        raise DataError(f"{data.name}: standardise with a model that reads the channels last; {expected}")
+    x_test = None if data.x_test is None else np.ascontiguousarray(arranged(data.x_test, graph, NCL))
+    return replace(data, x=np.ascontiguousarray(x), x_test=x_test)
+
+
+def check_fits(graph: Graph, name: str, data: DataSet, outputs: int, has_labels: bool = True, axes: str = "") -> None:
     """Raises GraphError if a model from a file takes other examples than the data's, or has another number of outputs
     than they have classes, or values.
+
+    name     of the data in the settings
+    outputs  how many the data ask for: classes, or values for an example
+    axes     what the settings say of the data's axes
     """
-    if not takes(graph, input_shape):
-        raise GraphError(f"the model takes {graph.input_shape}; examples of data={data} are {input_shape}")
-    if graph.output_shape != (classes,):
-        outputs = " x ".join(map(str, graph.output_shape))
-        found = f"data={data} has {classes} {'classes' if has_labels else 'values for an example'}"
-        raise GraphError(f"the model has {outputs} outputs; {found}; expected as many")
+    given = "the data set" if KEPT.fullmatch(name) else f"data={name}"
+    if not takes(graph, data.input_shape):
+        remedy = f"; axes={other} would fit" if (other := fitting_axes(graph, data.input_shape, axes)) else ""
+        raise GraphError(f"the model takes {graph.input_shape}; examples of {given} are {data.input_shape}{remedy}")
+    if graph.output_shape != (outputs,):
+        have = " x ".join(map(str, graph.output_shape))
+        found = f"{given} has {outputs} {'classes' if has_labels else 'values for an example'}"
+        why = f" ({'; '.join(data.notes)})" if data.notes else ""
+        raise GraphError(f"the model has {have} outputs; {found}; expected as many{_remedy(graph, has_labels)}{why}")
+
+
+def _remedy(graph: Graph, has_labels: bool) -> str:
+    """What to do about a model whose outputs are not as many as classes, or values."""
+    if graph.output_shape == (1,) and has_labels:
+        return ': an output for each class; or loss="bce" for one output and two classes, loss="mse" for numbers'
+    if not has_labels and len(graph.output_shape) == 1 and graph.output_shape[0] > 1:
+        return ": of classes, y has one whole number, text or boolean for each sample, or one-hot rows"
+    return ""

@@ -115,6 +115,11 @@ def preset(name: str, data: str) -> dict[str, Any]:
     return {**found.settings, "options": tuple(sorted(found.options.items()))}
 
 
+def is_of_paper(data: str) -> bool:
+    """Whether the data set, or the file, is named like one that a paper has settings for."""
+    return _of("paper", data) is not None
+
+
 def defaults(data: str) -> dict[str, Any]:
     """Settings that a data set starts from: a demonstration for a packaged one, else the paper's federation."""
     if data in DEMONSTRATIONS:

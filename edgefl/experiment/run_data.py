@@ -5,16 +5,21 @@ arrays have by default.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from edgefl.errors import DataError
 from edgefl.experiment.array_data import KEPT, OwnData, read_own
-from edgefl.experiment.data.catalog import load
+from edgefl.experiment.data.catalog import NAMES, load
 from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.label_meaning import meant
+from edgefl.experiment.data.standardisation import standardised
 from edgefl.experiment.settings import Experiment
+from edgefl.learning.losses import Loss
+from edgefl.learning.targets import default_loss
 
 SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # where nobody says who the samples come from
 
@@ -22,14 +27,34 @@ SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # where nobody says who the samples 
 def data_of(
     experiment: Experiment, data_dir: str | os.PathLike[str] | None = None, own: OwnData | None = None
 ) -> DataSet:
-    """The data set that the clients' samples are taken from, without the groups that are too small.
+    """The data set that the clients' samples are taken from, without the groups that are too small. Of data that are
+    somebody's own, the targets are what data/label_meaning.py says.
 
     own     the data that the settings name by their content; None: the settings name a data set or a file
-    Raises  DataError if the data cannot be had.
+    Raises  DataError if the data cannot be had, or have no samples.
     """
     data = load(experiment.data, data_dir, reading=experiment.how_to_read()) if own is None else own.data
+    check_samples(data)
+    if own is not None or experiment.data not in NAMES:
+        data = meant(data, Loss.parse(experiment.loss) if experiment.loss else None)
     data = data.without_small_groups(experiment.fewest) if experiment.fewest else data
-    return data.pooled() if experiment.pool else data
+    data = data.pooled() if experiment.pool else data
+    return standardised(data, _is_regression(experiment, data)) if experiment.standardise else data
+
+
+def _is_regression(experiment: Experiment, data: DataSet) -> bool:
+    """Whether numbers are learnt, whose units a standardisation may change."""
+    loss = Loss.parse(experiment.loss) if experiment.loss else default_loss(data.y)
+    return not loss.has_labels and not loss.decisions(1)
+
+
+def check_samples(data: DataSet) -> None:
+    """Raises DataError if there is no sample to train on, or a test part without samples."""
+    if not len(data):
+        raise DataError(f"data={data.name} has 0 samples; expected some in x and y")
+    if data.x_test is not None and not len(data.x_test):
+        expected = "expected some, or no x_test and y_test, so that each client tests on a part of its own samples"
+        raise DataError(f"data={data.name}: x_test has 0 samples; {expected}")
 
 
 def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> int:
@@ -42,7 +67,9 @@ def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = 
 
 def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
     """The arrays that the run keeps; None where its settings name a data set or a file."""
-    return None if run is None or not KEPT.fullmatch(experiment.data) else read_own(run / experiment.data)
+    return (
+        None if run is None or not KEPT.fullmatch(experiment.data) else read_own(run / experiment.data, experiment.axes)
+    )
 
 
 def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
@@ -50,6 +77,12 @@ def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[s
     none.
     """
     return data_of(experiment, data_dir, own_of_run(run, experiment))
+
+
+def say_notes(name: str, notes: Iterable[str], file: TextIO) -> None:
+    """Writes what of the data of that name was taken for what, and what was done to the values, a line each."""
+    for note in notes:
+        print(f"{name}: {note}", file=file)
 
 
 def settings_for(data: DataSet) -> dict[str, Any]:

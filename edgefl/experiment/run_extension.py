@@ -24,10 +24,19 @@ def let_grow(run: Path, wanted: Experiment) -> None:
     """
     stored = Experiment.of_run(run)
     wanted = replace(wanted, tuned=stored.tuned)
-    bigger = {name: getattr(wanted, name) for name in GROWING}
-    if stored != wanted and replace(stored, **bigger) == wanted:
+    if stored != wanted and _differs_in_size(stored, wanted):
         check_growth(run, stored, wanted)
         change_settings(run, wanted.to_json())
+
+
+def goes_on(run: Path, wanted: Experiment) -> bool:
+    """Whether nothing but rounds and seeds differs between the run in this directory and `wanted`."""
+    stored = Experiment.of_run(run)
+    return _differs_in_size(stored, replace(wanted, tuned=stored.tuned))
+
+
+def _differs_in_size(stored: Experiment, wanted: Experiment) -> bool:
+    return replace(stored, **{name: getattr(wanted, name) for name in GROWING}) == wanted
 
 
 def check_growth(run: Path, stored: Experiment, wanted: Experiment) -> None:

@@ -2,7 +2,8 @@
 server/store.py).
 
 "made_by" lists every version and instruction set that a process of the run had (rounds/provenance.py), beside the
-settings. "sha256" is of everything else in it, so that no setting changes unnoticed.
+settings; "trained_on" what the run has trained on (data_record.py), the latest last. Neither is a setting. "sha256" is
+of everything else in it, so that no setting changes unnoticed.
 """
 
 from __future__ import annotations
@@ -14,45 +15,99 @@ from typing import Any
 from edgefl.errors import RunError
 from edgefl.experiment import array_data
 from edgefl.experiment.array_data import OwnData
+from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.model_file import COPY, is_kept, keep
 from edgefl.methods.rounds.provenance import provenance
 from edgefl.models.graph import Model
 from edgefl.system.durable_files import DIGEST, private_directory, read_json, temporary, with_digest, write_atomically
 
 EXPERIMENT = "run.json"
-MADE_BY = "made_by"
+MADE_BY, TRAINED_ON = "made_by", "trained_on"
+BESIDE = (MADE_BY, TRAINED_ON)  # the settings
 
 
-def open_run(path: Path, experiment: dict[str, Any], model: Model | None = None, own: OwnData | None = None) -> None:
+def open_run(
+    path: Path,
+    experiment: dict[str, Any],
+    model: Model | None = None,
+    own: OwnData | None = None,
+    trains_on: DataRecord | None = None,
+) -> None:
     """Makes `path` the directory of this experiment, or checks that it already is; this process is among its
     provenances.
 
     model   that the run begins with, if it came from a file: a new directory gets a copy
     own     data that it begins with, if they were given as arrays: likewise
+    trains_on  what a new run trains on, if that is known; `check_data` is for one that goes on
     Raises  RunError naming the first setting that differs, or the directory if it holds something else.
     """
+    beside: dict[str, Any] = {} if trains_on is None else {TRAINED_ON: [trains_on.to_json()]}
     provenances: list[str] = []
     if (path / EXPERIMENT).exists():
         check_run(path, experiment)
-        provenances = read_provenances(path)
+        provenances, beside = read_provenances(path), _beside(path)
     elif path.exists() and not _is_new(path, model, own):
         raise RunError(f"{path} is not empty and holds no {EXPERIMENT}; expected a new directory or an edgefl run")
     else:
-        private_directory(path)
+        _make_directory(path)
         if model is not None:
             keep(path, model)
         if own is not None:
             array_data.keep(path, own)
     if provenance() not in provenances:
         private_directory(path)
-        content = with_digest({**experiment, MADE_BY: [*provenances, provenance()]})
-        write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
+        _write(path, experiment, {**beside, MADE_BY: [*provenances, provenance()]})
+
+
+def check_data(path: Path, found: DataRecord, accept: bool = False) -> str | None:
+    """Whether the run in this directory goes on with the data that it has trained on; a line for the user if that was
+    not checked before, or has been accepted.
+
+    accept  whether the run goes on with data that have changed, of which run.json then keeps both records
+    Raises  RunError naming what has changed.
+    """
+    beside = _beside(path)
+    records = read_data_records(path)
+    change = records[-1].change_to(found) if records else ""
+    if change is None:
+        return None
+    if change and not accept:
+        raise RunError(
+            f"{path} has trained on other data than there are now: {change}; restore the data of before, or accept "
+            "these with --accept-data (accept_data=True)"
+        )
+    records = [*records, found]
+    _write(path, read_experiment(path), {**beside, TRAINED_ON: [each.to_json() for each in records]})
+    if change:
+        return f"{path} goes on with other data than it has trained on, as --accept-data allows: {change}"
+    return (
+        f"{path} keeps no SHA-256 of the data that it has trained on, as edgefl of before kept none: whether the data "
+        "have changed since is not known, and from now on a change is refused"
+    )
+
+
+def read_data_records(path: Path) -> list[DataRecord]:
+    """What the run has trained on, the latest last; none for a run of before. Raises RunError if that is damaged."""
+    try:
+        return [DataRecord.read(record) for record in _read(path).get(TRAINED_ON, [])]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RunError(
+            f"{path / EXPERIMENT} has a damaged {TRAINED_ON} ({error!r}); expected records of data"
+        ) from None
+
+
+def _make_directory(path: Path) -> None:
+    """Raises RunError if the directory of a new run cannot be made."""
+    try:
+        private_directory(path)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise RunError(f"{path} cannot be made ({why}); expected a run directory in a place of your own") from None
 
 
 def change_settings(path: Path, experiment: dict[str, Any]) -> None:
     """The run in this directory goes on with these settings. Whether it may is its owner's to know."""
-    content = with_digest({**experiment, MADE_BY: read_provenances(path)})
-    write_atomically(path / EXPERIMENT, json.dumps(content, indent=1).encode())
+    _write(path, experiment, _beside(path))
 
 
 def _is_new(path: Path, model: Model | None, own: OwnData | None) -> bool:
@@ -69,12 +124,24 @@ def check_run(path: Path, experiment: dict[str, Any]) -> None:
     found = read_experiment(path)
     for name in sorted({*found, *experiment}):
         if found.get(name) != experiment.get(name):
-            raise RunError(f"{path} was run with {name}={found.get(name)!r}; expected {experiment.get(name)!r}")
+            raise RunError(
+                f"{path} was run with {name}={found.get(name)!r}; expected {experiment.get(name)!r}"
+                f"{_cure(path, name, name in found, name in experiment)}"
+            )
+
+
+def _cure(path: Path, name: str, is_stored: bool, is_known: bool) -> str:
+    """What to do about a setting that only one edgefl has, this one or the one that made the run."""
+    if is_stored and is_known:
+        return ""
+    makers = " and ".join(read_provenances(path)) or "an edgefl of before"
+    whose = f"this edgefl has no setting {name}" if is_stored else f"the run was made without a setting {name}"
+    return f": {whose}; go on with the edgefl that made the run ({makers}), or begin a new run"
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
     """The settings a run directory was made with. Raises RunError if there is none, or if they are damaged."""
-    return {name: value for name, value in _read(path).items() if name != MADE_BY}
+    return {name: value for name, value in _read(path).items() if name not in BESIDE}
 
 
 def read_provenances(path: Path) -> list[str]:
@@ -88,6 +155,15 @@ def read_provenances(path: Path) -> list[str]:
 def settings_digest(path: Path) -> str:
     """SHA-256 of the settings; empty if the directory has no run.json. Raises RunError if they are damaged."""
     return str(with_digest(read_experiment(path))[DIGEST]) if (path / EXPERIMENT).exists() else ""
+
+
+def _beside(path: Path) -> dict[str, Any]:
+    """What run.json has beside the settings."""
+    return {name: value for name, value in _read(path).items() if name in BESIDE}
+
+
+def _write(path: Path, experiment: dict[str, Any], beside: dict[str, Any]) -> None:
+    write_atomically(path / EXPERIMENT, json.dumps(with_digest({**experiment, **beside}), indent=1).encode())
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from edgefl.methods import settings_of
 from edgefl.methods.method_label import Variant
 from edgefl.system import toml
 from edgefl.system.durable_files import write_atomically
+from edgefl.system.settings_text import read_settings_text
 
 RUN_CONFIGURATION = "run.toml"
 DEVICES = "devices.toml"  # beside it, where devices are somebody's own
@@ -131,8 +132,10 @@ def _check(path: Path, name: str, value: Any) -> None:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return toml.parse(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        return toml.parse(read_settings_text(path))
+    except OSError as error:
+        raise RequestError(f"{path} cannot be read ({error.strerror}); expected settings as TOML") from None
+    except ValueError as error:
         raise RequestError(f"{path} cannot be read ({error}); expected settings as TOML") from None
 
 

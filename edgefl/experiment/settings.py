@@ -40,12 +40,13 @@ SHARED = (
 UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
-    ("split", "random"), ("devices", ""), ("deadline_s", 0.0),
+    ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
 PAIRS = ("options", "tune")  # settings that are values by name
 SPLITS = ("random", "time")
+OF_NONE = {"max_examples": 100}  # settings that are None by default, and a value of their kind
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -126,14 +127,16 @@ class Experiment:
     max_examples: int | None = (
         None  # a client that has more for training counts as one of so many; None: see `aggregation_settings`
     )
-    label: str = ""  # this and the next five: how a file of one's own is read (data/column_choice.py)
+    label: str = ""  # this and the next six: how a file of one's own is read (data/column_choice.py)
     group: str = ""
     time: str = ""
     drop: tuple[str, ...] = ()
     axes: str = ""
     image_size: int = 0
+    missing: str = ""  # what is done about features without a value (data/column_choice.py); empty: they are refused
     fewest: int = 0  # groups with fewer samples are left out
     split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
+    standardise: bool = False  # inputs, and numbers to be learnt, in units of their spread (data/standardisation.py)
     # as what clients are modelled: a packaged name or a text of TOML (device_models/device_assignment.py); empty: not
     devices: str = ""
     deadline_s: float = 0.0  # of their virtual time, after which a round is closed; 0: it waits for everybody
@@ -178,7 +181,7 @@ class Experiment:
 
     def how_to_read(self) -> Reading:
         """What is said about a file of one's own. Raises DataError naming a value that is none."""
-        return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size)
+        return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size, self.missing)
 
     def algorithms(self) -> dict[str, Algorithm]:
         """The methods with their hyper-parameters; those that are not edgefl's are taken in (user_methods.py).
@@ -259,6 +262,9 @@ class Experiment:
             raise RunError(f"setting {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
         for name, value in values.items():
             check_kind(name, value)
+        for name, tried in values.get("tune", ()):
+            if not isinstance(name, str) or not isinstance(tried, list):
+                raise RunError(f"tune={[name, tried]!r}; expected an option and a list of its values")
         pairs = {name: tuple((key, _frozen(each)) for key, each in values.get(name, ())) for name in PAIRS}
         plain = {name: _frozen(value) for name, value in values.items() if name not in PAIRS}
         try:
@@ -279,9 +285,10 @@ def check_kind(name: str, value: Any) -> None:
     elif isinstance(default, tuple):
         fits = isinstance(value, list) and all(is_like(each, default[0] if default else "") for each in value)
     else:
-        fits = default is None or is_like(value, default)
+        fits = is_like(value, OF_NONE[name]) or value is None if default is None else is_like(value, default)
     if not fits:
-        raise RunError(f"{name}={value!r}; expected {KINDS[type(default)]}, as {default!r}")
+        like = OF_NONE.get(name, default)
+        raise RunError(f"{name}={value!r}; expected {KINDS[type(like)]}, as {like!r}")
 
 
 def is_like(value: Any, default: Any) -> bool:

@@ -14,18 +14,25 @@ from logging import INFO
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.common.logger import log
-from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import Result
+try:
+    from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.common.logger import log
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.serverapp.strategy import Result
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "edgefl.integrations.flower needs flwr 1.41 or later, which is not installed; pip install 'edgefl[flower]' with"
+        " Python 3.11 or later"
+    ) from error
 
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
 from edgefl.experiment.assembly import assemble_experiment
-from edgefl.experiment.run_json import open_run
+from edgefl.experiment.data_record import DataRecord
+from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.task import MODEL
 from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
@@ -151,7 +158,10 @@ def serve(
         values=experiment.values,
         aggregation_settings=assembled.aggregation_settings,
     )
-    open_run(run_dir, experiment.to_json())
+    trains_on, is_new = DataRecord.of_federation(assembled.federation), not (run_dir / EXPERIMENT).exists()
+    open_run(run_dir, experiment.to_json(), trains_on=trains_on)
+    if not is_new and (words := check_data(run_dir, trains_on)):
+        _say(words)
     with closing(Store(run_dir)) as store:
         coordinator, offer = staff(assembled, store, rules, None, accept_loss)
         run = RelayServer(coordinator, store, offer, _say, _shown)

@@ -6,7 +6,7 @@ A list of index arrays is a sequence of batches, too; `occurring` says of any of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple, overload
 
@@ -62,6 +62,7 @@ class Minibatches(LazyBatches):
     rows    int32 [N], what every pass goes over
     order   of a pass, numbered from 0: int64 [N], a permutation of range(N)
     dropout where its stream begins; None where models have none
+    joins   whether a last batch of one row joins the batch before it
     """
 
     rows: Index
@@ -69,10 +70,13 @@ class Minibatches(LazyBatches):
     epochs: int
     batch: int
     dropout: Keyed | None = None
+    joins: bool = False
 
     @property
     def sizes(self) -> set[int]:
         whole, rest = divmod(len(self.rows), self.batch)
+        if self._has_joined:
+            whole, rest = whole - 1, self.batch + 1
         return {size for size in (self.batch if whole else 0, rest) if size and self.epochs}
 
     def __len__(self) -> int:
@@ -85,11 +89,17 @@ class Minibatches(LazyBatches):
     @property
     def _steps(self) -> int:
         """Of one pass."""
-        return -(-len(self.rows) // self.batch)
+        return -(-len(self.rows) // self.batch) - self._has_joined
+
+    @property
+    def _has_joined(self) -> bool:
+        """Whether the last batch of a pass would be one row, and has joined the batch before it."""
+        return self.joins and 1 < self.batch < len(self.rows) and len(self.rows) % self.batch == 1
 
     def _pass(self, epoch: int) -> list[Index]:
         rows = self.rows[self.order(epoch)]
-        return [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
+        starts = [step * self.batch for step in range(self._steps)]
+        return [rows[start:end] for start, end in zip(starts, [*starts[1:], len(rows)], strict=False)]
 
     def _batch(self, which: int) -> Index:
         epoch, step = divmod(which, self._steps)
@@ -120,6 +130,25 @@ class Listed(list[Index]):
     def __init__(self, batches: Iterable[Index], dropout: Keyed) -> None:
         super().__init__(batches)
         self.dropout = dropout
+
+
+def joined(batches: Sequence[Index]) -> Sequence[Index]:
+    """The batches in which every batch of one row has joined the batch before it, if that one has more than one row.
+
+    The result is `batches` itself where no batch has one row.
+    """
+    if isinstance(batches, Minibatches):
+        return replace(batches, joins=True)
+    if isinstance(batches, LazyBatches) or 1 not in set(map(len, batches)):
+        return batches
+    found: list[Index] = []
+    for batch in batches:
+        if len(batch) == 1 and found and len(found[-1]) > 1:
+            found[-1] = np.concatenate([found[-1], batch])
+        else:
+            found.append(batch)
+    dropout = keyed(batches)
+    return found if dropout is None else Listed(found, dropout)
 
 
 def keyed(batches: Sequence[Index]) -> Keyed | None:

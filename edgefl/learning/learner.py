@@ -151,11 +151,17 @@ class Learner(Protocol):
         optimizer: Optimizer,
         options: FitOptions = FitOptions(),
     ) -> FitResult:
-        """Takes one step per batch, in order, on the parameters that the options select.
+        """Takes one step per batch of `joined(batches)`, in order, on the parameters that the options select.
 
         A model with dropout needs batches that carry a key of its random numbers (batches.py). Dropout acts in `fit`
         and in `gradient`. Evaluations, predictions, features and the search for the strongest coordinates run without
         dropout.
+        """
+
+    def joined(self, batches: Batches) -> Batches:
+        """The batches that `fit` takes its steps on. A batch normalisation that sees one value per channel in a sample
+        has nothing to normalise in a batch of one sample: in such a model a batch of one sample joins the batch before
+        it. Raises TrainingError if no batch comes before it.
         """
 
     def gradient(

@@ -41,6 +41,11 @@ class Predictor:
         self.classes = classes
         self._learner = GraphLearner(model)
 
+    @property
+    def model(self) -> Model:
+        """Its graph and values, as `simulate(model=...)` goes on from."""
+        return Model(self.graph, dict(self._learner.read()))
+
     def predict(self, x: NDArray[Any]) -> Logits:
         """Logits [N, outputs] of float32 inputs [N, *input_shape], scaled as the samples were in training.
 

@@ -20,6 +20,7 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.method_label import Variant, label_of
 from edgefl.methods.method_registry import OWN
+from edgefl.methods.option_checks import check_range
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import BODY, MODEL, State, Task
@@ -118,6 +119,8 @@ def build(label: str, options: Mapping[str, Any]) -> Algorithm:
     name, own = _read(label)
     known = settings_of(name)
     chosen = {key: value for key, value in {**renamed(name, options), **own}.items() if key in known}
+    for key, value in chosen.items():
+        check_range(key, value)
     return replace(_default(name), **chosen)  # type: ignore
 
 

@@ -127,6 +127,12 @@ class Algorithm(ABC):
         """How many gradient steps a client with so many training samples takes in a round; None: that is not said."""
         return None
 
+    def single_value_norm(self, task: Task, client: int) -> str:
+        """Of the layers that a client trains through, the first batch normalisation that sees one value per channel in
+        a sample, by name. Such a client needs two training samples, and batches of two. "": no layer needs them.
+        """
+        return ""
+
     def flops(self, graph: Graph, examples: int) -> float | None:
         """Client: floating point operations of a round over so many training samples, as papers count them
         (neurons/sparse_cost.py), not as they are executed; None: that is not said.

@@ -29,6 +29,7 @@ from edgefl.methods.task import MODEL, State, Task
 from edgefl.methods.throughput import FORETOLD, Workload
 from edgefl.models.graph import Graph
 from edgefl.models.graph.cuts import after
+from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.model_spec import ModelSpec, groups_of
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -94,6 +95,13 @@ class FedSPUCached(FedSPU):
         if task.graph is None:
             raise ValueError(f"{self.name} with a budget for a model without a graph; expected its graph")
         return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
+
+    def single_value_norm(self, task: Task, client: int) -> str:
+        """Of a client with a cut only the layers after the cut count. An offer in time is not known before round 1."""
+        if task.graph is None or self.wants_throughput:
+            return ""
+        cut = self.offer(task, client).cut
+        return single_value_norm(after(task.graph, cut) if cut else task.graph)
 
     def _is_timed(self, task: Task, client: int) -> bool:
         return self.wants_throughput and task.graph is not None and client in task.throughputs

@@ -159,6 +159,7 @@ class FjORD(SubModels):
         optimizer = self.local_optimizer(round) if round != UNCOUNTED else self.optimizer_at(self.lr)
         if len(nested.widths) == 1:
             return nested.at(nested.own).fit(client_state.data, batches, optimizer)
+        batches = client_state.learner.joined(batches)
         stream = rng.stream(client_state.seed, rng.NEURONS, client=client_state.client, round=round)
         drawn = stream.below(np.full(len(batches), len(nested.widths)))
         key, step, fits = dropout_key(client_state, round), 0, []

@@ -19,8 +19,9 @@ from edgefl.methods.client_state import ClientState, OwnModel, minibatches, pass
 from edgefl.methods.optimizer_settings import OptimizerSettings
 from edgefl.methods.option_checks import check, check_sgd
 from edgefl.methods.plan import Plan
-from edgefl.methods.task import MODEL
+from edgefl.methods.task import MODEL, Task
 from edgefl.models.graph import Graph, Params
+from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.sparse_cost import flops
 
@@ -52,6 +53,9 @@ class LocalSteps(OptimizerSettings):
 
     def optimizer_at(self, rate: float) -> Optimizer:
         return replace(super().optimizer_at(rate), saved=self.saved)
+
+    def single_value_norm(self, task: Task, client: int) -> str:
+        return "" if task.graph is None else single_value_norm(task.graph)
 
     def refit(
         self,

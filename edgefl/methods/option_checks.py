@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, get_args, get_origin, get_type_hints
+
+LARGEST = 3.4028234663852886e38  # of float32
 
 
 def check_tiers(keep: Sequence[float]) -> None:
@@ -32,3 +35,13 @@ def check_choices(method: object) -> None:
     for name, kind in get_type_hints(type(method)).items():
         if get_origin(kind) is Literal:
             check(getattr(method, name) in get_args(kind), name, getattr(method, name), " or ".join(get_args(kind)))
+
+
+def check_range(name: str, value: object) -> None:
+    """Raises ValueError for a number, or a list with one, that float32 does not hold. Infinity is not judged."""
+    if isinstance(value, tuple | list):
+        for each in value:
+            check_range(name, each)
+    elif isinstance(value, int | float) and LARGEST < abs(value) < math.inf:
+        found = f"{value:g}" if isinstance(value, float) else f"a whole number of {value.bit_length()} bits"
+        raise ValueError(f"{name}={found}; expected at most {LARGEST:g}, as float32 holds no larger number")

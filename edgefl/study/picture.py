@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
 from edgefl.study.summary import Summary
+from edgefl.system.durable_files import why_unwritable
 
 BESIDE = {TRAINING: "dashed", REFRESHED: "dotted"}  # of a curve's points, beside the score, and how they are drawn
 COLOURS = (
@@ -64,6 +65,8 @@ def check_picture(path: Path) -> None:
         raise ValueError(f"--plot {path}; expected a file that ends in one of .{', .'.join(kinds)}")
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise ValueError(f"--plot {path}; expected a file in a directory that is there")
+    if (why := why_unwritable(path)) is not None:
+        raise ValueError(f"--plot {path} cannot be written ({why}); expected a file in a directory of your own")
 
 
 def plot_seeds(path: Path, by_seed: Mapping[int, list[Summary]]) -> None:

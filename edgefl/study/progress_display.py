@@ -5,6 +5,7 @@ evaluated round, on stderr.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -40,9 +41,14 @@ def in_notebook() -> ModuleType | None:
     return None if shell is None or not hasattr(shell, "kernel") else sys.modules["IPython.display"]
 
 
-def watch() -> Display:
-    """A bar if stderr is a terminal, plain lines if not."""
-    return Bar() if sys.stderr.isatty() else LogDisplay()
+def print_error(line: str) -> None:
+    """Prints a line on stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def watch(say: Callable[[str], None] = print_error) -> Display:
+    """A bar if stderr is a terminal; if not, plain lines that `say` takes."""
+    return Bar() if sys.stderr.isatty() else LogDisplay(say)
 
 
 class Bar:
@@ -71,16 +77,15 @@ class Bar:
 class LogDisplay:
     """One line per evaluated round."""
 
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
     def begin(self, name: str, rounds: int, at: int) -> None:
         self._name, self._rounds = name, rounds
 
     def log_record(self, log_record: dict[str, Any]) -> None:
         if "evaluation" in log_record:
-            print(
-                f"{self._name} round {log_record['round']}/{self._rounds}: {news(log_record)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            self._say(f"{self._name} round {log_record['round']}/{self._rounds}: {news(log_record)}")
 
     def end(self) -> None:
         """Nothing to close."""

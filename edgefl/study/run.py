@@ -15,6 +15,7 @@ from warnings import warn
 
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
+from edgefl.experiment.data_meaning import read_meaning
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import kept
 from edgefl.experiment.run_data import data_of_run
@@ -95,6 +96,11 @@ class Run:
         plot_seeds(Path(path), self.summaries)
         return Path(path)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that say what of one's own data was taken for what, as "y: 3 classes, labels 1..3"."""
+        return read_meaning(self.directory).notes
+
     def to_json(self) -> dict[str, Any]:
         """All figures as JSON values, as `edgefl simulate --json` prints them."""
         from edgefl.study.result_text import to_json
@@ -118,7 +124,7 @@ class Run:
         seed = None if self.is_served else trial.seed
         found = find(ModelSource(self.directory, client, trial.method, self._data_dir, seed))
         scaling = lambda: (self.federation.data.scale, self.federation.data.shift)  # noqa: E731
-        return TrainedModel(found.model, found.what, found.classes, scaling)
+        return TrainedModel(found.model, found.what, found.classes, scaling, self.experiment.axes)
 
     def _trials(self) -> list[Trial]:
         if not self.is_served:

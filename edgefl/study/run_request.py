@@ -19,22 +19,28 @@ import numpy as np
 
 from edgefl.errors import GraphError, RunError
 from edgefl.experiment import model_file, user_methods
-from edgefl.experiment.array_data import OwnData, arrays_of, own_data, own_file
-from edgefl.experiment.data.catalog import load
-from edgefl.experiment.data.dataset import DataSet
-from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody
+from edgefl.experiment.array_data import OwnData, own_data, own_file
+from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody, with_settings_of_data
 from edgefl.experiment.device_models.device_assignment import read as read_devices
+from edgefl.experiment.frame_data import COLUMNS
 from edgefl.experiment.presets import preset as settings_of_preset
-from edgefl.experiment.run_data import settings_for
+from edgefl.experiment.program_data import arrays_in, is_frame
+from edgefl.experiment.run_data import data_of, settings_for
 from edgefl.experiment.settings import FORMER, SHARED, Experiment, check_kind, is_like
-from edgefl.learning import Samples
 from edgefl.learning.losses import Loss
+from edgefl.learning.predictor import Predictor
+from edgefl.learning.targets import default_loss
 from edgefl.methods import METHODS, Algorithm, build, having, labelled, settings_of
 from edgefl.methods.method_label import Variant, label_of, labels_in, written
 from edgefl.methods.method_registry import OWN, take_in
 from edgefl.models.graph import Model
+from edgefl.models.graph.model_files import refuse_foreign
+from edgefl.study.loss_objects import is_torch_loss, loss_text
+from edgefl.study.trained_model import TrainedModel
+from edgefl.study.words_of_others import HERE, check_optimizer, shown
 
 ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not given so
+OF_ARRAYS = ("axes", "missing")  # settings that say how arrays are to be read
 EXAMPLES = 2  # by which a torch module is traced
 CLOSE = 0.5  # how like a known name an unknown one must be, to be taken for it mistyped
 
@@ -60,12 +66,15 @@ def asked(
     settings  fields of Experiment, or hyper-parameters of the methods, by name
     Raises  ValueError naming what cannot be had; DataError, GraphError, OSError or RunError for data and models.
     """
-    name, own = _data(data)
+    columns = {key: settings[key] for key in COLUMNS if key in settings} if is_frame(data) else {}
+    settings = {key: value for key, value in settings.items() if key not in columns}
+    about = {name: str(settings[name]) for name in OF_ARRAYS if settings.get(name)}
+    name, own = _data(data, columns, about)
     labels = Experiment.methods if method is None else tuple(labels_of(method))
     chosen = {} if preset is None else settings_of_preset(preset, name)
     plain, options = _settings(labels, settings)
     options = {**dict(chosen.pop("options", ())), **options}
-    kept = _model(model, name, own, data_dir)
+    kept = _model(model, name, own, data_dir, plain)
     chosen |= plain | {"data": name, "methods": labels, "options": tuple(sorted(options.items()))}
     if own is None:
         chosen = with_everybody(chosen, Experiment(), data_dir)
@@ -74,7 +83,8 @@ def asked(
             raise ValueError("clients=all of data without groups; expected (x, y, groups), or a number")
         del chosen["clients"]  # what such data have anyway
     chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
-    experiment = with_defaults(chosen, None if own is None else settings_for(own.data))
+    of_data = None if own is None else settings_for(data_of(with_settings_of_data(chosen, Experiment()), own=own))
+    experiment = with_defaults(chosen, of_data)
     return ResolvedExperiment(experiment, None if isinstance(kept, str) else kept, own)
 
 
@@ -142,7 +152,8 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
         elif any(name in build(method, {}).former for method in methods):
             having(methods, name, written(value))
         else:
-            raise ValueError(f"{name}={value!r} is no setting; {_nearest(name, [*known, *hyper])}")
+            told = f"here it is {HERE[name]}" if name in HERE else _nearest(name, [*known, *hyper])
+            raise ValueError(f"{name}={shown(value)} is no setting; {told}")
     return plain, options
 
 
@@ -160,6 +171,8 @@ def _plain(name: str, value: Any) -> Any:
     """A value of Experiment's field, of the kind that it has."""
     if isinstance(value, Loss):
         return str(value)
+    if name == "loss" and (is_torch_loss(value) or callable(value)):
+        return loss_text(value)
     if name == "clients" and value == ALL:
         return ALL
     if name == "devices" and isinstance(value, str | os.PathLike):
@@ -186,13 +199,15 @@ def _listed(value: Any) -> Any:
 def _like(name: str, value: Any, default: Any) -> Any:
     """A hyper-parameter's value. Raises ValueError for another kind than the default has."""
     listed = _listed(value)
+    if name == "optimizer":
+        check_optimizer(value)
     if isinstance(default, tuple):
         found = listed if isinstance(listed, list) else [listed]
         if all(is_like(each, 1.0) for each in found):
             return tuple(float(each) for each in found)
     elif default is None or is_like(listed, default):
         return float(listed) if isinstance(default, float) else listed
-    raise ValueError(f"{name}={value!r}; expected {type(default).__name__}, as {default!r}")
+    raise ValueError(f"{name}={shown(value)}; expected {type(default).__name__}, as {default!r}")
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -201,48 +216,58 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"the nearest are {', '.join(close)}" if close else f"expected one of {', '.join(names)}"
 
 
-def _data(data: Any) -> tuple[str, OwnData | None]:
-    """The name of the data in the settings, and the arrays if the data are some."""
+def _data(data: Any, columns: Mapping[str, Any], about: Mapping[str, str]) -> tuple[str, OwnData | None]:
+    """The name of the data in the settings, and the arrays if the data are some.
+
+    columns  what names columns of a DataFrame
+    about    what the settings say of arrays, by the names of data/npz.py
+    """
     if data is None:
         return Experiment.data, None
     if isinstance(data, str | os.PathLike):
-        kept = own_file(data)
+        kept = own_file(data, about.get("axes", ""))
         return (os.fspath(data), None) if kept is None else (kept.name, kept)
-    own = own_data(_arrays(data))
+    own = own_data({**arrays_in(data, columns), **about})
     return own.name, own
 
 
-def _arrays(data: Any) -> Mapping[str, Any]:
-    if isinstance(data, Mapping):
-        return data
-    if isinstance(data, DataSet):
-        return arrays_of(data)
-    if isinstance(data, Samples):
-        return {"x": data.x, "y": data.y, "scale": data.scale, "shift": data.shift}
-    if isinstance(data, tuple | list) and len(data) in (2, 3):
-        return dict(zip(("x", "y", "group"), data, strict=False))
-    found = f"{type(data).__name__} of {len(data)}" if isinstance(data, tuple | list) else type(data).__name__
-    raise ValueError(f"data is {found}; expected a name, a file, (x, y), (x, y, groups) or a DataSet")
+def _model(
+    model: Any, data: str, own: OwnData | None, data_dir: str | os.PathLike[str] | None, settings: Mapping[str, Any]
+) -> str | Model:
+    """A built-in model's name, empty for the one that fits the data; or a model with weights.
 
-
-def _model(model: Any, data: str, own: OwnData | None, data_dir: str | os.PathLike[str] | None) -> str | Model:
-    """A built-in model's name, empty for the one that fits the data; or a model with weights."""
+    settings  those of Experiment that were given
+    """
     if model is None:
         return ""
+    if isinstance(model, TrainedModel | Predictor):
+        return _of_all(model)
     if isinstance(model, Model):
         return model
     if isinstance(model, str | os.PathLike):
         text = os.fspath(model)
+        refuse_foreign(text)
         return model_file.read(Path(text)) if text.endswith(model_file.SUFFIX) else text
     if is_torch(model):
-        samples = load(data, data_dir) if own is None else own.data
-        from edgefl.torch.model_factory import made_with
+        from edgefl.torch.users_module import model_of
 
+        samples = data_of(with_settings_of_data({**settings, "data": data}, Experiment()), data_dir, own)
+        stated = str(own.arrays.get("axes", "")) if own is not None else ""
+        loss = Loss.parse(settings["loss"]) if settings.get("loss") else default_loss(samples.y)
         inputs = samples.x[:EXAMPLES].astype(np.float32) * np.float32(samples.scale) + np.float32(samples.shift)
-        return made_with(model, inputs)
+        return model_of(model, inputs, settings.get("axes", "") or stated, loss)
     raise GraphError(
-        f"model is {type(model).__name__}; expected a torch.nn.Module, a Model, a name or FILE.safetensors"
+        f"model is {type(model).__name__}; expected a torch.nn.Module, a Model, a trained model, a name or "
+        "FILE.safetensors"
     )
+
+
+def _of_all(trained: TrainedModel | Predictor) -> Model:
+    """A trained model to go on from. Raises GraphError for one whose outputs are the classes of one client alone."""
+    if trained.classes is not None:
+        own = ", ".join(map(str, trained.classes))
+        raise GraphError(f"model {trained!r} has outputs for the classes {own} alone; expected a model of all classes")
+    return trained.model
 
 
 def is_torch(model: Any) -> bool:

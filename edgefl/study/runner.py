@@ -17,9 +17,11 @@ from edgefl.experiment import run_toml
 from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble_experiment
+from edgefl.experiment.data_meaning import write_meaning
+from edgefl.experiment.data_record import DataRecord
 from edgefl.experiment.federation import Federation
-from edgefl.experiment.run_extension import let_grow
-from edgefl.experiment.run_json import EXPERIMENT, open_run
+from edgefl.experiment.run_extension import goes_on, let_grow
+from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.experiment.run_layout import Trial, trials
 from edgefl.experiment.settings import Experiment, Settings
 from edgefl.methods.task import State
@@ -126,14 +128,22 @@ def prepare(
     return PreparedExperiment(assembled, settings, own, data_dir)
 
 
-def claim(prepared: PreparedExperiment, directory: Path) -> None:
+def claim(prepared: PreparedExperiment, directory: Path, accept_data: bool = False) -> str | None:
     """Makes `directory` that of this run, or checks that it already is; it may have had fewer rounds or seeds
-    (growth.py). The file that repeats the run is there, too. Raises RunError if it is another's.
+    (run_extension.py). The file that repeats the run is there, too. A line about its data, if there is one.
+
+    accept_data  whether a run goes on with other data than it has trained on
+    Raises RunError if it is another's, or its data have changed.
     """
+    experiment, assembled, words = prepared.experiment, prepared.assembled, None
+    record = DataRecord.of_federation(assembled.federation)
     if (directory / EXPERIMENT).exists():
-        let_grow(directory, prepared.experiment)
-    open_run(directory, prepared.experiment.to_json(), prepared.assembled.model, prepared.own)
-    run_toml.write(directory, prepared.experiment, prepared.data_dir)
+        words = check_data(directory, record, accept_data) if goes_on(directory, experiment) else None
+        let_grow(directory, experiment)
+    open_run(directory, experiment.to_json(), assembled.model, prepared.own, record)
+    run_toml.write(directory, experiment, prepared.data_dir)
+    write_meaning(directory, assembled.federation.meaning)
+    return words
 
 
 def run(

@@ -5,6 +5,7 @@ run_request.py and run by runner.py; what came of it is run.py's.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,6 +34,7 @@ def simulate(
     on_round: OnRound | Sequence[OnRound] = (),
     progress: bool | None = None,
     engine: Engines = threads,
+    accept_data: bool = False,
     **settings: Any,
 ) -> Run:
     """Runs the methods on the data, partitioned to clients, and gives the run.
@@ -44,12 +46,11 @@ def simulate(
                name of a data set, a file; or None: the digits that come with the package. Arrays are kept in the run's
                directory; with groups every group is a client
     directory  of the run: a new one, or one that holds this very run, which then goes on; None: new in edgefl-runs
-    data_dir   directory of a data set's files
-    preset     settings of a paper
-    workers    clients trained at the same time; None: as many as there are processors
+    data_dir   directory of a data set's files; `preset`: settings of a paper; `workers`: clients trained at the same
+               time, or None for the number of processors
     on_round   a function, or several, that get a record of every round as it closes (study/round_records.py)
     progress   shows how far it has come; None: on a terminal and in a notebook
-    engine     what trains: threads of this process
+    engine     what trains; `accept_data`: whether a run that goes on may train on other data than before
     settings   fields of Experiment (rounds, seeds, clients, partition, lr, ...), hyper-parameters of the methods
     Raises     ValueError, DataError, GraphError or RunError for what cannot be run, before anything is written
     """
@@ -57,8 +58,8 @@ def simulate(
     found = asked(method, model, data, data_dir, preset, settings)
     prepared = _prepared(found, data_dir, workers)
     path = new_directory(_stem(found.experiment.data)) if directory is None else Path(directory)
-    runner.claim(prepared, path)
-    watchers: list[Watcher] = [Callbacks(callbacks, found.experiment.to_json())] if callbacks else []
+    _warn(runner.claim(prepared, path, accept_data))
+    watchers = [Callbacks(callbacks, found.experiment.to_json())] if callbacks else []
     runner.run(prepared, path, _Together([*watchers, *_shown(progress)]), engine)
     return Run(path, data_dir)
 
@@ -70,6 +71,12 @@ def _prepared(
     where = None if data_dir is None else os.fspath(data_dir)
     count = processors() if workers is None else workers
     return runner.prepare(found.experiment, found.model, where, count, own=found.own)
+
+
+def _warn(words: str | None) -> None:
+    """Of the line of the program that called `simulate`."""
+    if words is not None:
+        warnings.warn(words, stacklevel=3)
 
 
 def _stem(data: str) -> str:

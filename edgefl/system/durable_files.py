@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 import safetensors
 
-from edgefl.errors import RunError
+from edgefl.errors import RequestError, RunError
 
 DIGEST = "sha256"
 
@@ -45,6 +46,28 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
         beside.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def why_unwritable(path: Path) -> str | None:
+    """Why no file can be written there, by writing an empty one beside it; None: it can. A file that is there stays."""
+    try:
+        if path.exists():
+            with open(path, "ab"):
+                pass
+        with tempfile.TemporaryFile(dir=path.absolute().parent):
+            return None
+    except OSError as error:
+        return error.strerror or type(error).__name__
+
+
+def check_writable(path: Path) -> None:
+    """Raises RequestError if a file that somebody asked for cannot be written, before anything is spent on it."""
+    if path.is_dir():
+        raise RequestError(f"{path} is a directory; expected the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise RequestError(f"{path} is in no directory that is there; expected one that you have made before")
+    if (why := why_unwritable(path)) is not None:
+        raise RequestError(f"{path} cannot be written ({why}); expected a file in a directory of your own")
 
 
 def temporary(path: Path) -> Path:

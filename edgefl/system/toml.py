@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
+
+MOST_DOTS = 256  # in a key; a parser takes quadratic time over them
+QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'')
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -15,7 +19,17 @@ def parse(text: str) -> dict[str, Any]:
             import tomli as toml
         except ModuleNotFoundError:
             raise ValueError("Python 3.10 reads TOML by a package; expected: pip install tomli") from None
+    _check_keys(text)
     try:
         return dict(toml.loads(text))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _check_keys(text: str) -> None:
+    """Raises ValueError for a dotted key of more parts than a parser takes in little time."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > MOST_DOTS:
+            for part in QUOTED.sub("", line).split("="):
+                if (dots := part.count(".")) > MOST_DOTS and "," not in part:  # with commas it is a list of numbers
+                    raise ValueError(f"line {number} has {dots} dots in a key; expected at most {MOST_DOTS}")

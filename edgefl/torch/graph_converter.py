@@ -25,8 +25,9 @@ from edgefl.torch.function_table import FUNCTIONS, METHODS
 from edgefl.torch.graph_builder import Builder
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.sequence_table import SEQUENCES, UNFOLDED, SequenceCall
-from edgefl.torch.shape_table import MAXIMA, SHAPING, AxisConversion, flatten, transpose, unflatten
-from edgefl.torch.traced_call import ModuleSemantics, Step, expect
+from edgefl.torch.shape_table import MAXIMA, SHAPING, AxisConversion, flatten, leaves_batch_alone, transpose, unflatten
+from edgefl.torch.traced_call import ModuleSemantics, Step, described, expect, is_end
+from edgefl.torch.zero_state import ZEROS, are_zeros
 
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv)
 COMBINING: dict[Any, type[WithParameter]] = {
@@ -67,7 +68,7 @@ class Converter:
             try:
                 self._visit(node)
             except GraphError as error:
-                raise GraphError(f"{_describe(node, self._modules)}: {error}") from None
+                raise GraphError(f"{described(node, self._modules)}: {error}") from None
         self._check_end(next(iter(reversed(traced.nodes))).args[0])
         return Graph(self._input_shape, tuple(self._build.nodes))
 
@@ -127,6 +128,9 @@ class Converter:
             self._combine(node, COMBINING[node.target], args)
         elif node.target in SHAPING:
             value = self._value_of(args.pop(0) if args else settings.pop("input"))
+            if value.shape == (1,) and leaves_batch_alone(node.target, *args, **settings) and is_end(node):
+                self.left_out, self._values[node] = nn.Flatten(0), value
+                return
             shaped = _called(SHAPING[node.target], value, *args, **settings)
             if node.target in MAXIMA:
                 self._several[node] = (lambda: self._build.shaped(shaped, value, node.name),)
@@ -156,7 +160,7 @@ class Converter:
     def _leave_out(self, node: fx.Node, end: nn.Module, dim: Any) -> None:
         """A softmax of the logits at the end."""
         source = node.args[0] if node.args else next(iter(node.kwargs.values()))
-        if len(self._value_of(source).shape) != 1 or any(user.op != "output" for user in node.users):
+        if len(self._value_of(source).shape) != 1 or not is_end(node):
             raise GraphError("expected at the end only, over the classes")
         expect("dim", dim, 1, -1)
         warnings.warn(f"{end} at the end is left to the loss: outputs are logits", stacklevel=2)
@@ -274,6 +278,8 @@ class Converter:
             self._values[node] = value._replace(axes=transpose(value, -2, -1).axes)
         elif node.target is getattr and rest in (["device"], ["dtype"]):
             self._known[node] = None
+        elif are_zeros(node, self._known):
+            self._known[node] = ZEROS
         elif self._is_constant(node):
             self._known[node] = self._constant(node)
         elif node.target in ARITHMETIC and not any(argument in self._values for argument in node.all_input_nodes):
@@ -339,12 +345,3 @@ def _refuse_later_use(source: fx.Node, node: fx.Node) -> None:
     for user in later:
         if user in source.users and not _reads_shape(user):
             raise GraphError(f"in place, and {user} reads the overwritten {source}; expected inplace=False")
-
-
-def _describe(node: fx.Node, modules: dict[str, nn.Module]) -> str:
-    """What a reader of the module's code would call a traced node."""
-    if node.op == "call_module":
-        return f"module {node.target!r} ({type(modules[str(node.target)]).__name__})"
-    if node.op == "call_function":
-        return f"function {torch.overrides.resolve_name(node.target) or node.name}"
-    return {"call_method": "method ", "get_attr": "attribute ", "placeholder": "input "}[node.op] + repr(node.target)

@@ -4,9 +4,7 @@ found, which is the command line's business.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from edgefl.errors import GraphError
@@ -26,15 +24,6 @@ def made_by(factory: object, name: str, input_shape: Shape) -> Model:
     """
     made = module_by(factory, name)
     return from_torch(made, examples(made, input_shape))
-
-
-def made_with(module: nn.Module, inputs: NDArray[np.float32]) -> Model:
-    """The graph of the module, and its present weights, by real inputs [N, ...]; they are ids where the module looks
-    up rows of a table. Raises GraphError if edgefl cannot take it.
-    """
-    has_ids = any(isinstance(part, nn.Embedding) for part in module.modules())
-    example = torch.from_numpy(np.ascontiguousarray(inputs))
-    return from_torch(module, example.long() if has_ids else example)
 
 
 def module_by(factory: object, name: str) -> nn.Module:

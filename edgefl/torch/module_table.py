@@ -185,7 +185,7 @@ def _embedding(module: nn.Embedding) -> ModuleSemantics:
 
 
 def _dropout(kind: type[AnyDropout]) -> Callable[[Any], tuple[Operation, ...]]:
-    return lambda module: dropout(kind, module.p)
+    return lambda module: dropout(kind, module.p if module.training else 0.0)
 
 
 def _max_pool_module(module: nn.MaxPool2d) -> tuple[Operation, ...]:

@@ -17,6 +17,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph.operations import GRU, LSTM, Linear, Operation, SelfAttention
 from edgefl.torch.axis_order import Layout, last, time_first
 from edgefl.torch.traced_call import expect
+from edgefl.torch.zero_state import is_zero_state
 
 
 class SequenceCall(NamedTuple):
@@ -44,8 +45,8 @@ def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> Sequence
         raise GraphError(f"num_layers={module.num_layers}; expected 1: write several, one after another")
     expect("bidirectional", module.bidirectional, False)
     expect("proj_size", module.proj_size, 0)
-    if hx is not None:
-        raise GraphError("an initial state; expected none, which is 0")
+    if not is_zero_state(hx):
+        raise GraphError("an initial state; expected none, or torch.zeros that forward makes: it is 0")
     is_lstm = isinstance(module, nn.LSTM)
     op = (LSTM if is_lstm else GRU)(module.input_size, module.hidden_size, bool(module.bias))
     return SequenceCall(input, (("", op),), _layout(module), has_end=True, nested=is_lstm)
@@ -69,7 +70,7 @@ def _attention(
     expect("kdim and vdim equal embed_dim", module._qkv_same_embed_dim, True)
     expect("add_bias_kv", module.bias_k is not None, False)
     expect("add_zero_attn", module.add_zero_attn, False)
-    if module.dropout:
+    if module.dropout and module.training:
         raise GraphError(f"dropout={module.dropout} of attention's shares; expected 0 (its attribute dropout)")
     size, has_bias = module.embed_dim, module.in_proj_bias is not None
     heads = SelfAttention(size, module.num_heads, module.head_dim, _is_causal(attn_mask), has_bias)

@@ -90,6 +90,15 @@ def squeeze(value: Value, dim: Any = None) -> AxisConversion:
     return reshaped(value, tuple(size for at, size in enumerate(value.extents) if at not in gone))
 
 
+def leaves_batch_alone(target: Any, *args: Any, **settings: Any) -> bool:
+    """Whether a call makes [B] of [B, 1], as models of one output do at their end."""
+    if target in ("squeeze", torch.squeeze):
+        return settings.get("dim", args[0] if args else None) in (None, 1, -1)
+    if target in ("view", "reshape", torch.reshape):
+        return tuple(_together(args)) == (-1,)
+    return target in ("flatten", torch.flatten) and args in ((), (0,)) and not settings
+
+
 def unsqueeze(value: Value, dim: int) -> AxisConversion:
     at = dim if dim >= 0 else dim + len(value.axes) + 1
     return reshaped(value, (*value.extents[:at], 1, *value.extents[at:]))

@@ -11,7 +11,8 @@ from edgefl.torch.graph_module import to_torch
 
 
 def write_state_dict(model: Model, file: BinaryIO) -> None:
-    """Writes the model's values under torch's names, with num_batches_tracked of each BatchNorm, for
-    `torch.load(..., weights_only=True)`. Raises GraphError like to_torch.
+    """Writes the model's values under torch's names, with num_batches_tracked of each BatchNorm and the values that the
+    graph does not use, for `torch.load(..., weights_only=True)`. Raises GraphError like to_torch.
     """
-    torch.save(to_torch(model).state_dict(), file)
+    unused = {name: torch.from_numpy(value) for name, value in model.unused.items()}
+    torch.save({**to_torch(model).state_dict(), **unused}, file)

@@ -33,11 +33,13 @@ from edgefl.learning.learner import (
     Samples,
 )
 from edgefl.learning.optimizers import Optimizer
+from edgefl.learning.running.batch_minimum import trainable_batches
 from edgefl.learning.running.derived_learners import HEADS_KEPT, SUBS_KEPT, kept
 from edgefl.learning.running.mask_restriction import Restriction
 from edgefl.models.graph import Graph, Model
 from edgefl.models.graph.cuts import after, until
 from edgefl.models.graph.operations import Kind
+from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
@@ -54,6 +56,7 @@ from edgefl.torch.module_training import ModuleTraining
 from edgefl.torch.operation_counts import TorchFlopCounter
 from edgefl.torch.parameter_arrays import ModuleParameters
 from edgefl.torch.passes import Passes
+from edgefl.torch.single_value_layer import single_value_layer
 from edgefl.torch.trace import check_output
 
 DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
@@ -174,12 +177,21 @@ class TorchLearner:
         """
         options = options_of(options, former, named)
         if options.cut:
+            batches = self._part(after, options.cut).joined(batches)
             rows = np.unique(np.concatenate(occurring(batches)[0]))
             near = Samples(self.features(samples, rows, cut=options.cut), samples.y[rows], loss=samples.loss)
             there, position = [np.searchsorted(rows, batch).astype(np.int32) for batch in batches], keyed(batches)
             within = Listed(there, position) if position else there
             return self._part(after, options.cut).fit(near, within, optimizer, replace(options, cut=""))
-        return self._training.fit(samples, batches, optimizer, options)
+        if self.graph is None and 1 in occurring(batches)[1]:
+            batches = trainable_batches(batches, single_value_layer(self._module, self._passes, samples))
+        return self._training.fit(samples, self.joined(batches), optimizer, options)
+
+    def joined(self, batches: Batches) -> Batches:
+        """The batches that `fit` takes its steps on, see GraphLearner.joined. Of a module without a graph `fit` finds
+        out by itself, with the samples.
+        """
+        return batches if self.graph is None else trainable_batches(batches, single_value_norm(self.graph))
 
     def gradient(
         self,

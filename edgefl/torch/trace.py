@@ -23,7 +23,9 @@ from edgefl.torch.frozen_parameters import with_frozen
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.graph_module import to_torch
 from edgefl.torch.module_table import MODULES
+from edgefl.torch.module_wishes import check_inputs, check_wishes, say_unheard, unheard_hooks, unused_values
 from edgefl.torch.sequence_table import UNFOLDED
+from edgefl.torch.shape_branches import decided, without_branches
 
 TOLERANCE = 1e-4  # of the largest output; both sides run torch's own kernels, so real differences are far larger
 
@@ -37,51 +39,87 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     A single layer is taken as a Sequential of it.
     Parameters without requires_grad, and BatchNorms in evaluation mode within a module in training mode, are frozen in
     the graph (frozen_parameters.py).
-    A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits.
+    A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits. A warning
+    names parameters that forward does not use, and hooks that training will not run. Arguments of forward that have
+    defaults keep them. A graph of one output gives [N, 1], also where the module gives [N].
     Raises  GraphError naming the first operation or argument that edgefl cannot take.
     """
+    return read_module(module, example_input)[0]
+
+
+def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module]:
+    """What `from_torch` gives, and what it leaves out at the module's end: the softmax that the loss has, or nn.Flatten
+    where the module gives [N] of [N, 1]; nn.Identity where it leaves nothing out.
+    """
+    if not isinstance(example_input, Tensor):
+        raise GraphError(f"example_input is {type(example_input).__name__}; expected a torch.Tensor, a batch of inputs")
     if example_input.dtype not in (torch.float32, torch.int64) or example_input.dim() < 2:
         found = f"{example_input.dtype} of {example_input.dim()} axes"
         raise GraphError(f"example_input: {found}; expected float32 batches, or ids in int64")
+    check_wishes(module)
+    check_inputs(module)
     if type(module) in MODULES:  # names need a part before ".weight": those of a Sequential of one
         module = nn.Sequential(module).train(module.training)
-    own = set(vars(module))
-    try:
-        graph, left_out = _converted(module, tuple(example_input.shape[1:]))
-        graph = with_frozen(graph, module)
-    finally:
-        for constant in set(vars(module)) - own:  # that torch.fx has left there
-            delattr(module, constant)
+    graph, left_out = _converted(module, tuple(example_input.shape[1:]))
+    graph = with_frozen(graph, module)
     model = Model(graph, _parameters(graph, module))
+    model = Model(*model, unused_values(module, model))
     _check_ids(graph, example_input)
     check_output(model, module, example_input, left_out)
-    return model
+    say_unheard(module, model)
+    return model, left_out
 
 
 def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]:
-    """The graph, and what of the module's end it leaves out. As the module trains, for dropout; or, where that cannot
-    be taken (as further outputs cannot), as it predicts.
+    """The graph of what the module does in training, and what of the module's end the graph leaves out.
+
+    Raises  GraphError, also where the module can be converted in evaluation mode alone: its training would be lost.
     """
-    for training in (True, False):
-        converter = Converter(module, input_shape)
-        try:
-            with _in_mode(module, training):
-                return converter.convert(_trace(module)), converter.left_out
-        except GraphError:
-            if not training:
-                raise
-    raise AssertionError("both modes were tried")
-
-
-def _trace(module: nn.Module) -> fx.Graph:
     try:
-        return _ModuleTracer().trace(module)
+        return _converted_in_mode(module, input_shape, True)
+    except GraphError as error:
+        in_training = error
+    try:
+        _converted_in_mode(module, input_shape, False)
+    except GraphError:
+        raise in_training from None
+    raise GraphError(
+        f"in training mode: {in_training}; in evaluation mode the module can be converted, and its training would be "
+        "lost: expected a forward without branches on self.training, and without further outputs in training (as by "
+        "aux_logits=False)"
+    )
+
+
+def _converted_in_mode(module: nn.Module, input_shape: Shape, training: bool) -> tuple[Graph, nn.Module]:
+    converter = Converter(module, input_shape)
+    with _in_mode(module, training), _unchanged(module):
+        return converter.convert(_trace(module, input_shape)), converter.left_out
+
+
+def _trace(module: nn.Module, input_shape: Shape) -> fx.Graph:
+    try:
+        return without_branches(_ModuleTracer(input_shape).trace(module), input_shape)
     except Exception as error:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
         raise GraphError(f"{type(module).__name__} cannot be traced: {error}") from error
 
 
 class _ModuleTracer(fx.Tracer):
     """Stops at the modules that the table knows, and at torch's own, but for those that are made of others."""
+
+    def __init__(self, input_shape: Shape) -> None:
+        super().__init__()
+        self._input_shape = input_shape
+
+    def create_args_for_root(
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        def one_input(module: nn.Module, x: Any) -> Any:  # all others are at their defaults
+            return root_fn(module, x)
+
+        return super().create_args_for_root(one_input, is_module, concrete_args)
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        return decided(obj.node, self._input_shape)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         if type(m) in UNFOLDED:
@@ -102,8 +140,10 @@ def _parameters(graph: Graph, module: nn.Module) -> Params:
     seen: dict[int, str] = {}
     for name in graph.parameters():
         value = state[name]
+        if value.is_meta:
+            raise GraphError(f"{name} is on the device meta; expected values: module.to_empty(device='cpu'), then init")
         if value.dtype != torch.float32:
-            raise GraphError(f"{name} is {value.dtype}; expected torch.float32")
+            raise GraphError(f"{name} is {value.dtype}; expected torch.float32: module.float() converts it")
         first = seen.setdefault(value.data_ptr(), name)
         if first != name:
             raise GraphError(f"{name} shares its memory with {first}; edgefl has no shared weights")
@@ -123,25 +163,49 @@ def _check_ids(graph: Graph, example_input: Tensor) -> None:
 
 
 def check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
-    """Raise GraphError unless graph, and what was left out after it, agree with the module on the example."""
+    """Raise GraphError unless graph, and what was left out after it, agree with the module on the example, twice."""
     twin = to_torch(model).eval()
-    with torch.no_grad(), _in_mode(module, False):
+    with torch.no_grad(), _in_mode(module, False), _unchanged(module):
         expected = module(example_input.clone()).cpu()
+        again = module(example_input.clone()).cpu()
         found = left_out(twin(example_input.detach().cpu().to(torch.float32, copy=True)))
     difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
     limit = TOLERANCE * max(1.0, expected.abs().max().item())
     if not difference <= limit:
+        hooks = "".join(f"; {hooks}, which the trace has not" for hooks in unheard_hooks(module))
         raise GraphError(
             f"{type(module).__name__}: its output on the example differs by {difference:g} from that of its trace; "
             f"expected at most {limit:g} (does forward write in place, depend on data, or drop values in evaluation?)"
+            f"{hooks}"
+        )
+    if again.shape != expected.shape or not torch.equal(again, expected):
+        raise GraphError(
+            f"{type(module).__name__}: its output at a second call is another; expected a forward that keeps nothing "
+            "from one batch to the next: begin each batch from torch.zeros"
         )
 
 
 @contextmanager
+def _unchanged(module: nn.Module) -> Iterator[None]:
+    """Every part gets its attributes back: torch.fx leaves constants there, and a forward may write its results."""
+    before = [(part, dict(vars(part))) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for part, attributes in before:
+            vars(part).clear()
+            vars(part).update(attributes)
+
+
+@contextmanager
 def _in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Training or evaluation mode for the block; every submodule gets its own mode back."""
+    """Training or evaluation mode for the block; every submodule gets its own mode back.
+
+    In training mode a part stays in evaluation mode if its owner has put that part alone into it.
+    """
     modes = {part: part.training for part in module.modules()}
-    module.train(training)
+    if not (training and module.training):
+        module.train(training)
     try:
         yield
     finally:

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
+from torch import nn
 from torch.fx import Node as Traced
 
 from edgefl.errors import GraphError
@@ -58,6 +60,20 @@ def expect(setting: str, value: object, *accepted: object) -> None:
     """Raise GraphError unless `value` is one of `accepted`."""
     if value not in accepted:
         raise GraphError(f"{setting}={value!r}; expected {' or '.join(repr(item) for item in accepted)}")
+
+
+def described(node: Traced, modules: dict[str, nn.Module]) -> str:
+    """What a reader of the module's code would call a traced node."""
+    if node.op == "call_module":
+        return f"module {node.target!r} ({type(modules[str(node.target)]).__name__})"
+    if node.op == "call_function":
+        return f"function {torch.overrides.resolve_name(node.target) or node.name}"
+    return {"call_method": "method ", "get_attr": "attribute ", "placeholder": "input "}[node.op] + repr(node.target)
+
+
+def is_end(node: Traced) -> bool:
+    """Whether nothing but the module's result reads it."""
+    return all(user.op == "output" for user in node.users)
 
 
 def pair(value: Any) -> Pair:

@@ -146,7 +146,7 @@ def test_the_table_is_printed_though_the_disk_refuses_the_picture(
 
     monkeypatch.setattr("edgefl.cli.memory.draw", full)
     code, out, err = answer(capsys, "fedspu_emnist", "--batch", "1", "--json", "--plot", str(tmp_path / "a.png"))
-    assert (code, err) == (1, "edgefl memory: [Errno 28] No space left on device: 'a.png'\n")
+    assert (code, err) == (1, "edgefl memory: a.png: no space left on device\n")
     assert json.loads(out)["footprints"]
 
 

@@ -184,40 +184,50 @@ def test_a_device_looks_a_server_s_method_up_and_imports_nothing() -> None:
 
 
 def test_a_device_that_was_not_told_of_it_refuses_the_run(here: Path) -> None:
-    """Real processes: the module lies beside the device, and is not imported."""
+    """Real processes: the module lies beside the device, and is not imported. A run that its only device refuses ends,
+    and is taken up again for the next.
+    """
     (here / "my_prox.py").write_text(example() + "\nimport pathlib\npathlib.Path('imported').touch()\n")
-    mine = replace(SMALL, clients=1, per_round=1, methods=(PROX,))
-    local_processes.write_partitions(here / "shares", mine)
-    command = [sys.executable, "-m", "edgefl"]
-    served = [*command, "serve", "--method", PROX, "--clients", "1", "--per-round", "1", "--rounds", "1"]
+    local_processes.write_partitions(here / "shares", replace(SMALL, clients=1, per_round=1, methods=(PROX,)))
     apart = here / "apart"
     apart.mkdir()
     (apart / "my_prox.py").write_text((here / "my_prox.py").read_text())
-    with subprocess.Popen([*served, "--run-dir", "served", "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
+    new = ["--method", PROX, "--clients", "1", "--per-round", "1", "--rounds", "1", "--run-dir", "served"]
+    for words, allowed, why in (
+        (new, [], "none of edgefl's; expected one that is installed here and named by --allow-method"),
+        (["--resume", "served"], ["--allow-method", "fedavg"], "this device takes part in fedavg"),
+    ):
+        found, server = served(words, apart, allowed)
+        assert (found.returncode, why in found.stderr) == (1, True), found.stderr
+        assert server == 1  # nobody is left who takes part
+        assert not (apart / "imported").exists()
+    for allowed, why in (
+        (["--allow-method", "nowhere:Mine"], "no module 'nowhere'"),
+        (["--allow-method", "fedup"], "--allow-method fedup: method=fedup; expected one of"),
+    ):
+        found = device("127.0.0.1:9", apart, allowed)  # asks nobody
+        assert (found.returncode, why in found.stderr) == (2, True), found.stderr
+        assert not (apart / "imported").exists()
+    found, server = served(["--resume", "served"], apart, ["--allow-method", PROX])
+    assert (found.returncode, server) == (0, 0), found.stderr
+    assert (apart / "imported").exists()
+
+
+def served(words: list[str], apart: Path, allowed: list[str]) -> tuple[subprocess.CompletedProcess[str], int]:
+    """What a device with these options did beside a server, and the exit code of the server."""
+    command = [sys.executable, "-m", "edgefl", "serve", *words, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
             address = next(found[0] for line in server.stderr if (found := re.search(r"127\.0\.0\.1:\d+", line)))
-            device = [
-                *command,
-                "client",
-                "--server",
-                address,
-                "--state",
-                "state",
-                "--data",
-                "../shares/device-0000.npz",
-            ]
-            environment = {**os.environ, "PYTHONPATH": str(PAGE.parent.parent)}
-            for allowed, code, why in (
-                ([], 1, "none of edgefl's; expected one that is installed here and named by --allow-method"),
-                (["--allow-method", "fedavg"], 1, "this device takes part in fedavg"),
-                (["--allow-method", "nowhere:Mine"], 2, "no module 'nowhere'"),
-                (["--allow-method", "fedup"], 2, "--allow-method fedup: method=fedup; expected one of"),
-            ):
-                found = subprocess.run([*device, *allowed], cwd=apart, env=environment, capture_output=True, text=True)
-                assert (found.returncode, why in found.stderr) == (code, True), found.stderr
-                assert not (apart / "imported").exists()
-            found = subprocess.run([*device, "--allow-method", PROX], cwd=apart, env=environment, check=False)
-            assert found.returncode == 0 and (apart / "imported").exists()
+            return device(address, apart, allowed), server.wait(60)
         finally:
-            server.terminate()
+            server.kill()
+
+
+def device(address: str, apart: Path, allowed: list[str]) -> subprocess.CompletedProcess[str]:
+    """A device in a directory of its own, which does not see ours."""
+    asked = ["--server", address, "--state", "state", "--data", "../shares/device-0000.npz", "--give-up", "60"]
+    environment = {**os.environ, "PYTHONPATH": str(PAGE.parent.parent)}
+    command = [sys.executable, "-m", "edgefl", "client", *asked, *allowed]
+    return subprocess.run(command, cwd=apart, env=environment, capture_output=True, text=True, check=False)

@@ -17,9 +17,9 @@ from edgefl.server.round_deadline import AdaptiveDeadline
         (["--deadline", "soon"], "deadline 'soon'; expected auto, none or a number of seconds > 0"),
         (["--deadline", "0"], "deadline '0'; expected auto, none or a number of seconds > 0"),
         (["--evaluation-deadline", "inf"], "deadline 'inf'; expected auto, none or a number of seconds > 0"),
-        (["--select", "seen"], "selection 'seen'; expected all, or seen:SECONDS"),
-        (["--select", "seen:-1"], "selection 'seen:-1'; expected all, or seen:SECONDS"),
-        (["--select", "some:60"], "selection 'some:60'; expected all, or seen:SECONDS"),
+        (["--select", "seen"], "selection 'seen'; expected all, enrolled, or seen:SECONDS"),
+        (["--select", "seen:-1"], "selection 'seen:-1'; expected all, enrolled, or seen:SECONDS"),
+        (["--select", "some:60"], "selection 'some:60'; expected all, enrolled, or seen:SECONDS"),
         (["--keep-rounds", "1"], "--keep-rounds 1; expected at least 2"),
         (["--strangers", "0"], "strangers=0; expected strangers >= 1"),
         (
@@ -28,6 +28,10 @@ from edgefl.server.round_deadline import AdaptiveDeadline
         ),
         (["--method", "fedspu-cached", "--round-seconds", "soon"], "round_seconds=soon; expected a number"),
         (["--method", "fedspu", "--round-seconds", "1"], "round_seconds=1 is no hyper-parameter of fedspu; expected"),
+        (
+            ["--method", "fedumf", "--select", "enrolled"],
+            "--select enrolled with fedumf; expected all, as it asks everybody every round",
+        ),
         (
             ["--method", "fedumf", "--select", "seen:60"],
             "--select seen:60 with fedumf; expected all, as it asks everybody every round",

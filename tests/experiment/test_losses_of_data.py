@@ -25,6 +25,7 @@ VALUES = (X[:, 0, 0] @ DRAW.standard_normal((8, 3))).astype(np.float64)
 
 
 def saved(folder: Path, y: np.ndarray, **more: np.ndarray) -> str:
+    folder.mkdir(exist_ok=True)
     np.savez(folder / "made.npz", x=X, y=y, **more)
     return str(folder / "made.npz")
 
@@ -118,7 +119,7 @@ def test_runs_are_reported_by_what_their_loss_has(tmp_path: Path, capsys: pytest
         assert evaluation["decisions"] == 0
         assert "correct" not in evaluation
     assert found["methods"]["fedavg"]["evaluation"]["global_common"].keys() == {"loss", "examples", "decisions"}
-    found = simulated(capsys, "--data", saved(tmp_path, VALUES > 0), "--run-dir", str(tmp_path / "decisions"))
+    found = simulated(capsys, "--data", saved(tmp_path / "other", VALUES > 0), "--run-dir", str(tmp_path / "decisions"))
     method = found["methods"]["fedavg"]
     evaluation = method["evaluation"]["global_local"]
     right = [hits / (3 * n) for hits, n in zip(evaluation["correct"], evaluation["examples"])]

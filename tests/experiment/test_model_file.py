@@ -104,7 +104,7 @@ def test_files_that_cannot_be_trained_on_are_refused(tmp_path: Path, capsys: pyt
         (linear((64,), 10), "the model takes (64,); examples of data=digits are (1, 8, 8)"),
         (with_nan(), "fc.bias has nan; expected finite values"),
         (b"no model", "header"),
-        (None, "No such file"),
+        (None, "No such file; expected a model that"),
     ]
     path, run = tmp_path / "mine.safetensors", tmp_path / "run"
     for model, message in cases:

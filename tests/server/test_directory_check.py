@@ -96,7 +96,7 @@ def test_serve_says_so_in_one_sentence_and_removes_nothing(tmp_path: Path, capsy
     (path / "run.db-wal").unlink()
     before = contents(path)
     assert main(["serve", "--resume", str(path), "--port", "0"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1].startswith(f"edgefl serve: {path}/run.db is at commit 0")
+    assert capsys.readouterr().err.splitlines()[-1][20:].startswith(f"ERROR edgefl serve: {path}/run.db is at commit 0")
     assert contents(path) == before
     assert main(["status", str(path)]) == 1
     assert "run.db-wal is missing" in capsys.readouterr().err

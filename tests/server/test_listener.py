@@ -11,7 +11,7 @@ import pytest
 
 from edgefl.server import admission
 from edgefl.server.admission import Caps
-from edgefl.server.listener import Entrance, ListenAddress
+from edgefl.server.listener import Entrance, ListenAddress, bound
 from edgefl.server.peer import ConnectionTerms, Patience, Peer
 
 SERVICE = ConnectionTerms("run", 8, None, lambda client: None, b"", lambda: bytes(32), sum, Patience())  # type: ignore[arg-type, return-value]
@@ -34,6 +34,8 @@ class Owner:
         link = len(self.peers) + 1
         self.peers[link] = Peer(link, SERVICE, self, name)  # type: ignore[arg-type]
         return self.peers[link]
+
+    def refused(self, peer: Peer, reason: str) -> None: ...
 
     def left(self, peer: Peer) -> None:
         self.gone.append(peer.link)
@@ -175,6 +177,21 @@ def test_closing_ends_the_connections_of_strangers() -> None:
         link.close()
 
     play(story)
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(OSError, match=r"host 203\.0\.113\.7 is another machine's; expected an address of this machine"):
+        bound(ListenAddress("203.0.113.7", 0))
+
+
+def test_a_name_is_listened_at_by_all_its_addresses() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    sockets = bound(ListenAddress("localhost", port)).sockets
+    expected = {each[4][:2] for each in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM)}
+    assert {each.getsockname()[:2] for each in sockets} == expected
+    for each in sockets:
+        each.close()
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:

@@ -41,7 +41,7 @@ def test_a_run_of_devices_that_measure_says_joules_and_is_replayed(
             )
             devices.append(start(stack, "client", "--server", address, "--id", str(client), *where, "--measure-energy"))
         said = "energy of rounds is measured, of this whole machine: ina3221 VDD_IN\n"
-        assert [until(lines(device), "energy") for device in devices] == [said] * 2
+        assert [until(lines(device), "energy")[20:] for device in devices] == [f"INFO {said}"] * 2
         assert [process.wait(120) for process in (server, *devices)] == [0, 0, 0]
     records = [each for log_record in run_history.metrics(tmp_path / "run") for each in log_record["clients"]]
     assert len(records) == 4

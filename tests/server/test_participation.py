@@ -19,6 +19,7 @@ from edgefl.methods.rounds.participation import RecordedParticipation
 from edgefl.methods.rounds.state_file import flat
 from edgefl.methods.task import State
 from edgefl.server import run_history
+from edgefl.server.events import DeviceRefused
 from edgefl.server.run_progress import Progress
 from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.replay import difference
@@ -327,3 +328,25 @@ def test_the_first_difference_is_named(tmp_path: Path) -> None:
     assert text.endswith(" and 9 in the replay")
     del other.arrays["model"]["fc1.bias"]
     assert difference(state, other) == "model/fc1.bias is in one of them only"
+
+
+def test_rounds_that_choose_among_the_enrolled_replay_alike(tmp_path: Path) -> None:
+    """Clients 2 and 3 enrol after round 1, which chooses among the two that are there; client 1 refuses later."""
+    world = World(tmp_path / "run", METHOD, replace(TIMED, wait_for=2, among_enrolled=True))
+    world.dead = {2, 3}
+    while world.coordinator.round < 1:
+        world.steps()[0]()
+    world.dead = set()
+    while world.coordinator.round < 2:
+        world.steps()[0]()
+    world.happen(DeviceRefused(world.link_of[1], "data do not fit"))
+    world.disconnect(1)
+    world.dead = {1}
+    world.finish()
+    assert world.done
+    found = outcomes(world)
+    assert sorted(client for round, client in found if round == 1) == [0, 1]
+    assert run_history.progress(world.path).candidates[1] == frozenset({0, 1})
+    assert all(client != 1 for round, client in found if round == 4)
+    state, _ = replayed(world, tmp_path / "replay")  # client 1 never heard the verdict on its last reply
+    assert difference(run_history.final_state(world.path), state) is None

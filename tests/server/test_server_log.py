@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgefl.server.server_log import AGAIN_S, FIRST, Log
+from edgefl.server.server_log import Log
+from edgefl.system.log_lines import AGAIN_S, FIRST
 
 
 def test_of_a_kind_the_first_lines_are_shown_and_then_one_a_minute_with_a_count() -> None:

@@ -318,13 +318,23 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
             opening(tmp_path)
 
 
-def test_tables_of_another_version_are_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "cure"),
+    [
+        (0, "$"),
+        (1, ": edgefl of before 22 November 2026 made the run, .* with edgefl of commit 9562d322, or begin a new run"),
+        (2, ".* with edgefl of commit e6d57bf3"),
+        (3, ".* with edgefl of commit 22a7a129"),
+        (7, ": a newer edgefl made the run; update edgefl here$"),
+    ],
+)
+def test_tables_of_another_version_are_an_error_with_the_cure(version: int, cure: str, tmp_path: Path) -> None:
     Store(tmp_path).close()
     database = sqlite3.connect(tmp_path / "run.db")
-    database.execute("PRAGMA user_version = 7")
+    database.execute(f"PRAGMA user_version = {version}")
     database.close()
     for opening in (Store, run_history.progress):
-        with pytest.raises(RunError, match=r"run.db has tables of version 7; expected 4"):
+        with pytest.raises(RunError, match=rf"run.db has tables of version {version}; expected 4{cure}"):
             opening(tmp_path)
 
 

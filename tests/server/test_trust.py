@@ -27,6 +27,7 @@ from edgefl.protocol.trust.keys import key_file, make_keys, read_key
 from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.frames import HEADER
 from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Enrol, Hello, ModelRequest, Refused
+from edgefl.protocol.wire.other_versions import encode_first
 from tests.server import hurried_server
 from tests.server.stranger import ANSWER_S, NONCE, Stranger
 from tests.server.tap import Tap
@@ -197,6 +198,16 @@ def test_a_device_of_another_run_is_refused(with_keys: Cluster) -> None:
         assert isinstance(answer, Refused)
         assert answer.reason.startswith("run 0123456789abcdef; this server serves run ")
     assert_heard(with_keys, "refused", "run 0123456789abcdef")
+
+
+def test_a_device_of_version_1_hears_in_its_own_frames_that_it_is_too_old(with_keys: Cluster) -> None:
+    with socket.create_connection(("127.0.0.1", with_keys.port), ANSWER_S) as link:
+        link.sendall(encode_first(1, 0, b"the Hello of an old device"))
+        answer = b"".join(iter(lambda: link.recv(1 << 16), b""))
+    why = "the device sends frames of version 1 and the server reads version 2"
+    assert answer[:4] == b"EF\x01\x0d"
+    assert why.encode() in answer
+    assert_heard(with_keys, "refused", why, "update edgefl on the device")
 
 
 def test_a_replayed_handshake_is_refused(with_keys: Cluster, root: Path) -> None:

@@ -96,7 +96,7 @@ def _data() -> tuple[np.ndarray, np.ndarray]:
 def test_simulate_trains_what_the_module_says_and_exports_it(tmp_path) -> None:
     module = net()
     _layer(module)
-    given = {"rounds": 2, "clients": 2, "directory": tmp_path / "run", "progress": False, "epochs": 1}
+    given = {"axes": "NCHW", "rounds": 2, "clients": 2, "directory": tmp_path / "run", "progress": False, "epochs": 1}
     run = edgefl.simulate("fedspu", data=_data(), model=module, keep=1, **given)
     run.clients[0].model.save(tmp_path / "client.pt")
     found = torch.load(tmp_path / "client.pt")
@@ -108,5 +108,7 @@ def test_a_model_of_which_nothing_is_trained_is_refused_before_a_run_directory_i
     module = net().requires_grad_(False)
     _norm_mode(module)
     with pytest.raises((EdgeflError, ValueError), match="all 8 parameters are frozen; expected at least one"):
-        edgefl.simulate("fedavg", data=_data(), model=module, clients=2, rounds=1, directory=tmp_path / "run")
+        edgefl.simulate(
+            "fedavg", data=_data(), axes="NCHW", model=module, clients=2, rounds=1, directory=tmp_path / "run"
+        )
     assert not (tmp_path / "run").exists()

@@ -341,18 +341,6 @@ def test_functions_that_mean_one_operation(style) -> None:
         assert module.conv.training == is_training
 
 
-def test_a_module_with_further_outputs_in_training_is_taken_as_it_predicts() -> None:
-    def forward(m: nn.Module, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        y = m.drop(m.conv(x))
-        return (y, m.aside(y)) if m.training else y
-
-    module = Forward(forward, conv=nn.Conv2d(2, 2, 1), drop=nn.Dropout2d(0.1), aside=nn.Conv2d(2, 2, 1))
-    assert [node.op for node in from_torch(module, example(2, 2, 6, 6)).graph.nodes] == [
-        Conv2d(2, 2, (1, 1)),
-        Dropout2d(0.1),
-    ]
-
-
 def test_maxima_over_more_cells_than_a_pool_takes_are_taken_in_parts() -> None:
     for pool, shape, kernels in (
         (nn.AdaptiveMaxPool2d(1), (2, 15, 17), [(15, 17)]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
@@ -162,7 +164,13 @@ def test_tied_parameters_are_refused() -> None:
 
 
 def test_parameters_of_another_type_are_refused() -> None:
-    assert refused(nn.Sequential(nn.Linear(3, 2).double()), 2, 3) == "0.weight is torch.float64; expected torch.float32"
+    found = refused(nn.Sequential(nn.Linear(3, 2).double()), 2, 3)
+    assert found == "0.weight is torch.float64; expected torch.float32: module.float() converts it"
+
+
+def test_parameters_without_values_are_refused() -> None:
+    found = refused(nn.Sequential(nn.Linear(3, 2, device="meta")), 2, 3)
+    assert found.startswith("0.weight is on the device meta; expected values")
 
 
 def test_example_of_another_type_is_refused() -> None:
@@ -175,4 +183,19 @@ def test_second_input_is_refused() -> None:
         def forward(self, x: Tensor, y: Tensor) -> Tensor:
             return x + y
 
-    assert refused(Two()) == "input 'y': a second input; expected one"
+    assert refused(Two()).startswith("forward of Two takes x, y; expected one input")
+
+
+def test_arguments_with_defaults_keep_them() -> None:
+    class Several(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(3, 2)
+
+        def forward(self, inputs: Tensor, mask: Tensor | None = None, deep: bool = False, *rest, **more) -> Tensor:
+            found = self.fc(inputs if mask is None else inputs * mask)
+            return (found, inputs) if deep or rest or more else found
+
+    module = Several()
+    model = from_torch(module, example(2, 3))
+    assert model.graph == from_torch(nn.Sequential(OrderedDict(fc=module.fc)), example(2, 3)).graph

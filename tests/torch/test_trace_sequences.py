@@ -39,6 +39,31 @@ def unpacked_lstm(m: Any, x: Tensor) -> Tensor:
     return out[:, 0] + state[0]
 
 
+def from_zeros(make: Callable[[Any, Tensor], Any]) -> Step:
+    """An initial state as torch's tutorials write it, which is where a layer begins without one."""
+    return lambda m, x: m.r(x, make(m, x))[0][:, -1]
+
+
+def zeros(m: Any, x: Tensor) -> Tensor:
+    return torch.zeros(m.r.num_layers, x.size(0), m.r.hidden_size).to(x.device)
+
+
+def new_zeros(m: Any, x: Tensor) -> Tensor:
+    return x.new_zeros(1, x.shape[0], 4).requires_grad_()
+
+
+class Stateful(nn.Module):
+    """Begins where the batch before ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.r, self.state = nn.GRU(FEATURES, 4, batch_first=True), None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, self.state = self.r(x, self.state)
+        return y[:, -1]
+
+
 def attended(mask: Tensor | None = None) -> Step:
     def step(m: Any, x: Tensor) -> Tensor:
         y, _ = m.a(x, x, x, attn_mask=mask)
@@ -70,6 +95,8 @@ def taken() -> dict[str, nn.Module]:
     found = {f"GRU, {name}": recurrent(nn.GRU, step) for name, step in ends("GRU").items()}
     found |= {f"LSTM, {name}": recurrent(nn.LSTM, step, bias=False) for name, step in ends("LSTM").items()}
     found["LSTM, unpacked"] = recurrent(nn.LSTM, unpacked_lstm)
+    found["GRU from zeros"] = recurrent(nn.GRU, from_zeros(zeros))
+    found["LSTM from zeros"] = recurrent(nn.LSTM, from_zeros(lambda m, x: (zeros(m, x), new_zeros(m, x))))
     found["steps first"] = recurrent(nn.GRU, lambda m, x: m.r(x.transpose(0, 1))[0][-1], batch_first=False)
     float_mask = nn.Transformer.generate_square_subsequent_mask(STEPS)
     for name, mask in (
@@ -93,7 +120,7 @@ def test_what_is_taken_computes_the_same_and_goes_back_to_torch() -> None:
     for name, module in taken().items():
         attributes = set(vars(module))
         model = from_torch(module, x)
-        assert set(vars(module)) == attributes, name  # constants of the trace are gone
+        assert set(vars(module)) == attributes, name  # constants of the trace are gone, and what forward wrote
         read = {key for node in model.graph.nodes for key in map(f"{node.name}.{{}}".format, node.op.parameters())}
         assert read == set(model.params) <= set(module.state_dict()), name
         expected = module.eval()(x).detach().numpy()
@@ -121,7 +148,23 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
         "bidirectional=True; expected False",
     ),
     "projection": (recurrent(nn.LSTM, ends("LSTM")["mean"], proj_size=2), "proj_size=2; expected 0"),
-    "initial state": (recurrent(nn.GRU, lambda m, x: m.r(x, x.relu())[0][:, 0]), "an initial state; expected none"),
+    "initial state": (
+        recurrent(nn.GRU, lambda m, x: m.r(x, x.relu())[0][:, 0]),
+        "an initial state; expected none, or torch.zeros that forward makes",
+    ),
+    "learned initial state": (
+        Forward(
+            lambda m, x: m.r(x, m.h.weight[:1].unsqueeze(0).expand(-1, x.size(0), -1))[0][:, 0],
+            r=nn.GRU(FEATURES, 4, batch_first=True),
+            h=nn.Linear(4, 1),
+        ),
+        "an initial state; expected none, or torch.zeros",
+    ),
+    "zeros elsewhere": (
+        recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + x.new_zeros(x.size(0), 4)),
+        "summand torch.zeros; expected the result of an operation",
+    ),
+    "state of the batch before": (Stateful(), "its output at a second call is another; expected a forward that keeps"),
     "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "result 1; expected one of the first 1"),
     "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "called twice"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),

@@ -12,9 +12,7 @@ Paths are relative to the file's folder. The options mean what they mean to `edg
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +24,8 @@ from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import RequestError
 from edgefl.experiment.user_methods import admit
 from edgefl.protocol.trust.keys import read_key
+from edgefl.system import toml
+from edgefl.system.settings_text import json_table, read_settings_text
 
 MAX_MODEL_BYTES = 256 << 20
 KEEP_RUNS = 2
@@ -125,6 +125,10 @@ class Section:
         """Relative to the file."""
         return self.file.parent / _text(value)
 
+    def read_size(self, value: object) -> int:
+        """Bytes: a whole number, or a text as "64MB"."""
+        return self.size(str(_count(value, 1 << 63)) if isinstance(value, int) else _text(value))
+
     def section(self, name: str) -> Section:
         """A table in it; empty if there is none."""
         return Section(self.file, f"{name}.", self._values.pop(name, {}), self.size)
@@ -144,26 +148,18 @@ class Section:
 
 def _read(file: Path) -> Mapping[str, Any]:
     try:
-        text = file.read_text()
-        if file.suffix == ".json":
-            return dict(json.loads(text))
-        return _toml(file, text)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        text = read_settings_text(file)
+        return json_table(text) if file.suffix == ".json" else toml.parse(text)
+    except OSError as error:
+        raise RequestError(f"{file} cannot be read ({error.strerror}); expected a file of settings") from None
+    except ValueError as error:
         raise RequestError(f"{file} cannot be read ({error})") from None
-
-
-def _toml(file: Path, text: str) -> Mapping[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib.loads(text)
-    raise RequestError(f"{file}: Python 3.10 cannot read TOML; expected the same entries in a file.json")
 
 
 def _profile(limits: Section) -> DeviceProfile:
     capacity = limits.take("capacity", _share, 1.0)
-    model = limits.take("max_model", limits.size, MAX_MODEL_BYTES)
-    memory: int | None = limits.take("max_memory", limits.size, None)
+    model = limits.take("max_model", limits.read_size, MAX_MODEL_BYTES)
+    memory: int | None = limits.take("max_memory", limits.read_size, None)
     seconds: float | None = limits.take("max_seconds", _seconds, None)
     reports_throughput: bool = limits.take(
         "throughput", _flag, limits.take("pace", _flag, True)
@@ -233,14 +229,14 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+def _count(value: object, limit: int = 1 << 31) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < limit:
         raise ValueError("expected a whole number, 0 or more")
     return value
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
         raise ValueError("expected a number")
     return float(value)
 

@@ -11,10 +11,13 @@ State = tuple[int, int, int]
 
 
 class SampleFile:
-    """The file. Whoever writes it writes beside it and renames, so that it is never half there."""
+    """The file; `most`: bytes that its arrays may take beyond its own.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Whoever writes the file writes beside it and renames, so that it is never half there.
+    """
+
+    def __init__(self, path: Path, most: int | None = None) -> None:
+        self.path, self._most = path, most
         self._state: State | None = None
         self._data: Data | None = None
 
@@ -22,7 +25,7 @@ class SampleFile:
         """What is in it now. Raises DataError or OSError if that is nothing to train on."""
         if self._data is None or self.has_changed():
             state = self._look()
-            self._data, self._state = Data(*read_partition(self.path)), state
+            self._data, self._state = Data(*read_partition(self.path, self._most)), state
         return self._data
 
     def has_changed(self) -> bool:

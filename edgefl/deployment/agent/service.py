@@ -19,7 +19,7 @@ from edgefl.deployment.agent.conditional_device import GuardedDevice
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
 from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.device.device_environment import DeviceEnvironment
-from edgefl.deployment.device.device_protocol import Device
+from edgefl.deployment.device.device_protocol import SPOILT_TRIES, Device, SpoiltError, WrongModelError
 from edgefl.deployment.device.device_socket import DeviceSocket, LeftError, Party
 from edgefl.deployment.device.reconnection import FIRST_DELAY_S
 from edgefl.deployment.device.run_folders import StateDirectory, read_over
@@ -27,19 +27,24 @@ from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment.client_dataset import client_of
 from edgefl.protocol.trust.tls import device_context
+from edgefl.system.log_lines import Alert
 
 LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has come
+SPOILT_S = 3600.0  # until a server that has sent a few spoilt models is asked again: each of them costs a download
 
 
 @dataclass
 class Turn:
-    """A server's place in the queue: when it may have its next turn, and how often it has failed in a row."""
+    """A server's place in the queue: when it may have its next turn, how often it has failed in a row, and how many
+    spoilt models it has sent since its last turn that went well.
+    """
 
     server_entry: ServerSettings
     samples: SampleFile
     due: float = 0.0
     failures: int = 0
     said: str = ""
+    spoilt: int = 0
 
 
 class AgentService:
@@ -59,8 +64,11 @@ class AgentService:
         after: int | None = None,
     ) -> None:
         self._settings, self._directory, self._watch, self._world = settings, directory, watch, world
-        self._tell, self._left = tell, after
-        self._turns = [Turn(server_entry, SampleFile(server_entry.data)) for server_entry in settings.server_entries]
+        self._tell, self._left, self._log = tell, after, world.limited_log()
+        self._turns = [
+            Turn(server_entry, SampleFile(server_entry.data, server_entry.profile.max_memory))
+            for server_entry in settings.server_entries
+        ]
         self._paused = ""
 
     def run(self) -> None:
@@ -93,11 +101,12 @@ class AgentService:
     def _take(self, turn: Turn) -> None:
         try:
             self._attend(turn)
-            turn.failures, turn.said = 0, ""
+            turn.failures, turn.said, turn.spoilt = 0, "", 0
         except LeftError as error:
             turn.failures, turn.due = 0, self._world.clock()
-            self._world.say(f"{turn.server_entry.server}: leaving: {error}")
+            self._log.say(f"{turn.server_entry.server}: leaving: {error}", "turns that ended")
         except (EdgeflError, OSError) as error:
+            turn.spoilt += isinstance(error, WrongModelError) or isinstance(error.__cause__, SpoiltError)
             self._failed(turn, str(error))
         finally:
             turn.samples.forget()
@@ -105,8 +114,9 @@ class AgentService:
     def _failed(self, turn: Turn, why: str) -> None:
         """It gets its next turn later, and ever later while it fails."""
         if why != turn.said:
-            self._world.say(f"{why}; trying again")
+            self._log.say(Alert(f"{why}; trying again"), "failed turns")
         delay = min(self._settings.intervals.poll_s, FIRST_DELAY_S * 2.0 ** min(turn.failures, 30))
+        delay = max(delay, SPOILT_S) if turn.spoilt >= SPOILT_TRIES else delay
         turn.said, turn.due = why, self._world.clock() + random.uniform(0.5, 1.0) * delay
         turn.failures += 1
 
@@ -114,7 +124,7 @@ class AgentService:
         """One run, as far as it goes now."""
         server_entry = turn.server_entry
         self._tell(f"asking {server_entry.server} for a run")
-        profile = server_entry.profile
+        profile = server_entry.profile._replace(accepts_data=True)  # a file that changes is an agent's daily work
         if profile.client is None:
             profile = profile._replace(client=client_of(server_entry.data))
         run = self._talk(server_entry, RunInquiry(profile.client, profile.key))
@@ -170,7 +180,7 @@ class AgentService:
         try:
             found = self._directory.prune(keep)
         except (RunError, OSError) as error:
-            self._world.say(f"{error}; nothing was removed")
+            self._log.say(Alert(f"{error}; nothing was removed"), "runs that cannot be removed")
             return
         for removed in found:
             self._world.say(

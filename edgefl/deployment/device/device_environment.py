@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from edgefl.errors import RunError
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
+from edgefl.system.log_lines import LimitedLog
 
 Written = TypeVar("Written")
 
@@ -31,6 +32,7 @@ class DeviceEnvironment(NamedTuple):
     random_bytes  gives the number of random bytes that its argument says
     meter         makes a meter of the joules that a round's training takes; by default nothing is measured
     busy          seconds that this process has spent on processors, of which only differences count
+    log           shows few lines of a kind, for as long as the process lives; None: each device counts its own
     """
 
     say: Callable[[str], None]
@@ -40,6 +42,11 @@ class DeviceEnvironment(NamedTuple):
     random_bytes: Callable[[int], bytes] = secrets.token_bytes
     meter: Callable[[], EnergyMeter] = unmeasured
     busy: Callable[[], float] = time.process_time
+    log: LimitedLog | None = None
+
+    def limited_log(self) -> LimitedLog:
+        """Where lines go of which a server can cause many."""
+        return self.log or LimitedLog(self.say, self.clock)
 
 
 def durably(write: Callable[[], Written], path: Path, world: DeviceEnvironment) -> Written:

@@ -19,8 +19,10 @@ from edgefl.deployment.device.device_state import DeviceState
 from edgefl.deployment.device.request_limits import Bounds
 from edgefl.deployment.device.throughput_meter import ClockPair, measure
 from edgefl.errors import CodecError, DataError, EdgeflError, PlanError, RunError
+from edgefl.experiment.data.column_units import check_columns, is_normalised
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.data.split import split as split_by_seed
+from edgefl.experiment.data_record import DataRecord
 from edgefl.learning import Samples
 from edgefl.learning.energy.meter import EnergyMeter, unmeasured
 from edgefl.learning.learner import Evaluation, MakeLearner
@@ -54,6 +56,11 @@ class Data(NamedTuple):
         """How many samples there are; where it was said how they are split, of each part."""
         split = self.split
         return [len(self.samples)] if split is None else [len(split.train), len(split.validation), len(split.test)]
+
+    @property
+    def record(self) -> DataRecord:
+        """Counts and SHA-256, by which other samples are told from these."""
+        return DataRecord.of(self.samples, None if self.split is None else [self.split])
 
     def newest(self, counts: Sequence[int]) -> Data:
         """As many samples as the server was told of: the last of them, of each part where that was said.
@@ -102,6 +109,8 @@ class DeviceModel:
         self._algorithm = method_of(welcome)
         initial = self._initial()
         samples = with_loss(data.samples, loss_of(welcome, initial.graph.output_shape[0]))
+        if is_normalised(initial.graph):
+            check_columns(samples)
         spec, learner, parts = ModelSpec.of(initial.graph), (make or bounds.learner)(initial), data.parts(welcome)
         self._client_state = ClientState(
             welcome.client, welcome.seed, spec, learner, samples, parts.train, parts.validation, parts.test

@@ -18,6 +18,7 @@ class DeviceProfile(NamedTuple):
     max_seconds         the longest time that a round's training, or an evaluation, may take; None: no limit
     methods             names of the methods that the device takes part in; empty: every method
     reports_throughput  whether the device measures how fast it trains and reports the speed to runs that plan by speed
+    accepts_data        whether the device goes on in a run with other samples than it has trained on there
     """
 
     client: int | None
@@ -28,6 +29,7 @@ class DeviceProfile(NamedTuple):
     max_seconds: float | None = None
     methods: tuple[str, ...] = ()
     reports_throughput: bool = True
+    accepts_data: bool = False
 
     @property
     def bounds(self) -> Bounds:

@@ -40,14 +40,19 @@ from edgefl.protocol.wire.messages import (
     Welcome,
 )
 from edgefl.protocol.wire.model_message import frame_cap
+from edgefl.system.log_lines import Alert
 
 FIELDS = Welcome.__struct_fields__
 DEFERRED = 16  # messages that wait for a verdict
-NOTED = 100  # lines about what a server does, in a connection
+SPOILT_TRIES = 3  # whole downloads with another digest; after so many the device asks for no more
 
 
 class SpoiltError(RunError):
     """A download that has to be made again from its beginning, over a new connection."""
+
+
+class WrongModelError(RemoteProtocolError):
+    """A model that has another digest than the server states, however often it is downloaded."""
 
 
 class Device:
@@ -73,11 +78,12 @@ class Device:
         self._state, self._profile, self._data, self._world = state, profile, data, world
         self._model: DeviceModel | None = None
         self._deferred: list[Train | Evaluate] = []
-        self._noted = 0  # lines about the server, in this connection
+        self._log = world.limited_log()
         self._nonce = b""
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
         self._has_begun = False  # to use the directory: its life there is new
         self._offset = 0  # in the model, where this connection's download began
+        self._spoilt, self._spoilt_since = 0, 0.0  # downloads with another digest; the time of the first
         self._run = state.run
         self.finished: str | None = None
         if state.enrolment is not None:
@@ -90,6 +96,27 @@ class Device:
             if not state.has_model() and state.received() == length:
                 self._durably(lambda: state.complete(digest))  # it was killed between the last byte and this
             self.renew(data)
+            self._check_data(state.enrolment)
+
+    def _check_data(self, enrolment: Membership) -> None:
+        """Raises RequestError for other samples than the device has trained on in this run, unless that is accepted."""
+        found = self._data.record
+        change = "" if enrolment.trains_on is None else enrolment.trains_on.change_to(found)
+        if change is None:
+            return
+        who = f"client {enrolment.welcome.client} in run {enrolment.run}"
+        if not change:
+            self._world.say(
+                f"{self._state.path} keeps no SHA-256 of the samples of {who}: a change is noticed from now on"
+            )
+        elif self._profile.accepts_data:
+            self._world.say(f"{who} goes on with other samples than it has trained on: {change}")
+        else:
+            raise RequestError(
+                f"{who} has trained on other samples than --data has now: {change}; restore the samples of before, or"
+                " accept these with --accept-data"
+            )
+        self._durably(lambda: self._state.enrol(enrolment._replace(trains_on=found)))
 
     def renew(self, data: Data) -> None:
         """From the next round on other samples: as many as the server was told of, the newest.
@@ -112,7 +139,7 @@ class Device:
 
     def hello(self, nonce: bytes) -> Hello:
         """The first message of a connection. `nonce`: 32 random bytes, new each time."""
-        self._nonce, self._deferred, self._noted = nonce, [], 0
+        self._nonce, self._deferred = nonce, []
         if not self._has_begun:
             self._durably(lambda: self._state.begin(self._world.random_bytes))
             self._has_begun = True
@@ -185,7 +212,7 @@ class Device:
             )
         if enrolment is None:
             self._check(welcome)
-            self._durably(lambda: self._state.enrol(Membership(self._run, welcome, tuple(self._data.counts))))
+            self._enrolled(welcome)
         elif not same_run(enrolment.welcome, welcome):
             pairs = {name: (getattr(enrolment.welcome, name), getattr(welcome, name)) for name in FIELDS}
             name, (before, now) = next((name, pair) for name, pair in pairs.items() if pair[0] != pair[1])
@@ -206,6 +233,10 @@ class Device:
             return
         clocks = ClockPair(self._world.clock, self._world.busy)
         yield self._declaring.declare(clocks, lambda clocks: self._ready().throughput(clocks))
+
+    def _enrolled(self, welcome: Welcome) -> None:
+        found = Membership(self._run, welcome, tuple(self._data.counts), self._data.record)
+        self._durably(lambda: self._state.enrol(found))
 
     def _check(self, welcome: Welcome) -> None:
         self._profile.bounds.check_model(welcome.model_bytes)
@@ -229,14 +260,24 @@ class Device:
         """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""
         if self._durably(lambda: self._state.complete(welcome.model_digest)):
             return
+        now, most_s = self._world.clock(), self._profile.bounds.seconds
+        self._spoilt_since = self._spoilt_since if self._spoilt else now
+        self._spoilt += 1
         message = f"model of {welcome.model_bytes} bytes has another digest than {welcome.model_digest.hex()[:16]}..."
-        raise SpoiltError(f"{message}; downloading it again") if self._offset else RemoteProtocolError(message)
+        if not self._offset:
+            raise WrongModelError(message)
+        if self._spoilt >= SPOILT_TRIES:
+            raise WrongModelError(f"{message} after each of {self._spoilt} downloads; expected a sound one by then")
+        if most_s is not None and now - self._spoilt_since > most_s:
+            passed = f"{now - self._spoilt_since:.3g} s after the first spoilt download"
+            raise WrongModelError(f"{message} {passed}; --max-seconds {most_s:g} allows no other download")
+        raise SpoiltError(f"{message}; downloading it again")
 
     # Rounds.
 
     def _train(self, message: Train) -> Iterator[Message]:
         if message.round <= self._state.round:
-            self._note(f"round {message.round} asked for after round {self._state.round}: ignored")
+            self._note(f"round {message.round} asked for after round {self._state.round}: ignored", "ignored rounds")
             return
         try:
             with self._world.within(f"round {message.round}"):
@@ -254,21 +295,20 @@ class Device:
         most = frame_cap(self._state.enrolment.welcome.model_bytes) - payload_bytes(message)
         while self._deferred and (len(self._deferred) >= DEFERRED or _size(self._deferred) > most):
             dropped = self._deferred.pop(0)
-            self._note(f"round {dropped.round}: dropped, as more is asked before the last reply has its verdict")
+            line = f"round {dropped.round}: dropped, as more is asked before the last reply has its verdict"
+            self._note(line, "dropped rounds")
         self._deferred.append(message)
 
-    def _note(self, line: str) -> None:
+    def _note(self, line: str, kind: str) -> None:
         """Shows a line about the server, but not one for each of many messages."""
-        self._noted += 1
-        if self._noted <= NOTED:
-            self._world.say(line if self._noted < NOTED else f"{line}; no more of this is shown")
+        self._log.say(Alert(line), kind)
 
     def _judged(self, verdict: Verdict) -> Iterator[Message]:
         if verdict.round != self._state.pending:
-            self._note(f"verdict on round {verdict.round}, which waits for none: ignored")
+            self._note(f"verdict on round {verdict.round}, which waits for none: ignored", "ignored verdicts")
             return
         if verdict.outcome == "refused":
-            self._world.say(f"round {verdict.round}: the server refuses the reply ({verdict.reason})")
+            self._note(f"round {verdict.round}: the server refuses the reply ({verdict.reason})", "refused replies")
             self._durably(self._state.reject)
             self._forget()
         else:

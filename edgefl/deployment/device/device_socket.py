@@ -20,7 +20,7 @@ from edgefl.deployment.device.reconnection import Attempts
 from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.handshake import NONCE_BYTES
-from edgefl.protocol.wire.messages import Hello, Message, Welcome
+from edgefl.protocol.wire.messages import Hello, Message, Verdict, Welcome
 
 CONNECT_S = 10.0  # for TCP and TLS
 HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
@@ -29,6 +29,7 @@ KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the
     "TCP_KEEPINTVL": 10,
     "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
 }
+LOADING = ("welcomed", "loading")  # states of a connection while the device lacks the model
 RECEIVED_BYTES = 1 << 16  # at once
 LOOK_EVERY_S = 1.0  # whether to leave, while the server asks for nothing
 
@@ -42,6 +43,9 @@ class ServerAddress(NamedTuple):
     @staticmethod
     def parse(text: str) -> ServerAddress:
         """HOST:PORT or [IPV6]:PORT. Raises RequestError."""
+        _, is_url, place = text.partition("://")
+        if is_url:
+            raise RequestError(f"server {text!r} is a URL; expected HOST:PORT, as {place.strip('/')}")
         host, _, port = text.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
             raise RequestError(f"server {text!r}; expected HOST:PORT")
@@ -87,7 +91,7 @@ class DeviceSocket:
     chance   that many random bytes
     say      shows one line to the user
     world    what the device has of it too
-    give_up_s  seconds without a connection after which it no longer tries; 0: at once; infinite: never
+    give_up_s  seconds without progress after which it no longer tries, as for Attempts
     look     is called every `look_every_s` while a welcome device waits; may raise LeftError
     """
 
@@ -106,6 +110,7 @@ class DeviceSocket:
         self._random_bytes, self._world = random_bytes, world
         self._look, self._look_every_s = look, look_every_s
         self._attempts = Attempts(str(server), world, give_up_s)
+        self._log = world.limited_log()
 
     def run(self) -> str:
         """Takes part until the server says why the run is over.
@@ -116,6 +121,7 @@ class DeviceSocket:
                 leaves: the server hears nothing but the end of the connection, as when it is switched off.
         """
         while True:
+            self._attempts.begins()
             try:
                 return self._connection()
             except (OSError, SpoiltError, DamagedFrameError) as error:
@@ -125,7 +131,7 @@ class DeviceSocket:
         """One connection, to the end of the run. Raises OSError if it breaks before."""
         connection, self._is_welcome = Connection("device"), False
         with self._connect() as link:
-            link.settimeout(HANDSHAKE_S)
+            link.settimeout(self._attempts.wait_s(HANDSHAKE_S))
             link.sendall(connection.send(self._device.hello(self._random_bytes(NONCE_BYTES))))
             try:
                 while self._device.finished is None or self._device.is_waiting:
@@ -143,18 +149,36 @@ class DeviceSocket:
         return self._device.finished
 
     def _answer(self, link: socket.socket, connection: Connection, data: bytes) -> None:
+        was_loading = connection.state == "loading"
         for message in connection.receive(data):
+            was_waiting = self._device.is_waiting
             for answer in self._device.handle(message):
                 link.sendall(connection.send(answer))
             if isinstance(message, Welcome):
-                link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
-                self._is_welcome = True
-                self._attempts.succeeded()
-                self._world.say(f"{self._server}: connected as client {self._device.client}")
+                self._welcomed(link)
+            elif isinstance(message, Verdict) and was_waiting and not self._device.is_waiting:
+                self._attempts.progressed()
+        if was_loading and connection.state != "loading":  # the device has all of the model, and found it whole
+            self._attempts.progressed()
+
+    def _welcomed(self, link: socket.socket) -> None:
+        link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
+        self._is_welcome = True
+        if self._attempts.welcomed():
+            self._log.say(f"{self._server}: connected as client {self._device.client}", "connections")
 
     def _received(self, link: socket.socket, connection: Connection) -> bytes:
         """The next bytes; meanwhile it looks whether to leave. None are lost when a wait for them ends."""
-        if not self._is_welcome or self._look is None:
+        if not self._is_welcome:
+            link.settimeout(self._attempts.next_wait_s(HANDSHAKE_S))
+            return _received(link, connection)
+        if connection.state in LOADING:  # only rounds may take as long as they take
+            link.settimeout(self._attempts.patience_s)
+            try:
+                return _received(link, connection)
+            finally:
+                link.settimeout(None)
+        if self._look is None:
             return _received(link, connection)
         while True:
             link.settimeout(self._look_every_s)
@@ -176,7 +200,7 @@ class DeviceSocket:
         raise ConnectionError(f"the server closed the connection{where}")
 
     def _connect(self) -> socket.socket:
-        link = socket.create_connection(self._server, CONNECT_S)
+        link = socket.create_connection(self._server, self._attempts.wait_s(CONNECT_S))
         try:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -2,7 +2,8 @@
 device_protocol.py's business, nor which folders a device has (run_folders.py).
 
     identity.json        what its server knows it by (identity.py); the first of its files, and never without it
-    device.json          the run it has enrolled in, Welcome as bytes in hex, and how many samples it declared
+    device.json          the run it has enrolled in, Welcome as bytes in hex, how many samples it declared, and counts
+                         and SHA-256 of those that it trains on
     model.part           the initial model as far as it has come; a download goes on at its length
     model.bin            all of it
     pending.safetensors  a round whose reply has not been acknowledged: the reply, and what the device keeps then
@@ -31,6 +32,7 @@ import safetensors.numpy
 from edgefl.deployment.device.digest_record import SEAL, digest_of, read_sealed, seal
 from edgefl.deployment.device.identity import Identity, read_identity, write_identity
 from edgefl.errors import RunError
+from edgefl.experiment.data_record import DataRecord
 from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Trained, Welcome
@@ -46,11 +48,14 @@ CURE = "restore the whole directory, or begin with an empty one, which the serve
 
 
 class Membership(NamedTuple):
-    """The run that a device belongs to, and how many samples it declared there; None if that was not kept."""
+    """The run that a device belongs to, how many samples it declared there, and what it trains on; None if that was
+    not kept.
+    """
 
     run: str
     welcome: Welcome
     examples: tuple[int, ...] | None = None
+    trains_on: DataRecord | None = None
 
 
 class DeviceState:
@@ -127,10 +132,12 @@ class DeviceState:
             self.identity = self.identity.heard()
 
     def enrol(self, enrolment: Membership) -> None:
-        """Remembers the run."""
+        """Remembers the run, or what has changed of the membership."""
         record: dict[str, Any] = {"run": enrolment.run, "welcome": messages.encode(enrolment.welcome).hex()}
         if enrolment.examples is not None:
             record["examples"] = list(enrolment.examples)
+        if enrolment.trains_on is not None:
+            record["trains_on"] = enrolment.trains_on.to_json()
         write_atomically(self._enrolment, json.dumps(seal(record)).encode())
         self.enrolment = enrolment
 
@@ -274,7 +281,8 @@ def read_enrolment(file: Path) -> Membership | None:
     try:
         welcome = messages.decode(messages.NUMBERS[Welcome], bytes.fromhex(record["welcome"]))
         assert isinstance(welcome, Welcome)
-        examples = record.get("examples")
-        return Membership(str(record["run"]), welcome, None if examples is None else tuple(map(int, examples)))
+        examples, data = record.get("examples"), record.get("trains_on")
+        declared = None if examples is None else tuple(map(int, examples))
+        return Membership(str(record["run"]), welcome, declared, None if data is None else DataRecord.read(data))
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file} is not the record of an enrolment ({error!r})") from None

@@ -1,4 +1,4 @@
-"""A device of a Flower federation, without flwr or torch: the Fleet API of a SuperLink, version 1.41, over HTTP.
+"""A device of a Flower federation, without flwr or torch: the Fleet API of a SuperLink, flwr 1.41 and 1.42, over HTTP.
 
 protobuf    bytes of protocol buffers and back, by tables of fields
 shapes      those tables for the messages of the Fleet API

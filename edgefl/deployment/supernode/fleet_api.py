@@ -1,4 +1,4 @@
-"""The calls of the SuperLinkClient API of a SuperLink, flwr 1.41: protocol buffers over HTTP, one signed POST each.
+"""The calls of the Fleet API of a SuperLink, from flwr 1.41 on: protocol buffers over HTTP, one signed POST each.
 
 Not when they are made (supernode.py), nor trying again (device/reconnection.py). What the server says is bounded before
 it is read: LONGEST_ANSWER bytes, LONGEST_ERROR of an error.
@@ -22,14 +22,19 @@ from edgefl.deployment.supernode.node_key import NodeKey
 from edgefl.errors import CodecError, RequestError, RunError
 from edgefl.protocol.wire.printable import printable
 
-VERSION = "1.41"  # of flwr, whose SuperLinkClient API this is
+OLDEST = (1, 41)  # of flwr, whose Fleet API this is: before, nodes spoke gRPC
+NEWEST = (1, 42)  # of those that were tried (scripts/frameworks.sh)
 MEDIA = "application/protobuf"
 CALL_S = 30.0  # for each step of a call
 KEPT_S = 4.0  # a connection that lay longer is made anew: uvicorn closes it after 5
 LONGEST_ANSWER = 32 << 20  # bytes: an object is a chunk of 5 MB, or says what others are
 LONGEST_ERROR = 1 << 16
 VERSION_BYTES = 1 << 12  # of the server's description of itself
+UNREADABLE = (400, 405, 415, 422)  # by HTTP, a call whose form is not the server's
 KEY_TAKEN, REGISTRATION_DISABLED, NODE_FAILED, RUN_OVER = 23, 2001, 2004, 2007  # codes of errors
+
+
+_TRIED = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
 
 
 class RefusedError(RunError):
@@ -64,6 +69,12 @@ class Url(NamedTuple):
         return f"{'https' if self.is_https else 'http'}://{self.address}"
 
 
+def _release(version: str) -> tuple[int, int] | None:
+    """Of a version its first two numbers; None if it has none."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
 def utc() -> datetime:
     """The time of this machine."""
     return datetime.now(tz=timezone.utc)
@@ -83,6 +94,7 @@ class SuperLinkClient:
         self.url, self._key, self._context, self._now = url, key, context, now
         self._link: http.client.HTTPConnection | None = None
         self._used = 0.0  # when, by the monotonic clock
+        self._untried = ""  # the version of the SuperLink, if it is newer than those that were tried
 
     @property
     def public_key(self) -> bytes:
@@ -95,16 +107,24 @@ class SuperLinkClient:
             self._link.close()
         self._link = None
 
-    def check_version(self) -> None:
-        """Raises RunError unless the SuperLink is one of flwr VERSION, by its own description."""
+    def check_version(self) -> str | None:
+        """A line for the user if the SuperLink is newer, by its own description, than those that were tried.
+
+        Raises  RunError if it is older, or none.
+        """
         status, data = self._exchange("GET", "/openapi.json", None, {}, VERSION_BYTES, is_part=True)
         self.close()  # the rest of it is not read
         found = re.search(rb'"info":\{"title":"([^"]{1,80})","version":"([^"]{1,40})"', data)
         if status != 200 or found is None:
-            raise RunError(f"{self.url}: no SuperLink answers there (HTTP {status}); expected one of flwr {VERSION}")
+            raise RunError(f"{self.url}: no SuperLink answers there (HTTP {status}); expected one of flwr {_TRIED}")
         title, version = (printable(part.decode("utf-8", "replace")) for part in found.groups())
-        if title != "SuperLink API" or not version.startswith(f"{VERSION}."):
-            raise RunError(f"{self.url}: {title} {version}; expected a SuperLink of flwr {VERSION}")
+        release = _release(version)
+        if title != "SuperLink API" or release is None or release < OLDEST:
+            raise RunError(f"{self.url}: {title} {version}; expected a SuperLink of flwr {_TRIED}, or a later one")
+        self._untried = version if release > NEWEST else ""
+        if not self._untried:
+            return None
+        return f"{self.url}: flwr {version} is newer than {_TRIED}, which were tried; what differs there will be said"
 
     def register(self) -> None:
         """Makes the key known, where a SuperLink lets nodes do that themselves."""
@@ -184,16 +204,27 @@ class SuperLinkClient:
             return message_tables.read(f"{name}Response", data)
         except CodecError as error:
             self.close()
+            if self._untried:
+                raise self._differs(f"the answer to {route} is none of today's ({error})") from None
             raise ConnectionError(f"the answer to {route} is damaged ({error}); expected protocol buffers") from None
+
+    def _differs(self, what: str) -> RunError:
+        """A difference of a version that was not tried, which trying again does not change."""
+        return RunError(
+            f"{self.url}: flwr {self._untried} differs from {_TRIED}, which were tried: {what}; update edgefl, or run a"
+            " SuperLink of a version that was tried"
+        )
 
     def _refusal(self, route: str, status: int, data: bytes) -> Exception:
         code, said = _said(data)
+        if self._untried and (status == 404 or status in UNREADABLE):
+            return self._differs(f"it answers {route} with HTTP {status}{said}")
         if status >= 500 or status in (408, 429):
             return OSError(f"the SuperLink answers {route} with HTTP {status}{said}")
         meaning = {
             401: "it does not accept this node's key or signature; expected the key that it activated, and a clock "
             "that is right within 5 minutes",
-            404: f"it has no route {route}; expected a SuperLink of flwr {VERSION}",
+            404: f"it has no route {route}; expected a SuperLink of flwr {_TRIED}",
         }.get(status, f"HTTP {status}{said}")
         return RefusedError(f"{self.url} refuses {route}: {meaning}", status, code)
 

@@ -1,4 +1,4 @@
-"""The messages of the Fleet API, flwr 1.41, as tables of fields. Not how they are written: protobuf.py.
+"""The messages of the Fleet API, flwr 1.41 and 1.42, as tables of fields. Not how they are written: protobuf.py.
 
 What a device neither sends nor reads is left out: a reader skips it. So the content of a message is empty here, and
 travels as objects (message_objects.py).

@@ -92,6 +92,7 @@ class FlowerNode:
         self._attempts = Attempts(str(fleet.url), world, give_up_s)
         self._node = 0
         self._told: set[int] = set()  # of which runs
+        self._has_warned = False  # of a version that was not tried
         self._is_in_doubt = True  # whether a message was given to it that it does not have
 
     def run(self) -> str:
@@ -112,7 +113,10 @@ class FlowerNode:
 
     def _join(self) -> None:
         """Online, as the node that it was if the SuperLink still knows it."""
-        self._fleet.check_version()
+        words = self._fleet.check_version()
+        if words is not None and not self._has_warned:
+            self._world.say(words)
+            self._has_warned = True
         known = self._mailbox.node(str(self._fleet.url), self._fleet.public_key)
         if known is not None:
             self._step_away(known)
@@ -193,7 +197,7 @@ class FlowerNode:
         while True:
             for wait_s in polls():
                 finished, was_there = self._turn()
-                self._attempts.succeeded()
+                self._attempts.progressed()
                 if finished is not None:
                     self._leave()
                     return finished

@@ -12,34 +12,24 @@ A digest is checked after a download. Files found on this machine are checked by
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from edgefl.errors import DataError
 from edgefl.experiment.data.cifar import CifarSet
 from edgefl.experiment.data.column_choice import Reading
-from edgefl.experiment.data.csv_table import read_table
 from edgefl.experiment.data.dataset import DataSet, Shape
+from edgefl.experiment.data.file_formats import FILES, looks_like_path, read_file_or_folder, refuse_path
+from edgefl.experiment.data.group_names import group_names
 from edgefl.experiment.data.idx import IdxSet
 from edgefl.experiment.data.images import has_images, read_images
+from edgefl.experiment.data.leaf import has_leaf, read_leaf
 from edgefl.experiment.data.locate import ENVIRONMENT, candidates, holds, roots
 from edgefl.experiment.data.npz import read_npy, read_npz
 from edgefl.experiment.data.published import Download, PublishedDataSet
 from edgefl.experiment.data.speech import SpeechSet
 
-READERS: dict[str, Callable[[Path, Reading | None], DataSet]] = {
-    ".npz": read_npz,
-    ".npy": read_npy,
-    ".csv": read_table,
-    ".tsv": read_table,
-    ".csv.gz": read_table,
-    ".tsv.gz": read_table,
-}
-FILES = (
-    "an .npz file, an x.npy beside its y.npy, a .csv or .csv.gz file, a folder CLASS/images, "
-    "or one of words with wav files"
-)
 PACKAGED: dict[str, Shape] = {"digits": (1, 8, 8), "spoken-digits": (1, 25, 32)}  # files beside this one
 
 
@@ -66,24 +56,34 @@ def load(
     if name in PUBLISHED:
         return load_published(PUBLISHED[name], roots(data_dir), fetch=fetch, progress=progress)
     for location in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
-        if (read := _reader_of(location)) is not None and location.is_file():
-            return read(location, reading)
-        if location.is_dir():
-            return _read_folder(location, reading)
+        if (found := read_file_or_folder(location, reading, _read_folder)) is not None:
+            return found
+    if looks_like_path(name):
+        refuse_path(name, roots(data_dir))
     looked = ", ".join(str(root) for root in roots(data_dir))
     known = ", ".join(NAMES)
-    raise DataError(f"data set {name!r}; expected one of {known}, or {FILES}, here or in {looked}")
+    near = difflib.get_close_matches(name, NAMES, n=1)
+    meant = f"{near[0]}, or another " if near else ""
+    raise DataError(f"data set {name!r}; expected {meant}one of {known}, or {FILES}, here or in {looked}")
 
 
-def _reader_of(location: Path) -> Callable[[Path, Reading | None], DataSet] | None:
-    """The reader of files whose names end like this one; None if there is none."""
-    return next((read for end, read in READERS.items() if location.name.lower().endswith(end)), None)
+def groups_of_file(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+    """By what names a file of one's own says whom each sample comes from. Only the names of its arrays or columns are
+    read; a file that is not there, or cannot be read, has none.
+    """
+    for location in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
+        for file in (location, location / "x.npy"):
+            if file.is_file():
+                return group_names(file)
+    return ()
 
 
 def _read_folder(location: Path, reading: Reading | None) -> DataSet:
-    """Arrays, images, or words as sound, by what is in it."""
+    """Arrays, images, files of LEAF, or words as sound, by what is in it."""
     if (location / "x.npy").is_file():
         return read_npy(location / "x.npy", reading)
+    if has_leaf(location):
+        return read_leaf(location, reading)
     if has_images(location):
         return read_images(location, reading)
     if reading is not None:

@@ -56,6 +56,8 @@ def damage_named(what: str) -> Iterator[None]:
         yield
     except EdgeflError:
         raise
+    except PermissionError:
+        raise DataError(f"{what}: permission denied; expected a file that this user may read") from None
     except damages() as error:
         raise DataError(
             f"{what}: cannot be read ({error or type(error).__name__}); expected an undamaged file"

@@ -8,6 +8,8 @@ from edgefl.errors import DataError
 
 AXES = ("NF", "NL", "NHW", "NCL", "NLC", "NCHW", "NHWC")
 LARGEST_SIZE = 4096
+REFUSE, MEAN, DROP = "refuse", "mean", "drop"
+MISSING = (REFUSE, MEAN, DROP)
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Reading:
     drop    columns of a table that are not inputs
     axes    of an array x: one of AXES, of examples, features, places of a text, channels, length, height, width
     size    images are scaled to so many rows and columns
+    missing what is done about a feature that a sample has no value of: one of MISSING; empty: the sample is refused
     """
 
     label: str = ""
@@ -29,12 +32,15 @@ class Reading:
     drop: tuple[str, ...] = ()
     axes: str = ""
     size: int = 0
+    missing: str = ""
 
     def __post_init__(self) -> None:
         if self.axes and self.axes not in AXES:
             raise DataError(f"axes={self.axes}; expected one of {', '.join(AXES)}")
         if not 0 <= self.size <= LARGEST_SIZE:
             raise DataError(f"image_size={self.size}; expected 1 to {LARGEST_SIZE}")
+        if self.missing and self.missing not in MISSING:
+            raise DataError(f"missing={self.missing}; expected one of {', '.join(MISSING)}")
 
     def named(self, *used: str) -> str:
         """The first field that is set and is none of those that a reader uses; empty if there is none."""

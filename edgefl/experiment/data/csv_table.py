@@ -1,32 +1,36 @@
-"""Labelled examples in a table: a text file with a heading, and a row for each example (CSV), plain or gzipped.
+"""Labelled examples in a table: a row for each example, of a CSV file or of another file's cells. Not how the cells are
+read (csv_text.py).
 
-Cells are separated by commas, semicolons or tabs, whichever the heading has most of. Every column that is neither the
-label, the group, the time nor dropped is an input, a number. A label is a whole number from 0, or a text, which is a
-class by its name; or a number with a fraction, a value to be learnt. Times are numbers or ISO dates.
+Every column that is neither the label, the group, the time nor dropped is an input (feature_columns.py). A label is a
+whole number from 0, or a text, which is a class by its name; or a number with a fraction, a value to be learnt. Times
+are numbers or ISO dates.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any
 
 import numpy as np
 
 from edgefl.errors import DataError
-from edgefl.experiment.data.checked_reader import read_at_most
-from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.column_choice import DROP, Reading
+from edgefl.experiment.data.csv_text import plain, read_csv
 from edgefl.experiment.data.dataset import Array, DataSet, Groups
+from edgefl.experiment.data.feature_columns import Features, features, is_number
+from edgefl.experiment.data.label_meaning import are_numbers, largest_label
 from edgefl.experiment.data.label_names import numbered
+from edgefl.experiment.data.missing_values import settled
+from edgefl.experiment.data.table_cells import TableCells
 
-SEPARATORS = ",;\t"
 LABELS, GROUPS = ("label", "y"), ("group", "speaker")
-USED = ("label", "group", "time", "drop")
-GZIPPED = ".gz"
+USED = ("label", "group", "time", "drop", "missing")
+IMAGES = 4  # axes of a column of images
+HEADLESS = (
+    "the first line has numbers alone; expected a heading, which names the columns, or the label's name (--label)"
+)
 MOST_BYTES = 1 << 28  # of the text in a gzipped file: a small file must not fill the memory
 
 
@@ -35,18 +39,25 @@ def read_table(path: Path, reading: Reading | None = None) -> DataSet:
 
     Raises  DataError naming the file, the line, the column and the cell, and what was expected; OSError.
     """
+    return data_set_of(read_csv(path, MOST_BYTES), reading, plain(path).stem)
+
+
+def data_set_of(cells: TableCells, reading: Reading | None, name: str, used: Sequence[str] = USED) -> DataSet:
+    """A table as a data set of that name.
+
+    used    fields of Reading that such files have a use for
+    Raises  DataError as `read_table` does.
+    """
     reading = reading or Reading()
-    reading.check(str(path), *USED)
-    table = _Table(path)
-    label = table.column(reading.label, LABELS)
-    if label is None:
-        raise DataError(f"{path}: no column {' or '.join(LABELS)} among {table.listed}; expected the label's name")
-    group, time = table.column(reading.group, GROUPS), table.column(reading.time, ())
-    dropped = [table.column(name, ()) for name in reading.drop]
-    inputs = [name for name in table.names if name not in {label, group, time, *dropped}]
-    if not inputs:
-        raise DataError(f"{path}: no column but {label}, the label, and what is no input; expected inputs")
-    x = np.ascontiguousarray(np.stack([table.numbers(name) for name in inputs], axis=1), np.float32)
+    reading.check(str(cells.path), *used)
+    table = _Table(cells)
+    label, group, time, inputs = columns_of(table, reading)
+    notes = cells.notes
+    if reading.missing == DROP:
+        table, said = _without_missing(table, inputs, [each for each in (label, group, time) if each])
+        notes += said
+    found = _pictures(table, inputs) or features(table.found, inputs, reading.missing)
+    x, absent, _, said = settled("the inputs", found.x, reading.missing)
     y, names = _targets(table, label)
     classes = y.shape[1] if y.ndim == 2 else len(names) or int(y.max()) + 1
     people, people_names = (None, ()) if group is None else _groups(table, group)
@@ -54,23 +65,52 @@ def read_table(path: Path, reading: Reading | None = None) -> DataSet:
     named: dict[str, Any] = {
         "class_names": names or None,
         "group_names": people_names or None,
-        "columns": tuple(inputs),
+        "columns": found.columns or None,
     }
-    return DataSet(_plain(path).stem, x, y, classes, 1.0, 0.0, people, times=times, **named)
+    named |= {"notes": (*notes, *found.notes, *said), "absent": absent}
+    return DataSet(name, x, y, classes, 1 / 255 if x.dtype == np.uint8 else 1.0, 0.0, people, times=times, **named)
 
 
-def _plain(path: Path) -> Path:
-    """The path without a last ".gz"."""
-    return path.with_suffix("") if path.suffix.lower() == GZIPPED else path
+def _pictures(table: _Table, inputs: Sequence[str]) -> Features | None:
+    """The inputs if they are a column of images, which is then the one input; None if there is no such column."""
+    columns = table.found.columns
+    pictures = [name for name in inputs if getattr(columns[name], "ndim", 1) == IMAGES]
+    if not pictures:
+        return None
+    others = [name for name in inputs if name != pictures[0]]
+    if others:
+        raise DataError(
+            f"{table.path}: column {pictures[0]} has images; expected --drop {','.join(others)} beside them"
+        )
+    return Features(np.asarray(columns[pictures[0]]), (), ())
 
 
-def _opened(path: Path) -> TextIO:
-    """The text of the file, at its start. Raises OSError; DataError for a gzipped file that is damaged or too large."""
-    if path.suffix.lower() != GZIPPED:
-        return open(path, encoding="utf-8-sig", newline="")
-    with gzip.open(path) as stream:
-        text = read_at_most(cast(BinaryIO, stream), MOST_BYTES, f"{path}, decompressed")
-    return io.TextIOWrapper(io.BytesIO(text), encoding="utf-8-sig", newline="")
+def columns_of(table: _Table, reading: Reading) -> tuple[str, str | None, str | None, list[str]]:
+    """The label, the group, the time and the inputs."""
+    label = table.column(reading.label, LABELS)
+    if label is None:
+        has_heading = not all(map(is_number, table.names))
+        lacks = f"no column {' or '.join(LABELS)} among {table.listed}; expected the label's name (--label)"
+        raise DataError(f"{table.path}: {lacks if has_heading else HEADLESS}")
+    group, time = table.column(reading.group, GROUPS), table.column(reading.time, ())
+    dropped = [table.column(name, ()) for name in reading.drop]
+    inputs = [name for name in table.names if name not in {label, group, time, *dropped}]
+    if not inputs:
+        raise DataError(f"{table.path}: no column but {label}, the label, and what is no input; expected inputs")
+    return label, group, time, inputs
+
+
+def _without_missing(table: _Table, inputs: Sequence[str], others: Sequence[str]) -> tuple[_Table, tuple[str, ...]]:
+    """The table without the rows that lack some value, and how many they were."""
+    cells = table.found
+    lacks = np.any([cells.lacks(name, name in inputs) for name in (*inputs, *others)], axis=0)
+    if lacks.all():
+        raise DataError(
+            f"{table.path}: every {cells.place} lacks some value; expected --missing mean, or fewer columns"
+        )
+    if not lacks.any():
+        return table, ()
+    return _Table(cells.only(~lacks)), (f"{int(lacks.sum())} of {len(lacks)} samples lack a value and are left out",)
 
 
 def _targets(table: _Table, label: str) -> tuple[Array, tuple[str, ...]]:
@@ -82,13 +122,19 @@ def _targets(table: _Table, label: str) -> tuple[Array, tuple[str, ...]]:
         return numbered(cells)
     if not np.isfinite(values).all():
         table.refuse(label, int(np.argmin(np.isfinite(values))), "a finite number, or a name")
-    if (values != np.floor(values)).any():
+    if not all(map(_is_integer, cells)) or are_numbers(values):
         return values.astype(np.float32)[:, np.newaxis], ()
-    if (values < 0).any() or (values >= 2**31 - 1).any():
-        table.refuse(label, int(np.argmax((values < 0) | (values >= 2**31 - 1))), "labels from 0, or names")
-    if values.max() >= max(len(values), 1000):
-        table.refuse(label, int(np.argmax(values)), f"labels below {max(len(values), 1000)}, or names")
+    if values.max() >= (most := largest_label(len(values))):
+        table.refuse(label, int(np.argmax(values)), f"labels below {most}, or names, or numbers with a decimal point")
     return values.astype(np.int32), ()
+
+
+def _is_integer(cell: str) -> bool:
+    try:
+        int(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _groups(table: _Table, group: str) -> Groups:
@@ -104,34 +150,12 @@ def _groups(table: _Table, group: str) -> Groups:
 
 
 class _Table:
-    """The cells of a file, and where they stand in it."""
+    """The cells of a file by what their columns are for, as texts."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with _opened(path) as stream:
-                heading = stream.readline()
-                stream.seek(0)
-                reader = csv.reader(stream, delimiter=max(SEPARATORS, key=heading.count), strict=True)
-                rows = [(reader.line_num, row) for row in reader if row]
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"{path}: {error}; expected a table as UTF-8 text") from None
-        if len(rows) < 2:
-            raise DataError(f"{path}: {len(rows)} lines; expected a heading, and a row for each example")
-        self.names = [name.strip() for name in rows[0][1]]
+    def __init__(self, found: TableCells) -> None:
+        self.found, self.path = found, found.path
+        self.names = list(found.columns)
         self.listed = ", ".join(self.names)
-        self._check_names()
-        for line, row in rows:
-            if len(row) != len(self.names):
-                raise DataError(f"{path}: line {line} has {len(row)} cells; expected {len(self.names)}: {self.listed}")
-        self._lines = [line for line, _ in rows[1:]]
-        self._columns = dict(zip(self.names, zip(*(row for _, row in rows[1:]), strict=True), strict=True))
-
-    def _check_names(self) -> None:
-        for at, name in enumerate(self.names):
-            if not name or name in self.names[:at]:
-                found = "twice" if name else "without a name"
-                raise DataError(f"{self.path}: column {at + 1} {name!r} {found}; expected a heading of different names")
 
     def column(self, name: str, defaults: Sequence[str]) -> str | None:
         """The name of the column that was asked for, or else of the first of `defaults` that there is."""
@@ -141,28 +165,15 @@ class _Table:
 
     def cells(self, name: str) -> list[str]:
         """Its texts, none of them empty."""
-        found = [cell.strip() for cell in self._columns[name]]
+        found = self.found.texts(name)
         if "" in found:
-            self.refuse(name, found.index(""), "no empty cell")
+            self.refuse(name, found.index(""), "no empty cell, or --missing drop (missing= in Python)")
         return found
-
-    def numbers(self, name: str) -> Array:
-        """Its cells as finite float32."""
-        cells = self.cells(name)
-        try:
-            with np.errstate(over="ignore"):
-                values = np.array(cells, np.float32)
-        except ValueError:
-            values = np.array([_number(cell) for cell in cells], np.float32)
-        if not np.isfinite(values).all():
-            expected = "a finite number; or the column among those to drop, or as label, group or time"
-            self.refuse(name, int(np.argmin(np.isfinite(values))), expected)
-        return values
 
     def times(self, name: str) -> Array:
         """Its cells as float64, dates as seconds."""
         cells = self.cells(name)
-        parse: Callable[[str], float] = float if _is_number(cells[0]) else _seconds
+        parse: Callable[[str], float] = float if is_number(cells[0]) else _seconds
         times = np.empty(len(cells))
         for at, cell in enumerate(cells):
             try:
@@ -175,20 +186,7 @@ class _Table:
 
     def refuse(self, name: str, at: int, expected: str) -> Any:
         """Raises DataError naming the cell."""
-        cell = self._columns[name][at]
-        raise DataError(f"{self.path}: line {self._lines[at]} has {cell!r} in column {name}; expected {expected}")
-
-
-def _number(cell: str) -> float:
-    return float(cell) if _is_number(cell) else np.nan
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+        return self.found.refuse(name, at, expected)
 
 
 def _seconds(cell: str) -> float:

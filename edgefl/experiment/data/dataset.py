@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgefl.errors import DataError
+from edgefl.experiment.data.scales import Standardisation
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -33,6 +34,12 @@ class DataSet:
     group_names   what groups stand for, alike
     columns       what the features of [N, F] are called
     vocabulary    how many ids of words there are, where x has ids [N, F]; None where it has features
+    notes         what the reader took for what, and what it did to the values, in sentences for the user
+    absent        bool [N, F], where x has no value in the file and a mean is to stand; None: x has all values
+    absent_test   alike, of x_test
+    label_values  the whole numbers that labels 0, 1, ... were in the file or array; None: the labels themselves
+    are_classes_stated  whether the file says how many classes there are, so that labels are taken as they are
+    standardised  by what x, and y where it has numbers, were standardised (scales.py); None: they were not
     Raises  DataError naming the field, its value and what was expected.
     """
 
@@ -52,6 +59,12 @@ class DataSet:
     group_names: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     vocabulary: int | None = None
+    notes: tuple[str, ...] = ()
+    absent: Array | None = None
+    absent_test: Array | None = None
+    label_values: tuple[int, ...] | None = None
+    are_classes_stated: bool = False
+    standardised: Standardisation | None = None
 
     def __post_init__(self) -> None:
         _check(self.name, "", self.x, self.y, self.groups, self.classes)
@@ -104,6 +117,14 @@ class DataSet:
         groups = np.where(np.isin(self.groups, ids[sizes >= fewest]), self.groups, np.int32(-1))
         return replace(self, groups=groups.astype(np.int32))
 
+    def with_notes(self, *notes: str) -> DataSet:
+        """The same data with more to say about them, first."""
+        return replace(self, notes=(*notes, *self.notes)) if notes else self
+
+    def with_nan(self) -> Array:
+        """x with NaN where it has no value; x itself if it has all."""
+        return self.x if self.absent is None else np.where(self.absent, np.float32(np.nan), self.x)
+
     def pooled(self) -> DataSet:
         """All examples in one pool, test part last. `groups` survive if both parts have them."""
         if self.x_test is None or self.y_test is None:
@@ -111,10 +132,17 @@ class DataSet:
         groups = None
         if self.groups is not None and self.groups_test is not None:
             groups = np.concatenate([self.groups, self.groups_test])
+        masks = (self.x, self.absent), (self.x_test, self.absent_test)
+        has_all = self.absent is None and self.absent_test is None
+        absent = None if has_all else np.concatenate([_absent(x, mask) for x, mask in masks])
         return replace(
             self, x=np.concatenate([self.x, self.x_test]), y=np.concatenate([self.y, self.y_test]), groups=groups,
-            x_test=None, y_test=None, groups_test=None, times=None,
+            x_test=None, y_test=None, groups_test=None, times=None, absent=absent, absent_test=None,
         )  # fmt: skip
+
+
+def _absent(x: Array, absent: Array | None) -> Array:
+    return np.zeros(x.shape, bool) if absent is None else absent
 
 
 def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, classes: int) -> None:
@@ -124,9 +152,11 @@ def _check(name: str, suffix: str, x: Array, y: Array, groups: Array | None, cla
     if y.dtype == np.float32:
         _check_values(name, suffix, y, (len(x), classes))
     elif y.shape != (len(x),) or y.dtype != np.int32:
-        raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected int32 ({len(x)},)")
+        each = f"int32 ({len(x)},), one for each of the {len(x)} samples of x{suffix}"
+        raise DataError(f"{name}: y{suffix} is {y.dtype} {y.shape}; expected {each}")
     if groups is not None and (groups.shape != (len(x),) or groups.dtype != np.int32):
-        raise DataError(f"{name}: groups{suffix} is {groups.dtype} {groups.shape}; expected int32 ({len(x)},)")
+        each = f"int32 ({len(x)},), one for each of the {len(x)} samples of x{suffix}"
+        raise DataError(f"{name}: groups{suffix} is {groups.dtype} {groups.shape}; expected {each}")
     if (position := not_finite(x)) is not None:
         raise DataError(f"{name}: x{suffix}[{listed(position)}] is {x[position]}; expected finite values")
     wrong = (y < 0) | (y >= classes)

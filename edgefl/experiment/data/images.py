@@ -1,61 +1,184 @@
-"""Images in folders: FOLDER/CLASS/**/*.png, jpg and others that Pillow reads. A class has its folder's name.
+"""Folders of images: FOLDER/CLASS/**/*.png, jpg and others, or the same below FOLDER/train and FOLDER/test. A class has
+its folder's name. Not how the pixels of a file are read (image_pixels.py).
 
-Pillow is the library for image files; only this file needs it. All images become grey if all of them are, else colours.
+All images become grey if all of them are, else colours.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from edgefl.errors import DataError
+from edgefl.experiment.data import image_pixels
 from edgefl.experiment.data.column_choice import Reading
-from edgefl.experiment.data.dataset import Array, DataSet, Groups
+from edgefl.experiment.data.dataset import Array, DataSet
+from edgefl.experiment.data.image_pixels import ImageFile, ImageHead
 from edgefl.experiment.data.label_names import numbered
+from edgefl.experiment.data.optional_package import check_installed
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
-GREY = ("1", "L", "LA", "I", "I;16", "F")
+SUFFIXES = (
+    ".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".bmp", ".gif", ".webp", ".avif", ".tif", ".tiff", ".tga", ".pbm",
+    ".pgm", ".ppm", ".pnm",
+)  # fmt: skip
+UNREAD = (".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".svg", ".dcm")  # images too, which Pillow does not read
+TRAINING, VALIDATION = ("train", "training"), ("val", "valid", "validation")
+PARTS = (*TRAINING, *VALIDATION, "test", "testing")  # folders that are no classes, where all folders are such
 USED = ("group", "size")
+
+
+class _Image(NamedTuple):
+    """A file, its class, its place below the class's folder, and whether the file is of the published test part."""
+
+    path: Path
+    label: str
+    below: str
+    is_test: bool
 
 
 def has_images(folder: Path) -> bool:
     """Whether some folder in this one has an image."""
-    return any(_images(child) for child in _folders(folder))
+    return any(images_in(child) for child in _folders(folder))
 
 
 def read_images(folder: Path, reading: Reading | None = None) -> DataSet:
     """The data set of that folder, named after it: uint8 [N, 1 or 3, H, W].
 
-    Raises  DataError naming the file and what was expected; or that Pillow is missing.
+    Raises  DataError naming the file or the folder and what was expected; or that Pillow is missing.
     """
     reading = reading or Reading()
     reading.check(str(folder), *USED)
-    if importlib.util.find_spec("PIL") is None:
-        raise DataError(f"{folder} has images, and Pillow is not installed; expected: pip install pillow")
-    found = [(path, child.name) for child in _folders(folder) for path in _images(child)]
+    check_installed(folder, "PIL")
+    found, notes = _found(folder)
     if not found:
         raise DataError(f"{folder} has no folder with images; expected CLASS/*{', *'.join(SUFFIXES[:3])} or others")
-    paths = [path for path, _ in found]
-    y, names = numbered([name for _, name in found])
-    groups, group_names = _groups(folder, paths, reading.group) if reading.group else (None, ())
-    x = _pixels(paths, reading.size)
-    named: dict[str, Any] = {"class_names": names, "group_names": group_names or None}
+    y, names = numbered([each.label for each in found])
+    ids, group_names = _groups(found, reading.group) if reading.group else (None, ())
+    x, said = read_pixels([each.path for each in found], reading.size)
+    test = np.array([each.is_test for each in found])
+    _check_labels(folder, y, names, test)
+    named: dict[str, Any] = {"class_names": names, "group_names": group_names or None, "notes": (*notes, *said)}
+    groups = None if ids is None else ids[~test]
+    if test.any():
+        named |= {"x_test": x[test], "y_test": y[test], "groups_test": None if ids is None else ids[test]}
+        x, y = x[~test], y[~test]
     return DataSet(folder.name, x, y, len(names), 1 / 255, 0.0, groups, **named)
+
+
+def images_in(folder: Path) -> list[Path]:
+    """The image files in this folder and below it. Raises DataError for the format of an image that is not read."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    unread = next((path for path in files if path.suffix.lower() in UNREAD), None)
+    if unread is not None:
+        raise DataError(f"{unread} is an image of a format that is not read; expected JPEG or PNG: convert it")
+    return [path for path in files if path.suffix.lower() in SUFFIXES]
+
+
+def read_pixels(paths: Sequence[ImageFile], size: int, is_grey: bool | None = None) -> tuple[Array, tuple[str, ...]]:
+    """uint8 [N, 1 or 3, H, W] of images that have one size, or are given one; and what was done to them, in sentences.
+
+    size     the rows and the columns that all images get; 0: the images have one size
+    is_grey  whether there is to be one channel; None: if all images are grey
+    Raises   DataError naming the file.
+    """
+    heads = [image_pixels.head(path) for path in paths]
+    if is_grey is None:
+        is_grey = all(one.is_grey for one in heads)
+    width, height = (size, size) if size else heads[0].size
+    for path, one in zip(paths, heads, strict=True):
+        if not size and one.size != (width, height):
+            raise DataError(
+                f"{path} has {one.size[0]} x {one.size[1]} pixels and {paths[0].name} {width} x {height}; expected one "
+                "size, or the size that all are to have (--image-size)"
+            )
+    x = np.empty((len(paths), 1 if is_grey else 3, height, width), np.uint8)
+    bits, unit = image_pixels.depth_of(heads), image_pixels.is_unit(heads)
+    for at, path in enumerate(paths):
+        x[at] = image_pixels.pixels(path, is_grey, (width, height), bits, unit)
+    return x, _notes(heads, bits, unit)
+
+
+def _notes(heads: Sequence[ImageHead], bits: int, unit: bool) -> tuple[str, ...]:
+    """What the pixels do not show as they lie in the files."""
+    transparent = sum(one.transparent for one in heads)
+    several = sum(one.frames > 1 for one in heads)
+    deep = [one.largest for one in heads if one.largest is not None and not one.is_float]
+    floats = [one.largest for one in heads if one.largest is not None and one.is_float]
+    said = []
+    if transparent:
+        said.append(f"{transparent} images are transparent in places; these places are white")
+    if several:
+        said.append(f"{several} files have several pictures each; the first picture of each is taken")
+    if deep:
+        said.append(f"{len(deep)} images have 16 bits and values up to {max(deep):g}; they are taken as {bits} bits")
+    if floats:
+        said.append(f"{len(floats)} images have values up to {max(floats):g}; white is taken as {1 if unit else 255}")
+    return tuple(said)
 
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
 
 
-def _images(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+def _found(folder: Path) -> tuple[list[_Image], tuple[str, ...]]:
+    """The images of a folder, and which part each of its folders is, in a sentence, if they are parts.
+
+    Raises  DataError where folders are named like parts, and are not laid out like parts.
+    """
+    filled = [child for child in _folders(folder) if images_in(child)]
+    parts = [child for child in filled if child.name.lower() in PARTS]
+    if not parts or (len(parts) == 1 and len(filled) > 1):  # a class may be called "train"
+        return [each for child in filled for each in _of_class(child, False)], ()
+    listed = ", ".join(child.name for child in filled)
+    if len(parts) < len(filled):
+        raise DataError(f"{folder} has {listed}; expected a folder for each class, or the parts train and test alone")
+    for part in parts:
+        direct = next((path for path in images_in(part) if path.parent == part), None)
+        if direct is not None:
+            raise DataError(
+                f"{direct} lies in no folder of a class; expected {part.name}/CLASS/{direct.name}, since "
+                f"{part.name} names a part of the data"
+            )
+    return _in_parts(folder, parts)
 
 
-def _groups(folder: Path, paths: list[Path], pattern: str) -> Groups:
+def _in_parts(folder: Path, parts: list[Path]) -> tuple[list[_Image], tuple[str, ...]]:
+    """The images of train/CLASS, test/CLASS and val/CLASS. Validation images are the test part where there is no other
+    test part; otherwise they join the pool, because every client carves its own validation part.
+    """
+    names = {part: part.name.lower() for part in parts}
+    tests = {part for part in parts if names[part] in ("test", "testing")}
+    tests = tests or {part for part in parts if names[part] in VALIDATION}
+    if len(tests) == len(parts):
+        raise DataError(f"{folder} has {parts[0].name} and no train; expected train/CLASS beside it")
+    found = [
+        each
+        for part in parts
+        for child in _folders(part)
+        if images_in(child)
+        for each in _of_class(child, part in tests)
+    ]
+    pool = " and ".join(part.name for part in parts if part not in tests)
+    tested = f"; {' and '.join(part.name for part in parts if part in tests)} is the test part" if tests else ""
+    return found, (f"{pool} {'are' if ' and ' in pool else 'is'} what clients own{tested}",)
+
+
+def _of_class(folder: Path, is_test: bool) -> list[_Image]:
+    return [_Image(path, folder.name, path.relative_to(folder).as_posix(), is_test) for path in images_in(folder)]
+
+
+def _check_labels(folder: Path, y: Array, names: Sequence[str], test: Array) -> None:
+    """Raises DataError if a class of the test part has no image to be learnt from."""
+    only = sorted(set(y[test].tolist()) - set(y[~test].tolist()))
+    if only:
+        raise DataError(f"{folder} has images of {names[only[0]]!r} in the test part alone; expected some in train")
+
+
+def _groups(images: Sequence[_Image], pattern: str) -> tuple[Array, tuple[str, ...]]:
     """Whom each image comes from, by what is in its path below its class's folder."""
     try:
         wanted = re.compile(pattern)
@@ -64,45 +187,9 @@ def _groups(folder: Path, paths: list[Path], pattern: str) -> Groups:
     if wanted.groups < 1:
         raise DataError(f"group={pattern!r} has no brackets; expected some around what names the group, as in '^(.+)_'")
     found = []
-    for path in paths:
-        below = Path(*path.relative_to(folder).parts[1:]).as_posix()
+    for path, _, below, _ in images:
         match = wanted.search(below)
         if match is None or not match[1]:
             raise DataError(f"{path}: {below!r} has no group by {pattern!r}; expected one in every image's path")
         found.append(match[1])
     return numbered(found)
-
-
-def _pixels(paths: list[Path], size: int) -> Array:
-    """uint8 [N, 1 or 3, H, W] of images that have one size, or are given one."""
-    heads = [_opened(path, lambda image: (image.mode, image.size)) for path in paths]
-    mode = "L" if all(mode in GREY for mode, _ in heads) else "RGB"
-    width, height = (size, size) if size else heads[0][1]
-    for path, (_, found) in zip(paths, heads, strict=True):
-        if not size and found != (width, height):
-            raise DataError(
-                f"{path} has {found[0]} x {found[1]} pixels and {paths[0].name} {width} x {height}; expected one size, "
-                "or the size that all are to have (--image-size)"
-            )
-    x = np.empty((len(paths), 1 if mode == "L" else 3, height, width), np.uint8)
-    for at, path in enumerate(paths):
-        plane = _opened(path, lambda image: _scaled(image, mode, width, height))
-        x[at] = plane[np.newaxis] if mode == "L" else plane.transpose(2, 0, 1)
-    return x
-
-
-def _scaled(image: Any, mode: str, width: int, height: int) -> Array:
-    if image.mode in ("I", "I;16"):  # Pillow cuts 16 bits off at 255
-        image = image.point(lambda value: value / 256)
-    image = image.convert(mode)
-    return np.asarray(image if image.size == (width, height) else image.resize((width, height)), np.uint8)
-
-
-def _opened(path: Path, read: Any) -> Any:
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return read(image)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # Pillow's, for damaged files
-        raise DataError(f"{path}: {error}; expected an image") from error

@@ -1,4 +1,4 @@
-"""Texts in place of numbers: classes and people by name become ids, in the order of their names."""
+"""Names of classes, people and columns: as ids in place of texts, in the order of names; and in a sentence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgefl.experiment.data.dataset import Array
+
+SHOWN, LONGEST_NAME = 20, 60  # names in a sentence, and characters of one
+
+
+def few(names: Sequence[str]) -> str:
+    """The names for a sentence: the first ones, and how many more there are."""
+    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(shortened, names[:SHOWN])) + more
+
+
+def shortened(text: str) -> str:
+    """The text for a sentence, without its end where it is long."""
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}... ({len(text)} characters)"
 
 
 def numbered(texts: Sequence[str]) -> tuple[Array, tuple[str, ...]]:

@@ -3,6 +3,7 @@
     x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers; as
                     [N, C, L] and with channels last only where the caller or the file says so
     axes            optional text: the order of x's axes (Reading.axes)
+    missing         optional text: what is done about NaN in features [N, F] (Reading.missing)
     y or y_train    integers [N], labels from 0, or texts [N], classes by name; or values: float [N] or [N, outputs], or
                     integers [N, outputs]
     x_test, y_test  optional, alike
@@ -25,25 +26,30 @@ refused. The shape in an npy header is compared with the content's size, and mem
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import numpy as np
 
 from edgefl.errors import DataError
+from edgefl.experiment.data.array_source import ArraySource, Entries, NpySource
 from edgefl.experiment.data.checked_reader import damage_named
-from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.column_choice import DROP, MEAN, Reading
 from edgefl.experiment.data.dataset import Array, DataSet, Groups, listed, not_finite
-from edgefl.experiment.data.label_names import numbered
+from edgefl.experiment.data.label_meaning import alike, are_numbers
+from edgefl.experiment.data.label_names import few, numbered
+from edgefl.experiment.data.missing_values import CHOICES, settled
 from edgefl.experiment.data.npy import read_array, read_header
 
 LARGEST_ID = 2**24  # of whole numbers that float32 holds one by one
 MOST_UNSTATED = 1000  # classes that a file may have without saying so, however few examples there are
 
 
-USED = ("label", "group", "time", "axes")
+USED = ("label", "group", "time", "axes", "missing")
+CHANNELS = (1, 3, 4)  # of pictures: grey, colours, colours with alpha
+BOOLEANS = ("False", "True")  # the classes of targets that are booleans
 ORDER = {"NLC": (0, 2, 1), "NHWC": (0, 3, 1, 2)}  # those that are not as a model takes them
 
 
@@ -54,7 +60,7 @@ def read_npz(path: Path, reading: Reading | None = None) -> DataSet:
     Raises   DataError naming the file, the key, its value and what was expected.
     """
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
-        return _NpzReader(path, _members(archive), reading).data_set(path.stem)
+        return LabelledArrays(path, NpySource.of_zip(path, archive), reading).data_set(path.stem)
 
 
 def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
@@ -68,7 +74,12 @@ def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
     files = sorted(path.parent.glob(f"{_literal(stem)}*.npy"))
     entries = {each.stem.removeprefix(stem): partial(open, each, "rb") for each in files}
     name = stem.rstrip("_-.") or path.absolute().parent.name
-    return _NpzReader(path, cast("_Entries", entries), reading).data_set(name)
+    return LabelledArrays(path, NpySource(path, cast("Entries", entries)), reading).data_set(name)
+
+
+def may_have_channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether an x of this shape looks like pictures that have the channels as their last axis."""
+    return len(shape) == 4 and shape[3] in CHANNELS and shape[1] not in CHANNELS
 
 
 def _literal(text: str) -> str:
@@ -79,7 +90,7 @@ def _literal(text: str) -> str:
 def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
     """Those of the named arrays that the file has, as int32 [n]. Raises DataError like read_npz."""
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
-        reader = _NpzReader(path, _members(archive))
+        reader = LabelledArrays(path, NpySource.of_zip(path, archive))
         return {key: reader.integers(key) for key in keys if key in reader.keys}
 
 
@@ -92,47 +103,61 @@ def read_inputs(path: Path) -> Array:
         with damage_named(str(path)), open(path, "rb") as stream:
             return read_array(stream, str(path))
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
-        reader = _NpzReader(path, _members(archive))
+        reader = LabelledArrays(path, NpySource.of_zip(path, archive))
         x = reader.array(reader.first("x", "x_test"))
         scale, shift = (np.float32(value) for value in reader.scaling(x))
         return x.astype(np.float32) * scale + shift
 
 
-_Entries = Mapping[str, Callable[[], BinaryIO]]
+class LabelledArrays:
+    """What a source has, as a data set. Every error is a DataError that names the file and the array."""
 
-
-def _members(archive: zipfile.ZipFile) -> _Entries:
-    return {
-        name.removesuffix(".npy"): cast("Callable[[], BinaryIO]", partial(archive.open, name))
-        for name in archive.namelist()
-    }
-
-
-class _NpzReader:
-    def __init__(self, path: Path, entries: _Entries, reading: Reading | None = None) -> None:
-        self.path, self.entries, self.reading = path, entries, reading or Reading()
+    def __init__(self, path: Path, source: ArraySource, reading: Reading | None = None) -> None:
+        self.path, self.source, self.reading = path, source, reading or Reading()
         self.reading.check(str(path), *USED)
-        self.keys = set(entries)
-        self.listed = ", ".join(sorted(self.keys))
-        self.axes = self.reading.axes or self.stated_axes()
+        self.keys = source.names()
+        self.listed = few(sorted(self.keys))
+        self.axes = self.reading.axes or Reading(axes=self.stated("axes")).axes
+        self.missing = self.reading.missing or Reading(missing=self.stated("missing")).missing
 
-    def stated_axes(self) -> str:
-        """What the file says of x's axes. Raises DataError if it is none of AXES."""
-        stated = str(self.array("axes")) if "axes" in self.keys else ""
-        return Reading(axes=stated).axes
+    def stated(self, key: str) -> str:
+        """What the file says of how it is to be read."""
+        return str(self.array(key)) if key in self.keys else ""
 
     def data_set(self, name: str) -> DataSet:
-        x = self.inputs(self.first("x", "x_train"))
         y, names = self.targets(self.label())
+        x = self.inputs(self.of_rows(self.first("x", "x_train"), y))
         x_test = self.inputs("x_test") if "x_test" in self.keys else None
         y_test, _ = self.targets("y_test", names) if "y_test" in self.keys else (None, ())
+        y, y_test = alike(y, y_test)
         (groups, group_names), groups_test = self.groups()
         scale, shift = self.scaling(x)
         missing = str(self.array("partial")) if "partial" in self.keys else None
         found: dict[str, Any] = {"class_names": self.class_names(names), "group_names": group_names or None}
-        found |= {"times": self.times(), "vocabulary": self.vocabulary(x)}
+        found |= {"vocabulary": self.vocabulary(x)}
+        x, found["absent"], rows, said = settled("x", x, self.missing)
+        y, times = y[rows], self.times()
+        groups, found["times"] = (None if each is None else each[rows] for each in (groups, times))
+        if x_test is not None:
+            x_test, found["absent_test"], rows, more = settled("x_test", x_test, self.missing)
+            y_test, groups_test = (None if each is None else each[rows] for each in (y_test, groups_test))
+            said += more
+        found["notes"] = said
         classes = self.classes(y, names)
+        found["are_classes_stated"] = "classes" in self.keys or "class_names" in self.keys
         return DataSet(name, x, y, classes, scale, shift, groups, missing, x_test, y_test, groups_test, **found)
+
+    def of_rows(self, key: str, y: Array) -> str:
+        """The key of an array that has a row for each label by its header; one of other rows is not unpacked."""
+        what = f"{self.path}: {key}"
+        if not isinstance(self.source, NpySource):
+            return key
+        with damage_named(what), self.source.entries[key]() as stream:
+            shape, _, dtype = read_header(stream, what)
+        if len(shape) in (2, 3, 4) and shape[0] != len(y):
+            expected = f"{y.dtype} {(shape[0], *y.shape[1:])}, as {key} is {dtype} {shape}"
+            raise DataError(f"{self.path}: y is {y.dtype} {y.shape}; expected {expected}")
+        return key
 
     def label(self) -> str:
         return self.named(self.reading.label) if self.reading.label else self.first("y", "y_train")
@@ -149,10 +174,14 @@ class _NpzReader:
         [N, outputs].
         """
         y = self.array(key)
+        if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind in "Uiub":
+            y = y[:, 0]
         if y.dtype.kind == "U" and y.ndim == 1:
             return self.texts(key, y, names)
-        if y.dtype.kind in "iu" and y.ndim == 1:
-            return self.integers(key), ()
+        if y.dtype.kind == "b" and y.ndim == 1:
+            return y.astype(np.int32), BOOLEANS
+        if y.dtype.kind in "iu" and y.ndim == 1 and ("classes" in self.keys or not are_numbers(y)):
+            return self.as_int32(key, y), ()
         if y.dtype.kind not in "biuf" or y.ndim not in (1, 2):
             raise DataError(
                 f"{self.path}: {key} is {y.dtype} {y.shape}; expected integers or texts [N], or numbers [N, outputs]"
@@ -160,7 +189,8 @@ class _NpzReader:
         with np.errstate(over="ignore"):
             values = np.ascontiguousarray(y if y.ndim == 2 else y[:, np.newaxis], np.float32)
         if (at := not_finite(values)) is not None:
-            raise DataError(f"{self.path}: {key}[{listed(at)}] is {values[at]}; expected finite float32 values")
+            cure = "finite float32 values: leave out samples without a target"
+            raise DataError(f"{self.path}: {key}[{listed(at[: y.ndim])}] is {values[at]}; expected {cure}")
         return values, ()
 
     def texts(self, key: str, texts: Array, names: tuple[str, ...]) -> Groups:
@@ -169,7 +199,7 @@ class _NpzReader:
         if not names:
             return ids, found
         if unknown := sorted(set(found) - set(names)):
-            raise DataError(f"{self.path}: {key} has {unknown[0]!r}; expected one of {', '.join(names)}")
+            raise DataError(f"{self.path}: {key} has {unknown[0]!r}; expected one of {few(names)}")
         positions = np.array([names.index(name) for name in found], np.int32)
         return positions[ids], names
 
@@ -220,7 +250,7 @@ class _NpzReader:
         if classes > max(examples, MOST_UNSTATED):
             raise DataError(
                 f"{self.path}: y goes up to {classes - 1} with {examples} examples; expected labels from 0, or the "
-                f"number of classes as `classes`"
+                f"number of classes as `classes`; numbers to be learnt (loss=mse) have a type of float"
             )
         return classes
 
@@ -270,8 +300,10 @@ class _NpzReader:
             return np.ascontiguousarray(x)
         with np.errstate(over="ignore"):
             values = np.ascontiguousarray(x, np.float32)
-        if (at := not_finite(values)) is not None:
-            raise DataError(f"{self.path}: {key}[{listed(at)}] is {x[at]}; expected finite float32 values")
+        may_lack = values.ndim == 2 and self.missing in (MEAN, DROP)
+        if (at := not_finite(np.nan_to_num(values, posinf=np.inf, neginf=-np.inf) if may_lack else values)) is not None:
+            cure = f", or {CHOICES}" if values.ndim == 2 and np.isnan(values[at]) else ""
+            raise DataError(f"{self.path}: {key}[{listed(at)}] is {x[at]}; expected finite float32 values{cure}")
         return values
 
     def in_order(self, key: str, x: Array) -> Array:
@@ -279,6 +311,9 @@ class _NpzReader:
         axes = self.axes
         if axes and len(axes) != x.ndim:
             raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {len(axes)} axes, {axes}")
+        if not axes and may_have_channels_last(x.shape):
+            told = f"axes=NHWC if the last {x.shape[3]} are channels, axes=NCHW if the first {x.shape[1]} are (--axes)"
+            raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {told}")
         return np.transpose(x, ORDER[axes]) if axes in ORDER else x
 
     def ids(self, key: str, x: Array) -> Array:
@@ -288,7 +323,9 @@ class _NpzReader:
         return np.ascontiguousarray(x, np.float32)
 
     def integers(self, key: str) -> Array:
-        values = self.array(key)
+        return self.as_int32(key, self.array(key))
+
+    def as_int32(self, key: str, values: Array) -> Array:
         if values.dtype.kind not in "iu" or values.ndim != 1:
             raise DataError(f"{self.path}: {key} is {values.dtype} {values.shape}; expected integers [N]")
         limits = np.iinfo(np.int32)
@@ -305,12 +342,7 @@ class _NpzReader:
         return float(value)
 
     def array(self, key: str) -> Array:
-        what = f"{self.path}: {key}"
-        with damage_named(what), self.entries[key]() as stream:
-            return read_array(stream, what)
+        return self.source.array(key)
 
     def array_kind(self, key: str) -> str:
-        """The kind of an array's type, from its header alone."""
-        what = f"{self.path}: {key}"
-        with damage_named(what), self.entries[key]() as stream:
-            return read_header(stream, what)[2].kind
+        return self.source.kind(key)

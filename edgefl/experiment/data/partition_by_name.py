@@ -12,6 +12,8 @@ from edgefl.experiment.data import partition
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.split import Indices
 
+DEFAULT_CLIENTS = (100,)  # of settings for data of one's own, where nobody says how many (presets.py)
+DEFAULT_PARTITION = "dirichlet:0.1"  # likewise
 PARTITIONS = (
     "iid, dirichlet:ALPHA, dirichlet:ALPHA:SIGMA, lognormal:SIGMA, dirichlet-classes:ALPHA, shards:BLOCKS, "
     "classes:K or group"
@@ -30,6 +32,7 @@ def partition_samples(data: DataSet, how: str, clients: int, seed: int) -> list[
 
     Raises  ValueError if `how` names no partition, or a partition that these data do not allow.
     """
+    _check_clients(data, how, clients)
     stream = rng.stream(seed, rng.PARTITION)
     if how == "iid":
         return partition.iid(data.y, clients, stream)
@@ -63,12 +66,26 @@ def partition_with_test(data: DataSet, how: str, clients: int, seed: int) -> tup
     return train, test_part
 
 
+def _check_clients(data: DataSet, how: str, clients: int) -> None:
+    """Raises ValueError if there are more clients than groups, or than samples."""
+    if how == "group" and data.groups is not None:
+        most, things = len(data.group_sizes()[0]), "groups"
+    else:
+        most, things = len(data), "examples"
+    if clients > most:
+        default = " (the default where nobody says how many)" if clients in DEFAULT_CLIENTS else ""
+        everybody = ', or --clients all (clients="all")' if things == "groups" else ""
+        expected = f"expected 1 <= clients <= {most} {things} of data={data.name}"
+        raise ValueError(f"clients={clients}{default}; {expected}: give --clients N (clients=N in Python){everybody}")
+
+
 def _check_classes(how: str, data: DataSet) -> None:
     """Raises ValueError if examples that have no class are to be partitioned by class."""
     if not data.has_labels:
-        wanted = "iid, lognormal:SIGMA or group"
+        wanted = "iid, lognormal:SIGMA or group (--partition, or partition= in Python)"
+        default = " (the default where nobody names one)" if how == DEFAULT_PARTITION else ""
         raise ValueError(
-            f"partition={how} with data={data.name}, whose targets are values, no classes; expected {wanted}"
+            f"partition={how}{default} with data={data.name}, whose targets are values, no classes; expected {wanted}"
         )
 
 

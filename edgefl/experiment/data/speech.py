@@ -7,8 +7,6 @@ clips of validation_list.txt stay in the pool, because every client carves its o
 
 from __future__ import annotations
 
-import io
-import wave
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -17,9 +15,10 @@ import numpy as np
 
 from edgefl.errors import DataError
 from edgefl.experiment.data.archive import entries
-from edgefl.experiment.data.checked_reader import damage_named, damages
+from edgefl.experiment.data.checked_reader import damage_named
 from edgefl.experiment.data.dataset import Array, DataSet, Shape
-from edgefl.experiment.data.logmel import FRAMES, MELS, RATE_HZ, logmel
+from edgefl.experiment.data.logmel import FRAMES, MELS, logmel
+from edgefl.experiment.data.wav import read_clip
 
 TESTING_LIST = "testing_list.txt"
 _LIMIT_BYTES = 1 << 24  # of the longest list and of any clip
@@ -45,15 +44,19 @@ class SpeechSet:
         """
         features: dict[str, Array] = {}
         testing: set[str] = set()
+        converted = 0
         for path, stream in entries(source, _is_wanted):
             what = f"{source}: {path}"
             if path.endswith(".wav"):
-                features[_clip(path)] = logmel(read_wav(stream, what))
+                clip = read_clip(_read_all(stream, what), what)
+                converted += clip.is_converted
+                features[_clip(path)] = logmel(clip.samples)
             else:
                 testing.update(_read_all(stream, what).decode("utf-8", "replace").split())
         if not features:
             raise DataError(f"{source}: no WORD/*.wav; expected the folders of Speech Commands")
-        return self._assemble(features, testing)
+        said = f"{converted} of {len(features)} clips were mixed to one channel and resampled to 16 kHz"
+        return self._assemble(features, testing).with_notes(*([said] if converted else []))
 
     def _assemble(self, features: dict[str, Array], testing: set[str]) -> DataSet:
         clips = sorted(features)
@@ -79,29 +82,9 @@ class SpeechSet:
 def read_wav(stream: BinaryIO, what: str) -> Array:
     """float64 [16000] in [-1, 1): a clip of at most a second, filled up with silence.
 
-    Raises  DataError, naming `what`, unless it is a whole 16 kHz, 16 bit wav file with one channel.
+    Raises  DataError, naming `what`, unless it is a whole wav file.
     """
-    data = _read_all(stream, what)
-    try:
-        with wave.open(io.BytesIO(data)) as wav:
-            form = (wav.getnchannels(), 8 * wav.getsampwidth(), wav.getframerate())
-            claimed, frames = wav.getnframes(), wav.readframes(RATE_HZ + 1)
-    except _stumbles() as error:
-        raise DataError(f"{what}: not a wav file ({error or 'too short'}); expected PCM in a RIFF file") from error
-    if form != (1, 16, RATE_HZ):
-        raise DataError(f"{what}: (channels, bits, hertz) = {form}; expected (1, 16, {RATE_HZ})")
-    if claimed > RATE_HZ or len(frames) != 2 * claimed:
-        raise DataError(
-            f"{what}: {claimed} samples claimed, {len(frames) // 2} found; expected the same and at most {RATE_HZ}"
-        )
-    samples = np.zeros(RATE_HZ)
-    samples[:claimed] = np.frombuffer(frames, "<i2") / 32768
-    return samples
-
-
-def _stumbles() -> tuple[type[Exception], ...]:
-    """What the wave module raises over bytes that are none."""
-    return (wave.Error, *damages())
+    return read_clip(_read_all(stream, what), what).samples
 
 
 def _read_all(stream: BinaryIO, what: str) -> bytes:

@@ -25,6 +25,7 @@ from typing import Any
 from edgefl.experiment.device_models.board_models import BOARDS, MIXED
 from edgefl.experiment.device_models.device_profile import NUMBERS, Profile
 from edgefl.system import toml
+from edgefl.system.settings_text import read_settings_text
 
 NAMES = ("mixed", *BOARDS)
 LIKE, SHARE, CLIENTS, SOURCE = "like", "share", "clients", "source"
@@ -101,7 +102,7 @@ def read(given: str) -> str:
         fleet_of(given)
         return given
     try:
-        text = Path(given).read_text("utf-8")
+        text = read_settings_text(Path(given))
     except (OSError, ValueError):
         raise ValueError(f"devices={given}, which is no file; expected {_expected()}") from None
     text = text if "\n" in text else f"{text}\n"  # told from a name by that
@@ -127,7 +128,7 @@ def _read(name: str, table: Mapping[str, Any]) -> SimulatedDevice:
         raise ValueError(f"{unknown[0]} = {table[unknown[0]]!r}; expected one of {', '.join(KNOWN)}")
     values = {key: _field(key, value) for key, value in table.items() if key not in (LIKE, SHARE, CLIENTS, SOURCE)}
     if LIKE in table:
-        if table[LIKE] not in BOARDS:
+        if not isinstance(table[LIKE], str) or table[LIKE] not in BOARDS:
             raise ValueError(f"like = {table[LIKE]!r}; expected one of {', '.join(BOARDS)}")
         profile = replace(BOARDS[table[LIKE]].profile, **values)
     else:
@@ -157,7 +158,7 @@ def _field(key: str, value: Any) -> Any:
 
 
 def _number(key: str, value: Any) -> float:
-    if type(value) not in (int, float) or value != value or abs(value) == float("inf"):
+    if type(value) not in (int, float) or not abs(value) < 1e300:
         raise ValueError(f"{key} = {value!r}; expected a number")
     return float(value)
 

@@ -28,6 +28,7 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.cuts import after
 from edgefl.models.graph.heads import head_of
 from edgefl.models.graph.operations import ParamInfo
+from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.rng import NEURONS, stream
@@ -126,6 +127,9 @@ class TrainingConfiguration:
         if self.examples is None:
             return (self.batch, self.batch - 1) if self.batch > 1 else (1,)
         whole, rest = divmod(self.examples, self.batch)
+        stepped = after(self.graph, self.cut) if self.cut else self.graph
+        if rest == 1 and whole and self.batch > 1 and single_value_norm(stepped):  # the last batch joins
+            return (self.batch + 1, self.batch) if whole > 1 else (self.batch + 1,)
         return tuple(size for size in (self.batch if whole else 0, rest) if size)
 
     def passes(self) -> dict[str, Pass]:

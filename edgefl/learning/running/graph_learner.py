@@ -31,6 +31,7 @@ from edgefl.learning.learner import (
 )
 from edgefl.learning.lowering.sparse_weight import sparse_weights
 from edgefl.learning.optimizers import Optimizer
+from edgefl.learning.running.batch_minimum import trainable_batches
 from edgefl.learning.running.cached_prefix import Cache
 from edgefl.learning.running.derived_learners import DerivedLearners
 from edgefl.learning.running.gradient_passes import GradientPasses
@@ -44,6 +45,7 @@ from edgefl.learning.running.workspace import Workspace
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import features_of
 from edgefl.models.graph.operations import Kind
+from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -165,10 +167,17 @@ class GraphLearner:
         options = options_of(options, former, named)
         if options.cut:
             rest = self.rest(options.cut)
+            batches = rest.joined(batches)
             cache = Cache(self.graph, self._workspace, self._inference, options.cut, self._backend)
             near = cache.of(rest._workspace, samples, batches, optimizer, options)
             return rest.fit(*near, optimizer, replace(options, cut=""))
-        return self._training.fit(samples, batches, optimizer, options)
+        return self._training.fit(samples, self.joined(batches), optimizer, options)
+
+    def joined(self, batches: Batches) -> Batches:
+        """The batches that `fit` takes its steps on: where the model normalises over single values, a batch of one
+        sample joins the batch before it. Raises TrainingError if a batch of one sample is left there.
+        """
+        return trainable_batches(batches, single_value_norm(self.graph))
 
     def gradient(
         self,

@@ -14,7 +14,10 @@ import numpy as np
 from edgefl.errors import CodecError, PlanError
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.expected_reply import ExpectedPayload
+from edgefl.methods.option_checks import LARGEST
 from edgefl.methods.plan import Plan, Reply, refuse
+from edgefl.methods.rounds.reply_claim import NOT_DECLARED as NOT_DECLARED
+from edgefl.methods.rounds.reply_claim import ReplyClaim as ReplyClaim
 from edgefl.methods.task import BODY, MODEL, State
 from edgefl.models.neurons.block_index import Axes, Flat, active_axes
 from edgefl.models.neurons.gather import take
@@ -96,8 +99,8 @@ class _PlanContent(dict[str, Any]):
 
 
 def _finite(name: str, value: Plain) -> Plain:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise PlanError(f"plan with {name}={value}; expected a finite number")
+    if isinstance(value, float) and not abs(value) <= LARGEST:
+        raise PlanError(f"plan with {name}={value}; expected a finite number of float32")
     return value
 
 
@@ -144,29 +147,6 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
         message.metrics,
         masks,
     )
-
-
-class ReplyClaim(NamedTuple):
-    """What a client's replies must claim: its training samples, and the steps that follow from them; None: anything.
-
-    A reply that carries nothing may claim nothing, as of a client that has stopped.
-    """
-
-    examples: int | None = None
-    steps: int | None = None
-
-    def refuse(self, reply: Reply) -> str | None:
-        """Why the reply must not be aggregated; None if it may be."""
-        if not (reply.payload or reply.masks):
-            return None
-        for name, expected in self._asdict().items():
-            if expected is not None and getattr(reply, name) != expected:
-                claim = f"claims {getattr(reply, name)} {name}"
-                return f"reply of client {reply.client} {claim}; expected {expected}, as declared at enrolment"
-        return None
-
-
-NOT_DECLARED = ReplyClaim()
 
 
 class Answer(NamedTuple):

@@ -1,7 +1,9 @@
-"""What computes a run: the version of edgefl and the kernels, as text like "edgefl 0.1.0 native-avx512".
+"""What computes a run: the build of edgefl and the kernels, as text like "edgefl 0.1.0+3e7ad57212 native-avx512".
 
 Results are bit-identical between equal provenances only: an instruction set fixes the order of sums, and so does the
-processor of a GPU in TF32. Where the text is kept is for run.json and the server's database to say.
+processor of a GPU in TF32. Builds of one version mean to compute alike, and edgefl of before did not name the commit of
+its build: "edgefl 0.1.0 native-avx512" is an older build. Where the text is kept is for run.json and the server's
+database to say.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Iterable
 
 from edgefl import __version__, kernels
 from edgefl.protocol.wire.printable import printable
+from edgefl.system.build_id import build
 
 PROVENANCE = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?:-(\w+))?")
 
@@ -23,7 +26,7 @@ def provenance() -> str:
         name = f"native-{ops.isa()}"
     elif name == "cuda-tf32":
         name = f"cuda-tf32-{ops.DEVICE.architecture}"
-    return f"edgefl {__version__} {name}"
+    return f"edgefl {build()} {name}"
 
 
 def other_provenances(made_by: Iterable[str]) -> str | None:
@@ -36,9 +39,18 @@ def other_provenances(made_by: Iterable[str]) -> str | None:
     others = sorted({printable(made) for made in made_by if made != here})
     if not others:
         return None
+    made = f"made by {' and by '.join(others)}; this is {here}"
+    if all(_without_build(other) == _without_build(here) for other in others):
+        return f"{made}, another build of the version, whose results may differ in their last bits"
     setting = _setting(others[0]) if len(others) == 1 else None
     how = f"; {setting} gives the same" if setting else ""
-    return f"made by {' and by '.join(others)}; this is {here}, whose results differ in their last bits{how}"
+    return f"{made}, whose results differ in their last bits{how}"
+
+
+def _without_build(made: str) -> str:
+    """The text without the commit of the build, as edgefl of before wrote it."""
+    found = PROVENANCE.fullmatch(made)
+    return made if found is None else made.replace(found[1], found[1].partition("+")[0], 1)
 
 
 def _setting(made: str) -> str | None:
@@ -49,5 +61,5 @@ def _setting(made: str) -> str | None:
     version, name, order = found.groups()
     what = [f"EDGEFL_KERNELS={name}"] if name != "native" else []
     what += [f"EDGEFL_ISA={order}" if name == "native" else f"a GPU of {order}"] if order else []
-    what += [f"edgefl {version}"] if version != __version__ else []
+    what += [f"edgefl {version}"] if version.partition("+")[0] != __version__ else []
     return " with ".join(what)

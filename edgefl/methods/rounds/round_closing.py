@@ -18,6 +18,8 @@ from edgefl.methods.rounds import change_bound
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.methods.rounds.exchange import ReplyClaim
 from edgefl.methods.task import State, Task
+from edgefl.models.graph import Graph
+from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 
 MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error
@@ -34,9 +36,10 @@ class AggregationSettings:
     bound: UpdateNormBound = field(default_factory=UpdateNormBound)
     most_examples: int | None = None
 
-    def declared(self, algorithm: Algorithm, examples: int) -> ReplyClaim:
-        """What the replies of a client with so many training samples must claim."""
-        return ReplyClaim(examples, algorithm.steps(examples))
+    def declared(self, algorithm: Algorithm, examples: int, graph: Graph | None = None) -> ReplyClaim:
+        """What the replies of a client with so many training samples must claim, of a model with this graph."""
+        joins = graph is not None and bool(single_value_norm(graph)) and examples > 1
+        return ReplyClaim(examples, algorithm.steps(examples), algorithm.steps(examples - 1) if joins else None)
 
 
 class AggregationResult(NamedTuple):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -174,11 +174,28 @@ class Graph:
         return Graph(self.input_shape, tuple(_smaller(node, blocks) for node in self.nodes), self.frozen)
 
 
-class Model(NamedTuple):
-    """A graph and the values of its parameters."""
-
+class _GraphAndParams(NamedTuple):
     graph: Graph
     params: Params
+
+
+class Model(_GraphAndParams):
+    """A graph and the values of its parameters, which are what a Model is unpacked as.
+
+    unused  what the state_dict of the module that was converted has beside the parameters, by torch's names, of any
+            type: kept for .pt files, so that the module takes them back; not trained and not sent
+    """
+
+    unused: Params
+
+    def __new__(cls, graph: Graph, params: Params, unused: Params | None = None) -> Model:
+        made = super().__new__(cls, graph, params)
+        made.unused = dict(unused or {})
+        return made
+
+    def _replace(self, **changed: Any) -> Model:
+        """Like a NamedTuple's; `unused` is kept, or changed as the others are."""
+        return Model(**{"graph": self.graph, "params": self.params, "unused": self.unused, **changed})
 
 
 def _check_structure(graph: Graph) -> None:

@@ -2,8 +2,9 @@
 
 A file holds exactly the parameters of its graph as float32 under torch's names, so any safetensors reader can open it;
 the metadata key "edgefl.graph" has the text of graph_json.dumps, and "edgefl.classes", where it is there, what
-each output stands for as a JSON list. Nothing in a file is evaluated. Source of the format: huggingface/safetensors,
-README "Format".
+each output stands for as a JSON list. "edgefl.unused", where it is there, is a JSON list of the names of further values
+in the file, which no operation of the graph uses (Model.unused). Nothing in a file is evaluated. Source of the format:
+huggingface/safetensors, README "Format".
 """
 
 from __future__ import annotations
@@ -22,8 +23,28 @@ from edgefl.models.graph.graph import Graph, Model
 from edgefl.models.graph.json import Limits, dumps, loads
 from edgefl.system.durable_files import write_atomically
 
-GRAPH_KEY, CLASSES_KEY = "edgefl.graph", "edgefl.classes"
+GRAPH_KEY, CLASSES_KEY, UNUSED_KEY = "edgefl.graph", "edgefl.classes", "edgefl.unused"
+CONVERT = "`edgefl convert MODULE:FACTORY --input C,H,W -o FILE.safetensors`"
+_TORCH = f"write the model as a torch module, and {CONVERT}"
+_LOAD = f"let FACTORY load the weights into its module, and {CONVERT}"
+FOREIGN = {  # ends of names -> what helps with models that other tools wrote
+    ".onnx": f"edgefl writes ONNX and does not read it: {_TORCH}",
+    ".tflite": f"edgefl does not read TFLite: {_TORCH}",
+    ".h5": f"edgefl does not read Keras models: {_TORCH}",
+    ".keras": f"edgefl does not read Keras models: {_TORCH}",
+    ".pt": f"edgefl does not run what a .pt file may hold: {_LOAD}",
+    ".pth": f"edgefl does not run what a .pth file may hold: {_LOAD}",
+    ".ckpt": f"edgefl does not run what a checkpoint may hold: {_LOAD}",
+    ".bin": f"edgefl does not run what a .bin file may hold: {_LOAD}",
+}
 FLOAT32 = "F32"  # safetensors' name of the type
+
+
+def refuse_foreign(path: str | os.PathLike[str]) -> None:
+    """Raises GraphError for the name of a file that another tool writes, with what makes a model file of it."""
+    suffix = Path(path).suffix.lower()
+    if suffix in FOREIGN:
+        raise GraphError(f"{os.fspath(path)}: {FOREIGN[suffix]}")
 
 
 def save(path: str | os.PathLike[str], model: Model, classes: Sequence[int] | None = None) -> None:
@@ -33,8 +54,10 @@ def save(path: str | os.PathLike[str], model: Model, classes: Sequence[int] | No
     Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
     """
     model.graph.check(model.params)
-    params = {name: np.ascontiguousarray(value) for name, value in model.params.items()}
+    values = {**model.params, **model.unused}
+    params = {name: np.asarray(value, order="C") for name, value in values.items()}
     metadata = {GRAPH_KEY: dumps(model.graph)} | ({} if classes is None else {CLASSES_KEY: json.dumps(list(classes))})
+    metadata |= {UNUSED_KEY: json.dumps(sorted(model.unused))} if model.unused else {}
     write_atomically(Path(path), safetensors.numpy.save(params, metadata=metadata))
 
 
@@ -43,12 +66,14 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
 
     Raises  GraphError if the file is not a model, or contradicts itself; OSError if it cannot be opened.
     """
+    refuse_foreign(path)
     with open(path, "rb"):  # an unreadable path is an OSError here; safe_open has errors of its own
         pass
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            graph = _stored_graph(file, limits)
-            return Model(graph, {name: file.get_tensor(name) for name in graph.parameters()})
+            graph, unused = _stored_graph(file, limits)
+            params = {name: file.get_tensor(name) for name in graph.parameters()}
+            return Model(graph, params, {name: file.get_tensor(name) for name in unused})
     except (safetensors.SafetensorError, GraphError) as error:
         raise GraphError(f"{os.fspath(path)}: {error}") from None
 
@@ -72,18 +97,35 @@ def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | 
     return tuple(found)
 
 
-def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> Graph:
-    """The graph in the metadata, once the header lists exactly its parameters."""
+def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> tuple[Graph, set[str]]:
+    """The graph in the metadata, and the names of unused values, once the header lists exactly these and the graph's
+    parameters.
+    """
     metadata = file.metadata() or {}
-    if GRAPH_KEY not in metadata:
-        raise GraphError(f"metadata keys {sorted(metadata)}; expected {GRAPH_KEY!r}")
-    graph = loads(metadata[GRAPH_KEY], limits)
-    expected, names = graph.parameters(), set(file.keys())
+    text = metadata.get(GRAPH_KEY)
+    if text is None:
+        cure = f"load them into their module with safetensors.torch.load_file in FACTORY, and {CONVERT}"
+        raise GraphError(f"weights without a graph (metadata keys {sorted(metadata)}; expected {GRAPH_KEY!r}); {cure}")
+    graph = loads(text, limits)
+    expected, unused = graph.parameters(), _unused_names(metadata.get(UNUSED_KEY, "[]"))
+    names = set(file.keys()) - unused
     if names != expected.keys():
         raise GraphError(f"parameters {sorted(names ^ expected.keys())} are only in the file or only in its graph")
+    if missing := sorted(unused - set(file.keys())):
+        raise GraphError(f"{UNUSED_KEY} names {missing[0]!r}; expected names of values in the file")
     for name, info in expected.items():
         header = file.get_slice(name)
         shape, dtype = tuple(header.get_shape()), header.get_dtype()
         if (shape, dtype) != (info.shape, FLOAT32):
             raise GraphError(f"{name}: {dtype} of shape {shape}; expected {FLOAT32} {info.shape}")
-    return graph
+    return graph, unused
+
+
+def _unused_names(text: str) -> set[str]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise GraphError(f"{UNUSED_KEY} is {text[:80]!r}; expected a list of names")
+    return set(found)

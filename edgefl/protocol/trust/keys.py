@@ -17,6 +17,7 @@ from edgefl.errors import RequestError
 from edgefl.protocol.wire.handshake import KEY_BYTES
 
 TABLE = "server.keys"
+LARGEST_KEY, LARGEST_TABLE = 1 << 12, 1 << 27  # bytes of the files; of a table, those of some 1.7 million clients
 
 
 def make_keys(directory: Path, clients: int, draw: Callable[[int], bytes] = secrets.token_bytes) -> None:
@@ -43,13 +44,13 @@ def key_file(directory: Path, client: int) -> Path:
 
 def read_key(path: Path) -> bytes:
     """A device's key. Raises RequestError if the file is missing, readable by others or not one key."""
-    return _key(_read_private(path).strip(), str(path))
+    return _key(_read_private(path, LARGEST_KEY).strip(), str(path))
 
 
 def read_table(path: Path) -> dict[int, bytes]:
     """The server's keys by client. Raises RequestError naming the line that is wrong, or as read_key."""
     keys: dict[int, bytes] = {}
-    for number, line in enumerate(_read_private(path).splitlines(), 1):
+    for number, line in enumerate(_read_private(path, LARGEST_TABLE).splitlines(), 1):
         where = f"{path}, line {number}"
         client, _, key = line.partition(" ")
         if not client.isascii() or not client.isdigit() or int(client) in keys:
@@ -78,12 +79,19 @@ def check_private(path: Path) -> None:
         raise RequestError(f"key file {path} has mode {mode:04o}; expected 0600, readable by its owner alone")
 
 
-def _read_private(path: Path) -> str:
+def _read_private(path: Path, most: int) -> str:
     check_private(path)
     try:
-        return path.read_text("ascii")
-    except (OSError, UnicodeDecodeError) as error:
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+        text = content.decode("ascii")
+    except OSError as error:
+        raise RequestError(f"key file {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise RequestError(f"key file {path}: {error}") from None
+    if len(content) > most:
+        raise RequestError(f"key file {path} has more than {most} bytes; expected a file of `edgefl keys`")
+    return text
 
 
 def _key(text: str, where: str) -> bytes:

@@ -14,8 +14,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from edgefl.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
-from edgefl.protocol.wire import frames, messages
+from edgefl.errors import LocalProtocolError, OtherVersionError, ProtocolError, RemoteProtocolError
+from edgefl.protocol.wire import frames, messages, other_versions
 from edgefl.protocol.wire.handshake import Role
 from edgefl.protocol.wire.messages import (
     Challenge,
@@ -35,6 +35,7 @@ from edgefl.protocol.wire.messages import (
     Welcome,
 )
 from edgefl.protocol.wire.model_message import FRAME_ALLOWANCE, frame_cap
+from edgefl.protocol.wire.printable import printable
 from edgefl.protocol.wire.session_terms import Agreement
 
 Stage = Literal["greeting", "challenging", "proving", "deciding", "welcomed", "loading", "ready", "finished", "closed"]
@@ -87,6 +88,7 @@ class Connection:
         self._decoder = frames.Decoder(cap)
         self._sequence = 0
         self._broken = False
+        self._version = frames.VERSION  # of the peer's frames
         self._agreement = Agreement()
 
     @property
@@ -113,6 +115,10 @@ class Connection:
                 received.append(message)
                 if self.state == "closed":
                     break
+        except OtherVersionError as error:
+            self._broken, self._version = True, error.version
+            error.args = (_words_of(error, self.peer, self.role),)
+            raise
         except RemoteProtocolError:
             self._broken = True
             raise
@@ -128,7 +134,8 @@ class Connection:
         body = _encoded(message)
         if len(body) > self.cap:
             raise LocalProtocolError(f"{_name(message)} of {len(body)} bytes; the limit is {self.cap}")
-        data = frames.encode(messages.NUMBERS[type(message)], self._sequence, body)
+        framed = other_versions.encode_first if self._version == other_versions.FIRST else frames.encode
+        data = framed(messages.NUMBERS[type(message)], self._sequence, body)
         self._advance(self.role, message, LocalProtocolError)
         self._sequence += 1
         self.sent_bytes += len(data)
@@ -164,13 +171,30 @@ def payload_bytes(message: Message) -> int:
     return selection + sum(map(len, message.payload.values())) if isinstance(message, Train | Trained | Evaluate) else 0
 
 
+def _words_of(error: OtherVersionError, peer: Role, role: Role) -> str:
+    """What frames of another version mean, which side is to be updated, and the reason of a Refused among them."""
+    older = peer if error.version < frames.VERSION else role
+    words = (
+        f"the {peer} sends frames of version {error.version} and the {role} reads version {frames.VERSION}; expected"
+        f" one version: update edgefl on the {older}"
+    )
+    if error.type == messages.NUMBERS[Refused] and error.body:
+        try:
+            refused = messages.decode(error.type, error.body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return words
+        assert isinstance(refused, Refused)
+        return f"{words} (the {peer} refuses: {refused.reason})"
+    return words
+
+
 def _decoded(number: int, body: bytearray) -> Message:
     if number not in messages.TYPES:
         raise RemoteProtocolError(f"message of type {number}; expected 1 to {max(messages.TYPES)}")
     try:
         return messages.decode(number, body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"{messages.TYPES[number].__name__}: {error}") from None
+        raise RemoteProtocolError(printable(f"{messages.TYPES[number].__name__}: {error}")) from None
 
 
 def _encoded(message: Message) -> bytes:

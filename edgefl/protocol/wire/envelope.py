@@ -46,6 +46,8 @@ from edgefl.protocol.wire.messages import (
     Verdict,
     Welcome,
 )
+from edgefl.protocol.wire.peer_text import PeerText
+from edgefl.protocol.wire.printable import printable
 from edgefl.protocol.wire.session_terms import Agreement
 
 MAGIC, VERSION = b"EL", 1
@@ -142,7 +144,7 @@ def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]
         try:
             message = messages.decode(number, body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise RemoteProtocolError(f"{kind.__name__}: {error}") from None
+            raise RemoteProtocolError(printable(f"{kind.__name__}: {error}")) from None
         if wrong := agreement.add(message):
             raise RemoteProtocolError(f"{kind.__name__} with {wrong}")
         found.append(message)
@@ -158,7 +160,7 @@ def _text(run: bytes) -> str:
         raise RemoteProtocolError(f"letter of a run that is no text ({error})") from None
     if not 0 < len(text) <= LONGEST_RUN:
         raise RemoteProtocolError(f"letter of a run of {len(text)} characters; expected 1 to {LONGEST_RUN}")
-    return text
+    return PeerText(text)
 
 
 def _names(writer: Role) -> str:

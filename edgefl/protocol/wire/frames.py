@@ -11,7 +11,8 @@
 
 All numbers are little-endian and unsigned. A header is checked as soon as it is there, before any of its body is kept;
 so a length that was changed on its way is never waited for. The checksums find accidents, one flipped bit always, which
-is a DamagedFrameError; that nobody changes the bytes on purpose is the business of TLS.
+is a DamagedFrameError; that nobody changes the bytes on purpose is the business of TLS. A frame of another version that
+is whole is no accident (other_versions.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from edgefl.errors import DamagedFrameError, LocalProtocolError, RemoteProtocolError
+from edgefl.protocol.wire.other_versions import ForeignFrame
 
 MAGIC, VERSION = b"EF", 2
 HEADER = struct.Struct("<2sBBIIII")
@@ -63,6 +65,7 @@ class Decoder:
         self._head = bytearray()
         self._header: Header | None = None  # of the frame that has begun, once it is complete
         self._body = bytearray()
+        self._foreign: ForeignFrame | None = None  # one of another version that has begun
 
     @property
     def mid_frame(self) -> bool:
@@ -73,15 +76,24 @@ class Decoder:
         """Type and body of each frame that `data` completes. Lazy: take all of them before the next call.
 
         Raises  RemoteProtocolError at the first frame that is malformed, not the next one or above the cap; it is a
-                DamagedFrameError if the frame is not as its sender made it. The stream is then of no more use.
+                DamagedFrameError if the frame is not as its sender made it, and an OtherVersionError if it is a whole
+                one of another version. The stream is then of no more use.
         """
         rest = memoryview(data)
         while rest:
+            if self._foreign is not None:
+                _read_foreign(self._foreign, rest)
+                return
             if self._header is None:
                 rest = _move(rest, self._head, HEADER.size)
                 if len(self._head) < HEADER.size:
                     return
-                self._header = self._checked(Header(*HEADER.unpack(self._head)))
+                header = Header(*HEADER.unpack(self._head))
+                if header.magic == MAGIC and header.version != VERSION:
+                    self._foreign = _begin_foreign(self._head, self.cap)
+                    _read_foreign(self._foreign, rest)
+                    return
+                self._header = self._checked(header)
             rest = _move(rest, self._body, self._header.length)
             if len(self._body) == self._header.length:
                 yield self._finish(self._header)
@@ -90,8 +102,6 @@ class Decoder:
         if header.magic != MAGIC:
             fault = DamagedFrameError if _is_near(header.magic) else RemoteProtocolError  # or of another protocol
             raise fault(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
-        if header.version != VERSION:
-            raise DamagedFrameError(f"frame of version {header.version}; expected {VERSION}")
         _check("header", header.checksum, crc32(self._head[CHECKED]))
         if header.sequence != self._sequence:
             raise RemoteProtocolError(f"frame with sequence number {header.sequence}; expected {self._sequence}")
@@ -111,6 +121,20 @@ class Decoder:
 def _is_near(magic: bytes) -> bool:
     """Whether one bit has been flipped on its way."""
     return (int.from_bytes(magic, "big") ^ int.from_bytes(MAGIC, "big")).bit_count() == 1
+
+
+def _begin_foreign(head: bytearray, cap: int) -> ForeignFrame:
+    try:
+        return ForeignFrame(bytes(head), cap)
+    except ValueError as error:
+        raise DamagedFrameError(f"{error}; expected {VERSION}") from None
+
+
+def _read_foreign(frame: ForeignFrame, data: memoryview) -> None:
+    try:
+        frame.add(data)
+    except ValueError as error:
+        raise DamagedFrameError(f"{error}; expected {VERSION}") from None
 
 
 def _check(part: str, stated: int, found: int) -> None:

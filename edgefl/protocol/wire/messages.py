@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from edgefl.protocol.wire.peer_text import PeerText, of_peer, whole
+
 PROTOCOL = 4
 CHUNK_BYTES = 1 << 15  # of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
@@ -252,7 +254,15 @@ TYPES: dict[int, type[Message]] = {  # the frame's type byte; a number is never 
 }
 NUMBERS = {kind: number for number, kind in TYPES.items()}
 
-_encoder = msgspec.msgpack.Encoder()
+
+def _plain(value: Any) -> str:
+    """What msgspec asks for a type that it does not know: a text that was a peer's may go on, or back to its peer."""
+    if isinstance(value, PeerText):
+        return whole(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 _decoders: dict[int, msgspec.msgpack.Decoder[Any]] = {n: msgspec.msgpack.Decoder(kind) for n, kind in TYPES.items()}
 
 
@@ -272,6 +282,9 @@ def check(message: Message) -> None:
 
 
 def decode(number: int, data: bytes | bytearray) -> Message:
-    """The message of that type. Raises KeyError for an unknown number, msgspec.DecodeError for bad bytes."""
-    message: Message = _decoders[number].decode(memoryview(data))
+    """The message of that type, in which each text is PeerText.
+
+    Raises  KeyError for an unknown number, msgspec.DecodeError for bad bytes.
+    """
+    message: Message = of_peer(_decoders[number].decode(memoryview(data)))
     return message

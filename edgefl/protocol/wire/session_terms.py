@@ -31,7 +31,8 @@ class Agreement:
 
     def _hello(self, message: Hello) -> str | None:
         if message.protocol != PROTOCOL:
-            return f"protocol={message.protocol}; expected {PROTOCOL}"
+            older = "device" if message.protocol < PROTOCOL else "server"
+            return f"protocol={message.protocol}; expected {PROTOCOL}: update edgefl on the {older}"
         self._run, self._client = message.run, message.client
         return None
 

@@ -7,7 +7,9 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edgefl.errors import RunError
 from edgefl.models.graph import Model, model_files
+from edgefl.study.export.original_units import is_in_original_units
 from edgefl.system.durable_files import write_atomically
 
 Classes = Sequence[int] | None
@@ -32,6 +34,9 @@ def write(path: Path, model: Model, classes: Classes = None) -> None:
 
 
 def _write_state_dict(path: Path, model: Model, classes: Classes) -> None:
+    if is_in_original_units(model.graph):
+        kinds = "expected .safetensors or .onnx, which have layers for its means and spreads"
+        raise RunError(f"{path}: a state dict of a model of standardised data would take other inputs; {kinds}")
     from edgefl.torch.state_dict import write_state_dict
 
     content = io.BytesIO()

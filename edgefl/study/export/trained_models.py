@@ -19,6 +19,7 @@ from edgefl.deployment.device.device_model import method_of
 from edgefl.deployment.device.state_reader import DeviceRecord, is_device, read_device
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble, built_in
+from edgefl.experiment.data_meaning import read_meaning
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.model_file import kept as model_of_run
 from edgefl.experiment.run_data import data_of_run
@@ -35,6 +36,7 @@ from edgefl.models.graph import Graph, Model, Params
 from edgefl.models.graph.heads import with_classes
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.server import run_history
+from edgefl.study.export.original_units import in_original_units
 from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.simulation.journal import COMMIT
 
@@ -72,15 +74,36 @@ class ModelSource(NamedTuple):
 def find(source: ModelSource) -> ExportedModel:
     """The model asked for. Raises RunError naming what is not there, DataError if the run's data cannot be had."""
     if run_history.is_served(source.path):
-        return _of_server(source)
+        return _as_brought(_of_server(source), source.path)
     if is_device(source.path):
         return _of_device(source)
     if (source.path / EXPERIMENT).exists():
-        return _of_simulation(source)
+        return _as_brought(_of_simulation(source), source.path)
     if (source.path / COMMIT).exists():  # the directory of one trial, in that of its run
         run, seed = run_of(source.path)
-        return _of_simulation(source._replace(path=run, method=source.path.name, seed=seed))
+        return _as_brought(_of_simulation(source._replace(path=run, method=source.path.name, seed=seed)), run)
     raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
+
+
+def _as_brought(found: ExportedModel, run: Path) -> ExportedModel:
+    """The model as the run's data and the run's module are."""
+    return _with_unused(_as_in_data(found, run), run)
+
+
+def _with_unused(found: ExportedModel, run: Path) -> ExportedModel:
+    """The model with what the module that the run began with has beside its parameters."""
+    began = model_of_run(run, Experiment.of_run(run).model)
+    return found if began is None else found._replace(model=found.model._replace(unused=began.unused))
+
+
+def _as_in_data(found: ExportedModel, run: Path) -> ExportedModel:
+    """The model with the labels and in the units of the run's data, as its data.json says."""
+    meaning = read_meaning(run)
+    model = found.model if meaning.standardised is None else in_original_units(found.model, meaning.standardised)
+    is_of_labels = meaning.label_values is not None and len(meaning.label_values) > 1
+    outputs = model.graph.output_shape[0]
+    is_fitting = is_of_labels and (found.classes is not None or outputs == len(meaning.label_values or ()))
+    return found._replace(model=model, classes=meaning.classes(found.classes) if is_fitting else found.classes)
 
 
 def _of_server(source: ModelSource) -> ExportedModel:

@@ -109,7 +109,7 @@ def test_an_agent_whose_conditions_do_not_hold_asks_nobody(tmp_path: Path) -> No
     words = [sys.executable, "-m", "edgefl", *agent(tmp_path, conditions={"max_celsius": 60})]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as first:
         assert first.stderr is not None
-        assert first.stderr.readline() == "not training: temperature unknown; expected at most 60.0\n"
+        assert first.stderr.readline()[20:] == "INFO not training: temperature unknown; expected at most 60.0\n"
         second = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         assert (second.returncode, second.stderr.count("is in use by another process")) == (1, 1)
         first.kill()

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -20,11 +21,12 @@ from edgefl.cli.cli import main
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.device_socket import DeviceSocket, ServerAddress
-from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, TLS_FAULTS, delay_s
+from edgefl.deployment.device.reconnection import LONGEST_DELAY_S, STEADY_S, TLS_FAULTS, Attempts, delay_s
 from edgefl.errors import RequestError, RunError
 from edgefl.experiment.client_dataset import partition_file
 from edgefl.protocol.trust import tls
 from edgefl.protocol.trust.keys import key_file, make_keys, read_key
+from edgefl.protocol.wire import messages
 from edgefl.protocol.wire.messages import Refused
 from edgefl.protocol.wire.printable import printable
 from tests.deployment.device.device_cases import files
@@ -47,9 +49,9 @@ def test_a_device_takes_part_until_the_run_is_over(server: ScriptedServer, argum
     with Listener(server) as listener:
         assert main(arguments(listener)) == 0
     assert list(server.replies) == [1, 2]
-    assert capsys.readouterr().err.splitlines() == [
-        f"{listener.address}: connected as client 0",
-        "the run is over: all rounds are done",
+    assert [line[20:] for line in capsys.readouterr().err.splitlines()] == [
+        f"INFO {listener.address}: connected as client 0",
+        "INFO the run is over: all rounds are done",
     ]
 
 
@@ -116,22 +118,27 @@ def test_what_a_server_says_cannot_steer_the_terminal(
     with Listener(server) as listener:
         assert main(arguments(listener)) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"edgefl client: the server refuses: {printable(text)}"
+    assert line[20:] == f"ERROR edgefl client: the server refuses: {printable(text)}"
     assert line.isprintable()
 
 
 def test_insecure_says_what_it_means(server: ScriptedServer, arguments: Any, capsys: Any) -> None:
     with Listener(server) as listener:
         assert main(arguments(listener, "--insecure")) == 0
-    assert capsys.readouterr().err.splitlines()[0] == (
-        f"--insecure: whoever is between here and {listener.address} can read the model and every update, and change"
-        " them, or be the server"
+    assert capsys.readouterr().err.splitlines()[0][20:] == (
+        f"WARNING --insecure: whoever is between here and {listener.address} can read the model and every update, and "
+        "change them, or be the server"
     )
+
+
+def behind_the_model(server: ScriptedServer) -> int:
+    """Bytes that bring a device all of the model, and break in what comes then."""
+    return len(server.model) + len(messages.encode(server.welcome)) + 500
 
 
 def test_only_failures_in_a_row_lengthen_the_pause(server: ScriptedServer, make: Any) -> None:
     pause = Pauses()
-    with Listener(server, cuts=(1, 1, 60_000, 1)) as listener:
+    with Listener(server, cuts=(1, 1, behind_the_model(server), 1)) as listener:
         client(listener, make(), [], pause).run()
     assert pause.failures == [0, 1, 0, 1]
 
@@ -167,14 +174,87 @@ def test_a_device_gives_up_after_so_long_without_a_server(server: ScriptedServer
         pass
     with pytest.raises(RunError, match=r"Connection refused; no connection in 5 s, expected one by then"):
         client(gone, make(), [], pause, give_up_s=5).run()
-    assert pause.failures == [0, 1, 2, 3, 4]
+    assert pause.failures == [0, 1, 2, 3, 2]  # the last pause ends before the device gives up
+
+
+@pytest.mark.parametrize(("give_up_s", "most_s"), [(0.5, 2.0), (1.0, 2.5)])
+def test_a_device_gives_up_in_time_where_a_service_keeps_silent(make: Any, give_up_s: float, most_s: float) -> None:
+    said: list[str] = []
+    world = DeviceEnvironment(said.append, lambda failures: None, time.perf_counter)
+    begin = time.perf_counter()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = ServerAddress(*silent.getsockname())
+        with pytest.raises(RunError, match=f"timed out; no connection in {give_up_s:g} s, expected one by then"):
+            DeviceSocket(address, make(), None, bytes, world, give_up_s).run()
+    assert give_up_s <= time.perf_counter() - begin < most_s
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("http://HOST:7401", "server 'http://HOST:7401' is a URL; expected HOST:PORT, as HOST:7401"),
+        ("https://10.0.0.1:7227/", "server 'https://10.0.0.1:7227/' is a URL; expected HOST:PORT, as 10.0.0.1:7227"),
+    ],
+)
+def test_a_url_is_no_address(text: str, words: str) -> None:
+    with pytest.raises(RequestError) as refusal:
+        ServerAddress.parse(text)
+    assert str(refusal.value) == words
 
 
 def test_a_connection_begins_the_time_without_a_server_anew(server: ScriptedServer, make: Any) -> None:
     pause = Pauses()
-    with Listener(server, cuts=(1, 1, 60_000, 1, 1)) as listener:
+    with Listener(server, cuts=(1, 1, behind_the_model(server), 1, 1)) as listener:
         assert client(listener, make(), [], pause, give_up_s=3).run() == "all rounds are done"
     assert pause.failures == [0, 1, 0, 1, 2]
+
+
+def test_a_server_that_welcomes_and_hangs_up_is_asked_ever_more_seldom_and_given_up(
+    server: ScriptedServer, make: Any
+) -> None:
+    """Each Welcome is cut in the middle of the model; a pause is a second, so the device has been alone for 6 s.
+
+    The last pauses are shorter than those before, as a device that gives up in 3 s or less does not wait for longer.
+    """
+    pause, said = Pauses(), list[str]()
+    welcomed = len(messages.encode(server.welcome)) + 500
+    wanted = r"welcomed this device 7 times in a row and asked for nothing; expected a round, a model or the end .* 6 s"
+    with Listener(server, cuts=(welcomed,) * 100) as listener, pytest.raises(RunError, match=wanted):
+        client(listener, make(), said, pause, give_up_s=6).run()
+    assert pause.failures == [0, 1, 2, 3, 3, 2]
+    assert said == [
+        f"{listener.address}: connected as client 0",
+        f"{listener.address}: the server closed the connection in the middle of a message; trying again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("welcome_s", "failures"), [(STEADY_S, [0, 0, 0, 0]), (STEADY_S - 1, [0, 1, 2, 2])], ids=["steady", "short"]
+)
+def test_seconds_of_welcome_are_no_seconds_alone(welcome_s: float, failures: list[int]) -> None:
+    """Four connections of 59 or 60 s each, with a second between them, of a device that gives up after 4 s alone."""
+    pause = Pauses()
+    attempts = Attempts("server", DeviceEnvironment(print, pause, lambda: pause.now), 4.0)
+    for _ in range(4):
+        attempts.welcomed()
+        pause.now += welcome_s
+        attempts.failed(ConnectionError("it hung up"))
+    assert pause.failures == failures
+    attempts.welcomed()
+    if failures[-1]:
+        with pytest.raises(RunError, match="has welcomed this device 5 times in a row"):
+            attempts.failed(ConnectionError("it hung up"))
+
+
+def test_a_connection_refused_between_two_welcomes_makes_the_second_news() -> None:
+    pause = Pauses()
+    attempts = Attempts("server", DeviceEnvironment(print, pause, lambda: pause.now), math.inf)
+    told = []
+    for is_welcome in (True, True, False, True):
+        told += [attempts.welcomed()] if is_welcome else []
+        attempts.failed(ConnectionError("it hung up"))
+    assert told == [True, False, True]
+    assert pause.failures == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_client_joins_a_second_run_and_clears_the_first(
             assert main([*words, "--server", listener.address]) == 0
         assert list(server.replies) == [1, 2]
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith("run first is over: removed its ")
+    assert lines[-1][20:].startswith("INFO run first is over: removed its ")
     records = {record.run: record for record in runs_of(tmp_path / "state")}
     assert records["first"].size_bytes < 300 < records["second"].size_bytes
     assert main([*words, "--server", "127.0.0.1:9", "--keep-runs", "-1"]) == 2

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgefl.deployment.device.device_protocol import DEFERRED, NOTED, Device
+from edgefl.deployment.device.device_protocol import DEFERRED, Device
 from edgefl.deployment.device.request_limits import COPIES, NODE_BYTES, Bounds
 from edgefl.errors import MemoryLimitError, PlanError, RunError, TimeLimitError
 from edgefl.experiment.federation import Federation
@@ -68,6 +68,20 @@ def test_a_plan_without_its_payload_is_refused_by_name(method: str, federation: 
 
 def test_a_setting_that_is_no_finite_number_is_refused(server: ScriptedServer, make: Any) -> None:
     refused(make(), asked(server, settings={"keep": float("nan")}), PlanError, "plan with keep=nan; expected a finite")
+
+
+def test_a_setting_that_float32_does_not_hold_is_refused(server: ScriptedServer, make: Any) -> None:
+    words = r"plan with keep=1e\+300; expected a finite number of float32"
+    refused(make(), asked(server, settings={"keep": 1e300}), PlanError, words)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_rate_that_float32_does_not_hold_is_refused_at_welcome(server: ScriptedServer, make: Any) -> None:
+    welcome = server.welcome
+    options = {**welcome.options, "lr": 1e300}
+    changed = replace(server, welcome=msgspec.structs.replace(welcome, options=options))
+    with pytest.raises(RunError, match=r"method fedspu of the server: lr=1e\+300; expected at most 3\.40282e\+38"):
+        converse(make(), changed)
 
 
 def test_a_plan_that_trips_over_itself_is_refused_with_its_round(server: ScriptedServer, make: Any) -> None:
@@ -154,10 +168,23 @@ def test_what_waits_for_a_verdict_stays_below_a_frame(server: ScriptedServer, ma
     assert any("round 10: dropped, as more is asked before the last reply has its verdict" in line for line in said)
 
 
-def test_a_flood_of_what_means_nothing_is_told_a_hundred_times(server: ScriptedServer, make: Any) -> None:
+def test_of_a_flood_of_what_means_nothing_the_first_lines_are_told(server: ScriptedServer, make: Any) -> None:
     said: list[str] = []
     device = make(said=said)
     device.hello(bytes(32))
     assert messages_of(device, *(Verdict(round, "accepted", "") for round in range(1, 500))) == []
-    assert len(said) == NOTED
-    assert said[-1].endswith("; no more of this is shown")
+    assert said == [f"verdict on round {round}, which waits for none: ignored" for round in range(1, 21)]
+
+
+def test_of_a_flood_of_refusals_the_first_lines_are_told(server: ScriptedServer, make: Any) -> None:
+    said: list[str] = []
+    device = make(said=said)
+    device.hello(bytes(32))
+    converse(device, replace(server, script={1: server.script[1]}, outcomes={}, evaluate=None))
+    told = len(said)
+    for round in range(2, 500):
+        device._state.pending = round  # a reply that waits
+        messages_of(device, Verdict(round, "refused", "x" * 1000))
+    refused = [line for line in said[told:] if "the server refuses the reply" in line]
+    assert (len(refused), len(said) - told) == (20, 20)
+    assert sum(map(len, refused)) < 25_000

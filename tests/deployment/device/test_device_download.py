@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgefl.deployment.device.device_profile import DeviceProfile
-from edgefl.deployment.device.device_protocol import Device, SpoiltError
+from edgefl.deployment.device.device_protocol import SPOILT_TRIES, Device, SpoiltError, WrongModelError
 from edgefl.deployment.device.device_state import DeviceState
 from edgefl.errors import RemoteProtocolError, RunError
 from edgefl.experiment.federation import Federation
@@ -82,6 +82,42 @@ def test_a_server_whose_model_has_the_wrong_digest_is_not_believed(server: Scrip
     with pytest.raises(RemoteProtocolError, match="has another digest"):
         converse(device, server)
     assert "model.bin" not in files(device)
+
+
+def spoilt(device: Device, server: ScriptedServer) -> None:
+    """A download that breaks after its first bytes and then brings the rest of another model."""
+    with pytest.raises(ConnectionError):
+        converse(device, server, lambda what: broken(what, device))
+    converse(device, server)
+
+
+def broken(what: str, device: Device) -> None:
+    """Breaks the connection once some of the model has come."""
+    if what == "handle ModelChunk" and device._state.received():
+        raise ConnectionError("cut")
+
+
+def test_a_model_that_is_spoilt_in_every_download_is_asked_for_three_times(server: ScriptedServer, make: Any) -> None:
+    server.model = server.model[:-1] + bytes([server.model[-1] ^ 1])
+    device = make()
+    for _ in range(SPOILT_TRIES - 1):
+        with pytest.raises(SpoiltError, match="downloading it again"):
+            spoilt(device, server)
+    with pytest.raises(WrongModelError, match=r"another digest than .* after each of 3 downloads; expected a sound"):
+        spoilt(device, server)
+
+
+def test_max_seconds_bounds_the_time_of_spoilt_downloads(server: ScriptedServer, make: Any) -> None:
+    """The second spoilt download ends 6 s after the first one: --max-seconds 5 allows no third."""
+    server.model = server.model[:-1] + bytes([server.model[-1] ^ 1])
+    device = make(profile=DeviceProfile(None, None, 1.0, 1 << 20, None, 5.0))
+    now = 100.0
+    device._world = device._world._replace(clock=lambda: now)
+    with pytest.raises(SpoiltError):
+        spoilt(device, server)
+    now = 106.0
+    with pytest.raises(WrongModelError, match="6 s after the first spoilt download; --max-seconds 5 allows no other"):
+        spoilt(device, server)
 
 
 def test_a_model_above_the_limit_is_refused_before_it_is_asked_for(server: ScriptedServer, make: Any) -> None:

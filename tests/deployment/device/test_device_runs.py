@@ -246,7 +246,8 @@ def test_samples_that_have_grown_are_the_newest(serving: Callable[..., ScriptedS
     server = serving("one")
     attend(tmp_path, server, old)
     directory = StateDirectory(tmp_path)
-    device = Device(directory.open("one", None), DeviceProfile(None, None, 1.0, 1 << 20), grown, world())
+    profile = DeviceProfile(None, None, 1.0, 1 << 20, accepts_data=True)
+    device = Device(directory.open("one", None), profile, grown, world())
     assert device._data.counts == [40]
     device.renew(grown)
     assert (device._data.samples.x == x[20:]).all()

@@ -254,8 +254,10 @@ def test_it_gives_up_in_time(bench) -> None:
 @pytest.mark.parametrize(
     ("version", "answer", "problem"),
     [
-        ("1.42.0", None, "SuperLink API 1.42.0; expected a SuperLink of flwr 1.41"),
-        ("1.410.0", None, "expected a SuperLink of flwr 1.41"),
+        ("1.40.0", None, "SuperLink API 1.40.0; expected a SuperLink of flwr 1.41 to 1.42, or a later one"),
+        ("1.4.0", None, "SuperLink API 1.4.0; expected"),
+        ("0.41.0", None, "SuperLink API 0.41.0; expected"),
+        ("soon", None, "SuperLink API soon; expected"),
         ("", (404, b"{}"), r"no SuperLink answers there \(HTTP 404\)"),
         ("", (200, b"<html>" + b"x" * 10_000), r"no SuperLink answers there \(HTTP 200\)"),
     ],
@@ -266,6 +268,35 @@ def test_other_servers_are_refused_by_name(bench, version, answer, problem) -> N
     with pytest.raises(RunError, match=problem):
         bench.node().run()
     assert bench.link.calls == []
+
+
+@pytest.mark.parametrize(
+    ("version", "is_told"), [("1.41.0", False), ("1.42.7", False), ("1.43.0", True), ("1.410.0", True), ("2.0.0", True)]
+)
+def test_a_version_that_was_not_tried_is_tried_and_told_once(bench, version, is_told) -> None:
+    bench.link.version = version
+    bench.link.faults["pull-messages"] = [(500, b"")]  # it joins twice
+    bench.link.faults["register-node"] = [refusal(412, 2001, "SuperNode authentication is enabled.")]
+    with pytest.raises(RunError, match="expected --node-key FILE"):
+        bench.node().run()
+    told = [line for line in bench.said if "is newer than 1.41 to 1.42, which were tried" in line]
+    assert len(told) == is_told
+    assert "register-node" in bench.link.calls
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (refusal(404, 0, "Not Found"), "it answers register-node with HTTP 404"),
+        (refusal(422, 0, "field required"), "it answers register-node with HTTP 422"),
+        ((200, b"\xff\xff\xff"), "the answer to register-node is none of today's"),
+    ],
+)
+def test_what_differs_in_a_version_that_was_not_tried_is_final_and_said(bench, answer, what) -> None:
+    bench.link.version = "1.43.0"
+    bench.link.faults["register-node"] = [answer]
+    with pytest.raises(RunError, match=f"flwr 1.43.0 differs from 1.41 to 1.42, which were tried: {what}.*update"):
+        bench.node().run()
 
 
 @pytest.mark.parametrize(

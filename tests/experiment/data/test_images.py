@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -69,4 +70,72 @@ def test_a_pattern_that_is_none_is_named(letters: Path, group: str, message: str
 def test_a_damaged_image_is_named(letters: Path) -> None:
     (letters / "b" / "anna_1.png").write_bytes(b"\x89PNG but not for long")
     with pytest.raises(DataError, match=r"anna_1.png: .*; expected an image"):
+        read_images(letters)
+
+
+def parts(folder: Path, *names: str) -> Path:
+    """Grey images of one pixel, whose value is the place of the name among all names."""
+    for value, name in enumerate(names):
+        draw(folder / f"{name}.png", [[value]])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "pool", "test", "note"),
+    [
+        (("train/cat/1", "train/dog/2", "test/dog/3"), [(0, 0), (1, 1)], [(2, 1)], "train is .* own; test is the test"),
+        (("Train/cat/1", "Test/cat/2"), [(0, 0)], [(1, 0)], "Train is what clients own; Test is the test part"),
+        (("train/cat/1", "val/cat/2"), [(0, 0)], [(1, 0)], "train is what clients own; val is the test part"),
+        (("train/cat/1", "valid/cat/2", "test/cat/3"), [(0, 0), (1, 0)], [(2, 0)], "train and valid are what clients"),
+        (("train/cat/1", "train/dog/2"), [(0, 0), (1, 1)], [], "train is what clients own$"),
+    ],
+)
+def test_folders_of_parts_are_parts(
+    tmp_path: Path, names: tuple[str, ...], pool: list[tuple[int, int]], test: list[tuple[int, int]], note: str
+) -> None:
+    found = read_images(parts(tmp_path, *names))
+    assert list(zip(found.x[:, 0, 0, 0].tolist(), found.y.tolist(), strict=True)) == pool
+    x_test, y_test = ([], []) if found.x_test is None else (found.x_test[:, 0, 0, 0].tolist(), found.y_test.tolist())
+    assert list(zip(x_test, y_test, strict=True)) == test
+    assert set(found.class_names or ()) == {name.split("/")[1] for name in names}
+    assert len(found.notes) == 1
+    assert re.match(note, found.notes[0])
+
+
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    found = read_images(parts(tmp_path, "bus/1", "train/2"))
+    assert (found.class_names, found.y.tolist(), found.x_test) == (("bus", "train"), [0, 1], None)
+
+
+def test_groups_of_parts_have_one_numbering(tmp_path: Path) -> None:
+    found = read_images(parts(tmp_path, "train/cat/ben_1", "test/cat/anna_1"), Reading(group=r"(\w+)_"))
+    assert found.groups is not None and found.groups_test is not None
+    assert (found.group_names, found.groups.tolist(), found.groups_test.tolist()) == (("anna", "ben"), [1], [0])
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ("train/1", "val/2"),
+            "1.png lies in no folder of a class; expected train/CLASS/1.png, since train names a part",
+        ),
+        (("train/cat/1", "test/2"), "2.png lies in no folder of a class; expected test/CLASS/2.png"),
+        (("test/cat/1",), "has test and no train; expected train/CLASS beside it"),
+        (
+            ("train/cat/1", "test/cat/2", "bus/3"),
+            "has bus, test, train; expected a folder for each class, or the parts",
+        ),
+        (("train/cat/1", "test/dog/2"), "has images of 'dog' in the test part alone; expected some in train"),
+    ],
+)
+def test_folders_that_may_be_parts_or_classes_are_named(tmp_path: Path, names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_images(parts(tmp_path, *names))
+    assert message in str(error.value)
+
+
+def test_a_format_that_is_not_read_is_named(letters: Path) -> None:
+    (letters / "b" / "photo.HEIC").write_bytes(b"ftypheic")
+    with pytest.raises(DataError, match=r"photo.HEIC is an image of a format that is not read; expected JPEG or PNG"):
         read_images(letters)

@@ -92,7 +92,10 @@ def test_named_group_wins(tmp_path: Path) -> None:
         ({"x": np.full((4, 5), 2**24 + 1)}, r"x is from 16777217 to 16777217; expected ids of at most 16777216"),
         ({"y": Y.astype(complex)}, r"y is complex128 \(4,\); expected integers or texts \[N\], or numbers"),
         ({"y": Y[:, np.newaxis, np.newaxis]}, r"y is int64 \(4, 1, 1\); expected integers or texts \[N\], or numbers"),
-        ({"y": np.array([0, 1, np.inf, 1])}, r"y\[2, 0\] is inf; expected finite float32 values"),
+        (
+            {"y": np.array([0, 1, np.inf, 1])},
+            r"y\[2\] is inf; expected finite float32 values: leave out",
+        ),
         ({"y": Y[:3]}, r"y is int32 \(3,\); expected int32 \(4,\)"),
         ({"y": np.array([0, 1, 2**40, 1])}, "y goes from 0 to 1099511627776; expected 32-bit integers"),
         ({"classes": 2}, r"y\[2\] is 2; expected 0 <= label < 2"),
@@ -134,7 +137,7 @@ def test_not_a_zip_is_named(tmp_path: Path) -> None:
 
 
 def test_claimed_shape_is_not_allocated(tmp_path: Path) -> None:
-    claim = npy(np.zeros((4, 222, 333), np.uint8)).replace(b"(4, 222, 333)", b"(40000000, 9)")
+    claim = npy(np.zeros((4, 222, 333), np.uint8)).replace(b"(4, 222, 333)", b"(4, 90000000)")
     tracemalloc.start()
     with pytest.raises(DataError, match="ends after 295704 bytes of content; expected 360000000"):
         read_npz(zip_of(tmp_path, x=claim, y=npy(Y)))

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgefl import __version__
 from edgefl.kernels.cuda.launch import KernelArray, Launches
 from edgefl.learning import SGD, GraphLearner, Samples
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from edgefl.rng import INIT, stream
+from edgefl.system.build_id import build
 
 from ..bounds import LINEAR, Bounds, bounds
 from ..calls import check_case, copied, each, run
@@ -179,7 +179,7 @@ def test_it_is_named_by_runs_and_by_the_doctor(tf32: ModuleType, monkeypatch: py
     from edgefl.methods.rounds.provenance import provenance
 
     monkeypatch.setenv("EDGEFL_KERNELS", "cuda-tf32")
-    assert provenance() == f"edgefl {__version__} cuda-tf32-{tf32.DEVICE.architecture}"
+    assert provenance() == f"edgefl {build()} cuda-tf32-{tf32.DEVICE.architecture}"
     found = doctor.examine()
     assert (found["backend"], found["reason"]) == ("cuda-tf32", "EDGEFL_KERNELS=cuda-tf32")
     assert found["cuda"].endswith(", TF32 with cuda-tf32")

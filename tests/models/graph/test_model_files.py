@@ -129,6 +129,27 @@ def test_model_above_the_limit_is_refused(tmp_path, model) -> None:
     assert isinstance(model_files.load(tmp_path / "m", Limits(parameters=21770)).graph, Graph)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("m.onnx", "edgefl writes ONNX and does not read it: write the model as a torch module, and `edgefl convert"),
+        ("m.PT", "let FACTORY load the weights into its module, and `edgefl convert MODULE:FACTORY"),
+        ("m.pth", "let FACTORY load the weights into its module"),
+        ("m.tflite", "edgefl does not read TFLite"),
+        ("m.keras", "edgefl does not read Keras models"),
+    ],
+)
+def test_a_model_of_another_tool_is_named_with_what_helps(tmp_path, name: str, message: str) -> None:
+    (tmp_path / name).write_bytes(b"any")
+    assert message in refused(tmp_path / name)
+
+
+def test_weights_without_a_graph_are_named_with_what_helps(tmp_path, model) -> None:
+    save_file(model.params, tmp_path / "m")
+    cure = "load them into their module with safetensors.torch.load_file in FACTORY, and `edgefl convert"
+    assert cure in refused(tmp_path / "m")
+
+
 def test_the_names_in_a_file_are_those_of_files_of_before() -> None:
     """Written in two parts, so that no tool that renames modules renames the keys too."""
     assert (model_files.GRAPH_KEY, model_files.CLASSES_KEY) == ("edgefl" + ".graph", "edgefl" + ".classes")

@@ -25,7 +25,7 @@ from .conversation import (
 
 def test_other_protocol_version_is_refused() -> None:
     hello = msgspec.structs.replace(HELLO, protocol=1)
-    assert both_errors("greeting", "device", hello) == "Hello with protocol=1; expected 4"
+    assert both_errors("greeting", "device", hello) == "Hello with protocol=1; expected 4: update edgefl on the device"
 
 
 def test_server_of_another_run_is_refused() -> None:

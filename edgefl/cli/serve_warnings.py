@@ -1,0 +1,66 @@
+"""What `edgefl serve` says of its run before the run starts, and of devices that differ from its own partition. Words
+only: nothing is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edgefl.cli.client_options import MAX_MODEL_BYTES
+from edgefl.experiment.assembled_experiment import AssembledExperiment
+from edgefl.experiment.sample_minimum import small_clients
+from edgefl.server.round_rules import Rules
+
+MOST_NAMED = 5  # devices that differ from the partition
+
+
+def large_model(model_bytes: int) -> str:
+    """That clients refuse a packed model of this size unless they are told otherwise; "" if they take it."""
+    if model_bytes <= MAX_MODEL_BYTES:
+        return ""
+    return (
+        f"the model has {model_bytes} bytes, and devices refuse more than {MAX_MODEL_BYTES} by default: "
+        f"start them with `edgefl client --max-model {model_bytes}`"
+    )
+
+
+def small_partition(assembled: AssembledExperiment) -> str:
+    """That the server's own partition gives clients too few samples, so that their devices will be refused; or ""."""
+    found = small_clients(assembled.algorithms, assembled.federation, assembled.experiment.rounds)
+    return f"{found}; a device that declares so few is refused at its enrolment" if found else ""
+
+
+def early_start(assembled: AssembledExperiment, rules: Rules) -> str:
+    """That round 1 may choose clients that have not enrolled, and what chooses among the others; "" if it may not."""
+    clients, ((_, algorithm),) = assembled.experiment.clients, assembled.algorithms.items()
+    if rules.wait_for >= clients or rules.seen_s is not None or rules.among_enrolled or algorithm.asks_all:
+        return ""
+    return (
+        f"--wait-for {rules.wait_for} is below --clients {clients}: round 1 chooses among all clients, and waits for "
+        "those that have not enrolled until its deadline; --select enrolled, or --select seen:SECONDS, chooses among "
+        "clients that are there"
+    )
+
+
+class PartitionComparison:
+    """Says which devices declare other counts than the server's own partition gives their clients.
+
+    expected  training samples by client
+    say       takes the lines, at most MOST_NAMED and one more
+    """
+
+    def __init__(self, expected: list[int], say: Callable[[str], None]) -> None:
+        self._expected, self._say, self._differing = expected, say, 0
+
+    def enrolled(self, client: int, examples: int | None) -> None:
+        """A client's device declares so many training samples; None: it does not say."""
+        if examples is None or examples == self._expected[client]:
+            return
+        self._differing += 1
+        if self._differing <= MOST_NAMED:
+            self._say(
+                f"client {client} declares {examples} training samples; the server's own partition gives it "
+                f"{self._expected[client]}: the run goes on, but `simulate` with these settings is another run"
+            )
+        elif self._differing == MOST_NAMED + 1:
+            self._say("more devices declare other counts than the server's own partition; they are not named")

@@ -1,0 +1,79 @@
+"""Arrays by name, each read when it is asked for: what every container of arrays offers, and the members of npz files.
+
+Not what the names stand for (npz.py).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+from edgefl.experiment.data.checked_reader import damage_named
+from edgefl.experiment.data.dataset import Array
+from edgefl.experiment.data.npy import read_array, read_header
+
+Entries = Mapping[str, Callable[[], BinaryIO]]
+
+
+class ArraySource(Protocol):
+    """Arrays by name. Reading one raises DataError naming the file and the array if the file is damaged."""
+
+    def names(self) -> set[str]:
+        """Of all arrays."""
+
+    def array(self, name: str) -> Array:
+        """The array of that name."""
+
+    def kind(self, name: str) -> str:
+        """The kind of the array's type, as numpy has it, at little cost."""
+
+
+class ArraysInMemory:
+    """Arrays that have been read already."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def names(self) -> set[str]:
+        """Of all arrays."""
+        return set(self._arrays)
+
+    def array(self, name: str) -> Array:
+        """The array of that name."""
+        return self._arrays[name]
+
+    def kind(self, name: str) -> str:
+        """The kind of the array's type."""
+        return self._arrays[name].dtype.kind
+
+
+class NpySource:
+    """Streams of npy files by name."""
+
+    def __init__(self, path: Path, entries: Entries) -> None:
+        self.path, self.entries = path, entries
+
+    @classmethod
+    def of_zip(cls, path: Path, archive: zipfile.ZipFile) -> NpySource:
+        """The members of an npz file."""
+        opened = {name: partial(archive.open, name) for name in archive.namelist()}
+        return cls(path, {name.removesuffix(".npy"): cast("Callable[[], BinaryIO]", opened[name]) for name in opened})
+
+    def names(self) -> set[str]:
+        """Of all streams."""
+        return set(self.entries)
+
+    def array(self, name: str) -> Array:
+        """The array in the stream of that name."""
+        what = f"{self.path}: {name}"
+        with damage_named(what), self.entries[name]() as stream:
+            return read_array(stream, what)
+
+    def kind(self, name: str) -> str:
+        """The kind of the array's type, from its header alone."""
+        what = f"{self.path}: {name}"
+        with damage_named(what), self.entries[name]() as stream:
+            return read_header(stream, what)[2].kind

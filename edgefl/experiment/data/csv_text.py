@@ -1,0 +1,111 @@
+"""The text of a CSV file as columns of cells, as office programs and pandas write it. Not what the columns are for.
+
+The encoding is UTF-8, or the one that a byte order mark names. Cells are separated by commas, semicolons or tabs,
+whichever the heading has most of. Where they are not separated by commas, numbers may have decimal commas. A first
+column without a name whose cells are different whole numbers is the index that pandas writes, and is left out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from edgefl.errors import DataError
+from edgefl.experiment.data import checked_reader
+from edgefl.experiment.data.table_cells import NO_VALUE, TableCells
+
+SEPARATORS = ",;\t"
+GZIPPED = ".gz"
+LONGEST_LINE = 1 << 24  # characters; a million columns fit
+INDEX = ("", "Unnamed: 0")  # as pandas writes it, and as pandas calls it after reading
+DECIMAL = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
+
+
+def plain(path: Path) -> Path:
+    """The path without a last ".gz"."""
+    return path.with_suffix("") if path.suffix.lower() == GZIPPED else path
+
+
+def read_csv(path: Path, most_bytes: int) -> TableCells:
+    """The cells of a file, which a name that ends in .gz says is compressed with gzip.
+
+    most_bytes  of the text in a gzipped file
+    Raises      DataError naming the file, the line and what was expected; OSError.
+    """
+    try:
+        with _opened(path, most_bytes) as stream:
+            heading = next(_lines(stream, path), "")
+            if "\0" in heading:
+                raise UnicodeError("there are zero bytes between letters, as in UTF-16 without its mark")
+            stream.seek(0)
+            separator = max(SEPARATORS, key=heading.count)
+            reader = csv.reader(_lines(stream, path), delimiter=separator, strict=True)
+            rows = [(reader.line_num, row) for row in reader if row]
+    except (UnicodeError, csv.Error) as error:
+        cure = f"iconv -f LATIN1 -t UTF-8 {path.name} > new.csv, or its encoding in place of LATIN1"
+        raise DataError(f"{path}: {error}; expected a table as UTF-8 text: {cure}") from None
+    if len(rows) < 2:
+        raise DataError(f"{path}: {len(rows)} lines; expected a heading, and a row for each example")
+    names = [name.strip() for name in rows[0][1]]
+    for line, row in rows:
+        if len(row) != len(names):
+            raise DataError(f"{path}: line {line} has {len(row)} cells; expected {len(names)}: {', '.join(names)}")
+    columns = [[cell.strip() for cell in column] for column in zip(*(row for _, row in rows[1:]), strict=True)]
+    is_indexed = names[0] in INDEX and len(names) > 1 and _is_index(columns[0])
+    _check_names(path, names[is_indexed:], 1 + is_indexed)
+    notes: tuple[str, ...] = ("the first column, which has no name, is an index and no input",) if is_indexed else ()
+    commas = [] if separator == "," else [at for at, column in enumerate(columns) if _has_decimal_commas(column)]
+    for at in commas:
+        columns[at] = [cell.replace(",", ".") for cell in columns[at]]
+    if commas:
+        notes += (f"the commas in the numbers of {', '.join(names[at] for at in commas)} are decimal commas",)
+    named = dict(zip(names[is_indexed:], columns[is_indexed:], strict=True))
+    return TableCells(path, named, [line for line, _ in rows[1:]], notes=notes)
+
+
+def _lines(stream: TextIO, path: Path) -> Iterator[str]:
+    """The lines of a file. Raises DataError for a longer one than LONGEST_LINE, of which no more is read."""
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise DataError(f"{path}: line {number} has more than {LONGEST_LINE} characters; expected a table as text")
+        yield line
+
+
+def _opened(path: Path, most_bytes: int) -> TextIO:
+    """The text of the file, at its start. Raises OSError; DataError for a gzipped file that is damaged or too large."""
+    if path.suffix.lower() != GZIPPED:
+        with open(path, "rb") as raw:
+            encoding = _encoding(raw.read(2))
+        return open(path, encoding=encoding, newline="")
+    with gzip.open(path) as stream:
+        text = checked_reader.read_at_most(cast(BinaryIO, stream), most_bytes, f"{path}, decompressed")
+    return io.TextIOWrapper(io.BytesIO(text), encoding=_encoding(bytes(text[:2])), newline="")
+
+
+def _encoding(first: bytes) -> str:
+    """What a byte order mark says; UTF-8 without it."""
+    return "utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _check_names(path: Path, names: Sequence[str], first: int) -> None:
+    for at, name in enumerate(names):
+        if not name or name in names[:at]:
+            found = "twice" if name else "without a name"
+            raise DataError(f"{path}: column {at + first} {name!r} {found}; expected a heading of different names")
+
+
+def _is_index(cells: Sequence[str]) -> bool:
+    return all(cell.isdecimal() for cell in cells) and len(set(cells)) == len(cells)
+
+
+def _has_decimal_commas(cells: Sequence[str]) -> bool:
+    """Whether all cells are numbers, of which some have a comma, or are missing."""
+    return any("," in cell for cell in cells) and all(DECIMAL.fullmatch(cell) or cell in NO_VALUE for cell in cells)

@@ -1,0 +1,75 @@
+"""Arrays in an HDF5 file, by the names that an npz file has (npz.py); those of groups `train` and `test` too.
+
+h5py is the library for these files; only this file needs it. MATLAB's files of version 7.3 are HDF5 (matlab_arrays.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.data.array_source import ArraysInMemory
+from edgefl.experiment.data.checked_reader import damage_named
+from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.dataset import Array, DataSet
+from edgefl.experiment.data.npz import LabelledArrays
+from edgefl.experiment.data.optional_package import check_installed
+
+CLIENTS = "examples"  # the group of TensorFlow Federated's files, which has a group for each client
+INPUTS, TARGETS = ("pixels", "image", "x"), ("label", "y")  # their names there
+
+
+def read_hdf5(path: Path, reading: Reading | None = None) -> DataSet:
+    """The data set of that file, named after it.
+
+    Raises  DataError naming the file, the array and what was expected; or that h5py is missing.
+    """
+    return LabelledArrays(path, ArraysInMemory(arrays_of(path)), reading).data_set(path.stem)
+
+
+def arrays_of(path: Path) -> dict[str, Array]:
+    """All arrays of the file, by name. Raises DataError as `read_hdf5` does."""
+    check_installed(path, "h5py")
+    import h5py
+
+    found: dict[str, Array] = {}
+    with damage_named(str(path)), h5py.File(path, "r") as file:
+        if CLIENTS in file and isinstance(file[CLIENTS], h5py.Group):
+            return _of_clients(path, {name: _members(h5py, group) for name, group in file[CLIENTS].items()})
+        found = _members(h5py, file)
+        for part, suffix in (("train", ""), ("test", "_test")):
+            if part in file and isinstance(file[part], h5py.Group):
+                found |= {f"{name}{suffix}": value for name, value in _members(h5py, file[part]).items()}
+    return found
+
+
+def _members(h5py: object, group: object) -> dict[str, Array]:
+    """The arrays in a group, without those of groups in it."""
+    datasets = {name: each for name, each in group.items() if isinstance(each, h5py.Dataset)}  # type: ignore[attr-defined]
+    return {name: _plain(each[()]) for name, each in datasets.items()}
+
+
+def _plain(value: object) -> Array:
+    """Texts as numpy's own."""
+    found = np.asarray(value)
+    if found.dtype.kind in "OS":
+        found = np.array([each.decode() if isinstance(each, bytes) else str(each) for each in found.ravel()]).reshape(
+            found.shape
+        )
+    return found
+
+
+def _of_clients(path: Path, clients: dict[str, dict[str, Array]]) -> dict[str, Array]:
+    """The samples of all clients, who are the groups."""
+    first = next(iter(clients.values()), {})
+    x, y = (next((name for name in names if name in first), None) for names in (INPUTS, TARGETS))
+    if x is None or y is None:
+        listed = ", ".join(first) or "nothing"
+        raise DataError(f"{path}: {CLIENTS} has clients with {listed}; expected {' or '.join(INPUTS)}, and label")
+    groups = np.repeat(np.array(list(clients)), [len(client[y]) for client in clients.values()])
+    joined = {"x": x, "y": y}
+    return {key: np.concatenate([client[name] for client in clients.values()]) for key, name in joined.items()} | {
+        "group": groups
+    }

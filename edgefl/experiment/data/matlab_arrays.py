@@ -1,0 +1,66 @@
+"""Arrays in a MATLAB file, by the names that an npz file has (npz.py), where X and Y are x and y.
+
+scipy reads versions up to 7.2, h5py version 7.3. MATLAB has no vectors and few whole numbers: labels [N, 1] or [1, N]
+of whole numbers are labels [N], and an x whose last axis has the N samples gets them first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from edgefl.experiment.data import hdf5_arrays
+from edgefl.experiment.data.array_source import ArraysInMemory
+from edgefl.experiment.data.checked_reader import damage_named
+from edgefl.experiment.data.column_choice import Reading
+from edgefl.experiment.data.dataset import Array, DataSet
+from edgefl.experiment.data.npz import LabelledArrays
+from edgefl.experiment.data.optional_package import check_installed
+
+HDF5 = b"MATLAB 7.3"  # how such a file begins
+INPUTS = ("x", "x_train", "x_test")
+SAMPLES_LAST = "the samples are the last axis of x, and are taken as the first"
+
+
+def read_matlab(path: Path, reading: Reading | None = None) -> DataSet:
+    """The data set of that file, named after it.
+
+    Raises  DataError naming the file, the array and what was expected; or that scipy or h5py is missing.
+    """
+    arrays, notes = arrays_of(path)
+    return LabelledArrays(path, ArraysInMemory(arrays), reading).data_set(path.stem).with_notes(*notes)
+
+
+def arrays_of(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """All arrays of the file as numpy has such, and what was done to them. Raises DataError as `read_matlab` does."""
+    with damage_named(str(path)), open(path, "rb") as file:
+        is_hdf5 = file.read(len(HDF5)) == HDF5
+    if is_hdf5:
+        found = {name: value.T for name, value in hdf5_arrays.arrays_of(path).items()}
+    else:
+        check_installed(path, "scipy")
+        from scipy import io
+
+        with damage_named(str(path)):
+            found = {name: value for name, value in io.loadmat(str(path)).items() if not name.startswith("__")}
+    plain = {name: value if name.lower() in INPUTS else _vector(np.asarray(value)) for name, value in found.items()}
+    for large in ("X", "Y", "X_test", "Y_test", "X_train", "Y_train"):
+        if large in plain and large.lower() not in plain:
+            plain[large.lower()] = plain.pop(large)
+    notes: tuple[str, ...] = ()
+    for x, y in (("x", "y"), ("x_train", "y_train"), ("x_test", "y_test")):
+        if x in plain and y in plain and plain[x].ndim > 1 and plain[x].shape[0] != len(plain[y]) == plain[x].shape[-1]:
+            plain[x], notes = np.moveaxis(plain[x], -1, 0), (SAMPLES_LAST,)
+    return plain, notes
+
+
+def _vector(value: Array) -> Array:
+    """A column or a row as [N], whole numbers as integers; a cell array of texts as texts."""
+    if value.dtype == object:
+        value = np.array([str(np.ravel(each)[0]) if np.size(each) else "" for each in value.ravel()])
+    if value.ndim == 2 and 1 in value.shape:
+        value = value.reshape(-1)
+        if value.dtype.kind == "f" and np.isfinite(value).all() and (value == np.floor(value)).all():
+            value = value.astype(np.int64)
+    return value

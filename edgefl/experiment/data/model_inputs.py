@@ -1,0 +1,170 @@
+"""What a model is run on, from whatever file training data are in: inputs alone, for labels may be missing. Not the
+model.
+
+A table gives the columns of the training data, in their order and with their texts and means, where these data are
+known; otherwise every column that is not called like a label or a group, all of which have numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.data.array_source import ArraysInMemory, ArraySource, NpySource
+from edgefl.experiment.data.checked_reader import damage_named
+from edgefl.experiment.data.column_choice import MEAN, Reading
+from edgefl.experiment.data.csv_table import GROUPS, LABELS, MOST_BYTES
+from edgefl.experiment.data.csv_text import read_csv
+from edgefl.experiment.data.dataset import Array, DataSet, Shape
+from edgefl.experiment.data.feature_columns import features
+from edgefl.experiment.data.file_formats import refuse_format, refuse_path
+from edgefl.experiment.data.images import SUFFIXES, images_in, read_pixels
+from edgefl.experiment.data.npy import read_array
+from edgefl.experiment.data.npz import LabelledArrays, read_inputs
+from edgefl.experiment.data.table_cells import TableCells
+
+TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+ENTRY = re.compile(r"\[\d+\]$")  # of a column of lists
+MEANING = "--run RUN, whose training data say what columns these texts are"
+
+
+class Training(NamedTuple):
+    """What a run was trained on: its data, how they were read, and the mean of each feature where means stand in."""
+
+    data: DataSet
+    reading: Reading
+    means: Array | None
+
+
+class ModelInputs(NamedTuple):
+    """float32 [N, ...], and what was done to the values in sentences."""
+
+    x: Array
+    notes: tuple[str, ...] = ()
+
+
+def model_inputs(path: Path, input_shape: Shape, reading: Reading, training: Training | None = None) -> ModelInputs:
+    """The inputs in a file of arrays or a table, in an image, or in a folder of images.
+
+    input_shape  of one example, as the model takes it
+    reading      how the file is to be read, where no run says it
+    training     what the model's run was trained on; None: the file alone says what its values mean
+    Raises       DataError naming the file, the place and what was expected.
+    """
+    if not path.exists():
+        refuse_path(str(path), [])
+    if path.is_dir() or path.suffix.lower() in SUFFIXES:
+        return _images(path, input_shape, reading)
+    if path.suffix in (".npy", ".npz") and training is None and not reading.axes:
+        return ModelInputs(read_inputs(path))
+    if (source := _arrays(path)) is not None:
+        return _of_arrays(path, source, reading, training)
+    if (cells := _cells(path, reading)) is not None:
+        return _of_table(cells, reading, training)
+    return refuse_format(path)
+
+
+def _images(path: Path, input_shape: Shape, reading: Reading) -> ModelInputs:
+    paths = images_in(path) if path.is_dir() else [path]
+    if not paths:
+        raise DataError(f"{path} has no images; expected *{', *'.join(SUFFIXES[:3])} or others in it")
+    if len(input_shape) != 3 or input_shape[0] not in (1, 3):
+        raise DataError(f"{path} has images; the model takes {input_shape}, expected 1 or 3 channels, height and width")
+    x, notes = read_pixels(paths, reading.size, is_grey=input_shape[0] == 1)
+    return ModelInputs(x.astype(np.float32) * np.float32(1 / 255), notes)
+
+
+def _arrays(path: Path) -> ArraySource | None:
+    """The arrays of a file; None if it is no file of arrays."""
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        with damage_named(str(path)), open(path, "rb") as stream:
+            return ArraysInMemory({"x": read_array(stream, str(path))})
+    if suffix == ".npz":
+        with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+            found = NpySource.of_zip(path, archive)
+            return ArraysInMemory({name: found.array(name) for name in found.names()})
+    if suffix in (".h5", ".hdf5"):
+        from edgefl.experiment.data import hdf5_arrays
+
+        return ArraysInMemory(hdf5_arrays.arrays_of(path))
+    if suffix == ".mat":
+        from edgefl.experiment.data import matlab_arrays
+
+        return ArraysInMemory(matlab_arrays.arrays_of(path)[0])
+    return None
+
+
+def _of_arrays(path: Path, source: ArraySource, reading: Reading, training: Training | None) -> ModelInputs:
+    """Scaled as the file says; else as the training data were; else as such an array in training data is."""
+    axes, missing = reading.axes, reading.missing
+    found = LabelledArrays(path, source, Reading(axes=axes, missing=missing))
+    x = found.inputs(found.first("x", "x_test"))
+    scale, shift = found.scaling(x)
+    if training is not None and "scale" not in found.keys:
+        scale, shift = training.data.scale, training.data.shift
+    x = x.astype(np.float32) * np.float32(scale) + np.float32(shift)
+    return ModelInputs(_with_means(path, x, training))
+
+
+def _with_means(path: Path, x: Array, training: Training | None) -> Array:
+    """The inputs with the means of the training data where they have no value."""
+    if x.ndim != 2 or not np.isnan(x).any():
+        return x
+    means = None if training is None else training.means
+    if means is None or x.shape[1] != len(means):
+        raise DataError(f"{path} lacks values; expected --run RUN of a run with --missing mean, whose means they get")
+    return np.where(np.isnan(x), means, x).astype(np.float32)
+
+
+def _cells(path: Path, reading: Reading) -> TableCells | None:
+    """The cells of a table; None if the file is none."""
+    name, suffix = path.name.lower(), path.suffix.lower()
+    if name.endswith(TEXT):
+        return read_csv(path, MOST_BYTES)
+    if suffix in (".parquet", ".feather", ".arrow"):
+        from edgefl.experiment.data import arrow_table
+
+        return arrow_table.read_cells(path, reading)
+    if suffix in (".jsonl", ".ndjson", ".json"):
+        from edgefl.experiment.data import json_table
+
+        return json_table.read_cells(path)
+    return None
+
+
+def _of_table(cells: TableCells, reading: Reading, training: Training | None) -> ModelInputs:
+    known = None if training is None else training.data.columns
+    if known is not None:
+        inputs = _inputs(cells, known)
+    else:
+        inputs = [name for name in cells.columns if name not in {*LABELS, *GROUPS, *reading.drop}]
+    found = features(cells, inputs, reading.missing if reading.missing == MEAN else "", known)
+    if known is None and (texts := next((name for name in inputs if _is_coded(name, found.columns)), None)):
+        raise DataError(f"{cells.path}: column {texts} has texts; expected {MEANING}, or it dropped (--drop)")
+    if known is not None and found.columns != known:
+        raise DataError(f"{cells.path}: columns {', '.join(found.columns)}; expected {', '.join(known)}")
+    return ModelInputs(_with_means(cells.path, found.x, training), cells.notes)
+
+
+def _is_coded(name: str, columns: Sequence[str]) -> bool:
+    return name not in columns and any(each.startswith(f"{name}=") for each in columns)
+
+
+def _inputs(cells: TableCells, known: Sequence[str]) -> list[str]:
+    """The columns that have the features of the training data, in order. Raises DataError for one that is gone."""
+    found: dict[str, None] = {}
+    for feature in known:
+        bases = (feature, ENTRY.sub("", feature), feature.partition("=")[0])
+        column = next((name for name in bases if name in cells.columns), None)
+        if column is None:
+            listed = ", ".join(cells.columns)
+            raise DataError(f"{cells.path}: no column {bases[-1]}, which the model was trained on, among {listed}")
+        found[column] = None
+    return list(found)

@@ -1,0 +1,96 @@
+"""DataRecord: what a run, or a device of a run, has trained on, in few words: counts, the shape and the SHA-256. So
+data that have changed meanwhile are noticed. The data themselves are not kept, and where a record lies is for
+others to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from edgefl.experiment.data.split import Split
+from edgefl.experiment.federation import Federation
+from edgefl.learning import Samples
+
+DIGITS = 16  # of a SHA-256, where a sentence names it
+
+
+@dataclass(frozen=True)
+class DataRecord:
+    """Of samples, and of which of the samples each client trains on, validates on and is tested on.
+
+    samples  how many there are
+    shape    of an input
+    counts   samples for training, for validation and for testing, of all clients together; None: the run splits them
+    sha256   in hex, of inputs, targets, scale, shift and the clients' indices
+    """
+
+    samples: int
+    shape: tuple[int, ...]
+    counts: tuple[int, int, int] | None
+    sha256: str
+
+    @staticmethod
+    def of(samples: Samples, clients: Iterable[Split] | None = None, common: Samples | None = None) -> DataRecord:
+        """Of samples that these clients own. `common`: test samples that no client owns."""
+        found = hashlib.sha256()
+        for each in (samples, common):
+            if each is not None:
+                found.update(json.dumps([float(each.scale), float(each.shift)]).encode())
+                _add(found, each.x, each.y)
+        training = validation = testing = 0
+        for split in clients or ():
+            training, validation = training + len(split.train), validation + len(split.validation)
+            testing += len(split.test)
+            _add(found, split.train, split.validation, split.test)
+        counts = None if clients is None else (training, validation, testing)
+        return DataRecord(len(samples), tuple(samples.x.shape[1:]), counts, found.hexdigest())
+
+    @staticmethod
+    def of_federation(federation: Federation) -> DataRecord:
+        """Of all that the clients own, and of the test samples that no client owns."""
+        return DataRecord.of(federation.data, federation.clients, federation.common)
+
+    @staticmethod
+    def read(record: Mapping[str, Any]) -> DataRecord:
+        """Of what `to_json` gave. Raises KeyError, TypeError or ValueError."""
+        counts = record["counts"]
+        if counts is not None:
+            training, validation, testing = map(int, counts)
+            counts = training, validation, testing
+        return DataRecord(int(record["samples"]), tuple(map(int, record["shape"])), counts, str(record["sha256"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a value that JSON has."""
+        return asdict(self)
+
+    def change_to(self, now: DataRecord) -> str | None:
+        """What has changed since this record was made, in words; None if nothing has."""
+        if now == self:
+            return None
+        if (now.samples, now.shape) != (self.samples, self.shape):
+            return f"{self._size()} before, {now._size()} now"
+        if now.counts != self.counts:
+            return f"{_parts(self)} before, {_parts(now)} now"
+        return f"{self._size()} with SHA-256 {self.sha256[:DIGITS]} before and {now.sha256[:DIGITS]} now"
+
+    def _size(self) -> str:
+        return f"{self.samples} samples of shape {list(self.shape)}"
+
+
+def _parts(record: DataRecord) -> str:
+    if record.counts is None:
+        return "samples that the run splits"
+    training, validation, testing = record.counts
+    return f"{training} samples for training, {validation} for validation and {testing} for testing"
+
+
+def _add(digest: Any, *arrays: np.ndarray) -> None:
+    for array in map(np.ascontiguousarray, arrays):
+        digest.update(json.dumps([array.dtype.str, array.shape]).encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)

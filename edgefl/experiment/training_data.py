@@ -1,0 +1,28 @@
+"""What a run was trained on, for those who run its model on other samples: columns, texts, means and scaling.
+
+Not how such samples are read (data/model_inputs.py).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from edgefl.experiment import model_file
+from edgefl.experiment.assembly import assemble
+from edgefl.experiment.data.column_choice import MEAN
+from edgefl.experiment.data.missing_values import means
+from edgefl.experiment.data.model_inputs import Training
+from edgefl.experiment.run_data import data_of_run
+from edgefl.experiment.settings import Experiment
+
+
+def trained_on(run: Path, data_dir: str | os.PathLike[str] | None = None) -> Training:
+    """The data of the run in this directory, of its first seed. Raises RunError or DataError if they cannot be had."""
+    experiment = Experiment.of_run(run)
+    data = data_of_run(run, experiment, data_dir)
+    filling = None
+    if data.absent is not None or experiment.missing == MEAN:
+        federation = assemble(experiment, data_dir, model_file.kept(run, experiment.model), data)
+        filling = means(data, [client.train for client in federation.clients]) if data.x.ndim == 2 else None
+    return Training(data, experiment.how_to_read(), filling)

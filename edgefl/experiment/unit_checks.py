@@ -1,0 +1,58 @@
+"""Whether the units of somebody's data can be trained on: columns and targets whose spread would end training in
+silence are refused by name before round 1. Not standardisation, which is the remedy (data/standardisation.py).
+
+Columns are data/column_units.py's. A squared error whose size times the learning rate is beyond some 10 diverges:
+measured with the built-in models, plain SGD at a rate of .05 stays finite with targets of about 40 and diverges with
+targets of about 400.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.data.column_units import REMEDY, check_columns, is_normalised
+from edgefl.experiment.data.scales import moments
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
+from edgefl.learning import GraphLearner
+from edgefl.learning.losses import MSE
+from edgefl.methods.rounds.change_bound import UpdateNormBound
+from edgefl.models.graph import Model
+
+STEEP = 10.0  # learning rate times error, from which plain SGD diverges
+FAR, FAR_BY_RATE = 1e4, 1e6  # errors that other optimizers and losses do not cross in any number of rounds, at least
+TRIED = 256  # samples on which the untrained model is tried
+
+
+def check_units(experiment: Experiment, federation: Federation) -> None:
+    """Raises DataError naming the column, its spread and the factor; or the targets' size, and the remedy."""
+    if is_normalised(federation.graph) and UpdateNormBound.parse(experiment.bound).kind != "off":
+        check_columns(federation.data, federation.columns)
+    if not federation.data.loss.has_labels and not federation.data.loss.decisions(1):
+        _check_targets(experiment, federation)
+
+
+def _check_targets(experiment: Experiment, federation: Federation) -> None:
+    data, is_tuned = federation.data, any(name == "lr" for name, _ in experiment.tune)
+    size = float(np.sqrt(np.mean(np.square(data.y, dtype=np.float64))))
+    is_plain = isinstance(data.loss, MSE) and dict(experiment.options).get("optimizer", "sgd") == "sgd"
+    most = STEEP / experiment.lr if is_plain else max(FAR, FAR_BY_RATE * experiment.lr)
+    if is_tuned or size <= most or (error := _first_error(federation)) <= most:
+        return
+    spread = max(moments(data.y)[1])
+    what = "diverges" if is_plain else "does not get there"
+    raise DataError(
+        f"y has spread {spread:.3g} and the untrained model is off by {error:.3g}, with which training at lr="
+        f"{experiment.lr:g} {what}; expected errors of at most {most:.3g}: take off the mean of y and divide by "
+        f"{spread:.0e}, or {REMEDY}"
+    )
+
+
+def _first_error(federation: Federation) -> float:
+    """The root mean square error of the model before round 1, on some of the samples."""
+    data, graph = federation.data, federation.graph
+    rows = np.arange(0, len(data.y), max(1, len(data.y) // TRIED))
+    x = data.x[rows].astype(np.float32) * np.float32(data.scale) + np.float32(data.shift)
+    found = GraphLearner(Model(graph, federation.initial())).predict(np.ascontiguousarray(x))
+    return float(np.sqrt(np.mean(np.square(found - data.y[rows], dtype=np.float64))))

@@ -1,0 +1,25 @@
+"""Whether a graph normalises over single values: a batch normalisation that sees one value per channel in an example.
+
+The variance of one value is 0, so a training step over such a layer needs a batch of at least two examples. What a
+learner makes of batches of one is learning/running/batch_minimum.py's.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from edgefl.models.graph.graph import Graph
+from edgefl.models.graph.operations import BatchNorm1d, BatchNorm2d
+
+LEAST_BATCH = 2  # examples in a training step of a graph that normalises over single values
+
+
+@lru_cache(maxsize=64)
+def single_value_norm(graph: Graph) -> str:
+    """The name of the first batch normalisation that sees one value per channel in an example; "" if there is none."""
+    for node in graph.nodes:
+        is_batch_norm = isinstance(node.op, BatchNorm1d | BatchNorm2d)
+        if is_batch_norm and math.prod(graph.shapes[node.name][1:]) == 1:
+            return node.name
+    return ""

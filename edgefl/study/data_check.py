@@ -1,0 +1,276 @@
+"""What somebody brought, as a value: shapes, classes, groups, units, what would be trained, and what to mind about it.
+
+The data and the settings are those of a simulation; what would refuse the simulation is among the warnings. Nothing is
+trained, written or printed. The time of a step is given, as the caller has measured it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from edgefl.errors import DataError
+from edgefl.experiment.assembly import assemble, check_begin, check_held_out, model_name
+from edgefl.experiment.data.column_units import is_normalised
+from edgefl.experiment.data.dataset import DataSet
+from edgefl.experiment.data.scales import robust
+from edgefl.experiment.federation import Federation
+from edgefl.experiment.settings import Experiment
+from edgefl.experiment.unit_checks import check_units
+from edgefl.learning.memory import TrainingConfiguration, estimate
+from edgefl.models.graph import Graph, Model
+
+OUTLYING = 8.0  # spreads from the median
+UNLIKE = 1e3  # times the smallest spread: a model that does not normalise hardly learns from the smaller column
+FINE = 1e5  # mean over spread, from which float32 has lost the differences
+ONE_SIDED = 0.9  # share of the largest class
+FEWEST_OF_CLASS, FEWEST_OF_GROUP = 5, 10  # samples
+
+Counts = tuple[tuple[str, int], ...]
+StepSeconds = Callable[[Model, TrainingConfiguration], float]
+
+
+class ColumnUnits(NamedTuple):
+    """A feature: its name or place, median and spread (data/scales.py), ends, and how many values lie far outside."""
+
+    name: str
+    median: float
+    spread: float
+    low: float
+    high: float
+    outliers: int
+
+
+class DataWarning(NamedTuple):
+    """What would go wrong, and what to do about it. A refusal would end the simulation before round 1."""
+
+    what: str
+    remedy: str
+    is_refusal: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedTraining:
+    """What would be trained: the model, its size, who takes part, and the steps of a round.
+
+    train  samples for training of the smallest and of the largest client
+    steps  of a client in a round, on average
+    """
+
+    model: str
+    input_shape: tuple[int, ...]
+    outputs: int
+    loss: str
+    parameters: int
+    memory_bytes: int
+    partition: str
+    clients: int
+    per_round: int
+    train: tuple[int, int]
+    steps: float
+    step_seconds: float
+
+    def round_seconds(self, workers: int) -> float:
+        """Of training in a round of the simulation, with so many clients at the same time."""
+        return math.ceil(self.per_round / max(1, workers)) * self.steps * self.step_seconds
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """All of it. Fields that do not apply are empty.
+
+    test      samples of the published test part
+    low, high the smallest and the largest input
+    classes   names and counts, in the order of labels
+    groups    names and counts, the smallest first
+    nobody    samples that belong to no group
+    missing   values of the inputs that are missing, for which a mean stands
+    columns   of features; of other inputs, none
+    training  None: nothing can be trained
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    test: int
+    low: float
+    high: float
+    notes: tuple[str, ...]
+    classes: Counts
+    groups: Counts
+    nobody: int
+    missing: int
+    columns: tuple[ColumnUnits, ...]
+    training: PlannedTraining | None = None
+    warnings: tuple[DataWarning, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a simulation of these data with these settings would be refused."""
+        return any(each.is_refusal for each in self.warnings)
+
+
+def check(experiment: Experiment, data: DataSet, model: Model | None, seconds: StepSeconds) -> DataCheck:
+    """The page about these data with these settings.
+
+    data     as `data_of` gives them
+    model    that the settings name by its content; None: the settings name a built-in one
+    seconds  the time of a training step, measured or estimated
+    """
+    found = _described(data)
+    warnings = [*_of_classes(found), *_of_groups(found, experiment)]
+    try:
+        federation = assemble(experiment, None, model, data)
+    except (ValueError, DataError) as error:
+        return replace(found, warnings=(_refusal(error), *_of_columns(found.columns, None), *warnings))
+    warnings = [*_refusals(experiment, federation), *_of_columns(found.columns, federation.graph), *warnings]
+    training = _training(experiment, federation, seconds)
+    return replace(found, notes=federation.meaning.notes, training=training, warnings=tuple(warnings))
+
+
+def _described(data: DataSet) -> DataCheck:
+    """What the data are by themselves."""
+    low, high = (float(data.x.min()), float(data.x.max())) if data.x.size else (0.0, 0.0)
+    test = 0 if data.x_test is None else len(data.x_test)
+    nobody = 0 if data.groups is None else int((data.groups < 0).sum())
+    about = data.name, data.x.shape, str(data.x.dtype), test, low, high, data.notes
+    missing = 0 if data.absent is None else int(data.absent.sum())
+    return DataCheck(*about, _classes(data), _groups(data), nobody, missing, _columns(data))
+
+
+def _refusals(experiment: Experiment, federation: Federation) -> list[DataWarning]:
+    """What of the methods or of the units would be refused."""
+    found = []
+    for tried in (_check_methods, check_units):
+        try:
+            tried(experiment, federation)
+        except (ValueError, DataError) as error:
+            found.append(_refusal(error))
+    return found
+
+
+def _check_methods(experiment: Experiment, federation: Federation) -> None:
+    algorithms = experiment.algorithms()
+    check_held_out(algorithms, federation)
+    check_begin(algorithms, federation, experiment.rounds)
+
+
+def _refusal(error: Exception) -> DataWarning:
+    """A sentence of the house has its remedy after "expected"."""
+    what, _, remedy = str(error).partition("; expected ")
+    return DataWarning(what, f"expected {remedy}" if remedy else "", True)
+
+
+def _columns(data: DataSet) -> tuple[ColumnUnits, ...]:
+    """Of features [N, F] each, in the units of the data."""
+    if data.x.ndim != 2 or data.vocabulary is not None or not len(data.x):
+        return ()
+    names = data.columns or tuple(map(str, range(data.x.shape[1])))
+    x = data.with_nan()
+    medians, spreads = (np.asarray(each) for each in robust(x))
+    outliers = (np.abs(x - medians) > OUTLYING * spreads).sum(axis=0)
+    ends = np.fmin.reduce(x), np.fmax.reduce(x)  # NaN only of a column without a value
+    numbers = np.nan_to_num(np.stack([medians, spreads, *ends], axis=1)).tolist()
+    rows = zip(names, numbers, outliers.tolist(), strict=True)
+    return tuple(
+        ColumnUnits(name, median, spread, low, high, count) for name, (median, spread, low, high), count in rows
+    )
+
+
+def _classes(data: DataSet) -> Counts:
+    if not data.has_labels:
+        return ()
+    counts = np.bincount(data.y, minlength=data.classes)
+    names = data.class_names or tuple(map(str, range(data.classes)))
+    return tuple((name, int(count)) for name, count in zip(names, counts, strict=False))
+
+
+def _groups(data: DataSet) -> Counts:
+    if data.groups is None:
+        return ()
+    ids, sizes = data.group_sizes()
+    order = np.argsort(sizes, kind="stable")
+    return tuple((data.name_of_group(int(ids[at])).strip("'"), int(sizes[at])) for at in order)
+
+
+def _training(experiment: Experiment, federation: Federation, seconds: StepSeconds) -> PlannedTraining:
+    graph, loss = federation.graph, federation.data.loss
+    train = [len(split.train) for split in federation.clients]
+    batch = max(1, min(experiment.batch, max(train)))
+    step = TrainingConfiguration(experiment.model, graph, batch, "full", loss=loss)
+    steps = experiment.epochs * float(np.mean([math.ceil(count / experiment.batch) for count in train]))
+    return PlannedTraining(
+        model=model_name(experiment, graph.input_shape, graph.vocabulary),
+        input_shape=graph.input_shape,
+        outputs=graph.output_shape[0],
+        loss=str(loss),
+        parameters=sum(math.prod(info.shape) for info in graph.parameters().values()),
+        memory_bytes=estimate("exact", step).total,
+        partition=experiment.partition,
+        clients=len(federation.clients),
+        per_round=experiment.per_round,
+        train=(min(train), max(train)),
+        steps=steps,
+        step_seconds=seconds(Model(graph, federation.initial()), step),
+    )
+
+
+def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[DataWarning]:
+    """What to mind about units."""
+    found = []
+    for each in columns:
+        if each.low == each.high:
+            found.append(DataWarning(f"column {each.name} is {each.low:g} in every sample", f"--drop {each.name}"))
+        elif abs(each.median) > FINE * each.spread:
+            fine = f"differs by {each.spread:.3g}, too fine for float32"
+            what = f"column {each.name} is about {each.median:.3g} and {fine}"
+            found.append(DataWarning(what, f"take {each.median:.3g} off the column"))
+        elif each.outliers:
+            what = f"column {each.name} has {each.outliers} values over {OUTLYING:g} spreads from its median"
+            found.append(DataWarning(what, f"look at them: it goes from {each.low:.3g} to {each.high:.3g}"))
+    spreads = [each.spread for each in columns if each.low < each.high]
+    if graph is not None and not is_normalised(graph) and spreads and max(spreads) > UNLIKE * min(spreads):
+        what = f"spreads of columns go from {min(spreads):.3g} to {max(spreads):.3g}, and the model does not normalise"
+        found.append(DataWarning(what, "--standardise, or a model that begins with a batch norm"))
+    return found
+
+
+def _of_classes(found: DataCheck) -> list[DataWarning]:
+    """What to mind about the classes."""
+    counts = dict(found.classes)
+    total = sum(counts.values())
+    if not counts:
+        return []
+    if len([count for count in counts.values() if count]) == 1:
+        return [DataWarning("all samples have one class, so every model is right", "bring samples of other classes")]
+    said = []
+    largest = max(counts, key=counts.__getitem__)
+    if counts[largest] > ONE_SIDED * total:
+        share = f"{100 * counts[largest] / total:.1f} % of the samples have class {largest}"
+        what = f"{share}, which is the accuracy of a model that learns nothing"
+        said.append(DataWarning(what, "--loss cross-entropy:weight=... weighs the rare classes more"))
+    rare = [name for name, count in counts.items() if count < FEWEST_OF_CLASS]
+    if rare:
+        few = ", ".join(f"{name} ({counts[name]})" for name in rare[:FEWEST_OF_CLASS])
+        said.append(DataWarning(f"{len(rare)} classes have fewer than {FEWEST_OF_CLASS} samples: {few}", "join them"))
+    return said
+
+
+def _of_groups(found: DataCheck, experiment: Experiment) -> list[DataWarning]:
+    """What to mind about the groups."""
+    said = []
+    small = [name for name, count in found.groups if count < FEWEST_OF_GROUP]
+    if small and experiment.partition == "group":
+        few = ", ".join(f"{name} ({count})" for name, count in found.groups[:FEWEST_OF_CLASS])
+        what = f"{len(small)} groups have fewer than {FEWEST_OF_GROUP} samples; the smallest are {few}"
+        said.append(DataWarning(what, f"--fewest {FEWEST_OF_GROUP} leaves them out"))
+    if found.groups and experiment.partition != "group":
+        what = f"the data say whom samples come from, and partition={experiment.partition} mixes them"
+        said.append(DataWarning(what, "--partition group"))
+    if found.nobody:
+        said.append(DataWarning(f"{found.nobody} samples belong to nobody and are left out", "give them a group"))
+    return said

@@ -1,0 +1,73 @@
+"""A loss that a program has as an object of torch, as the text that settings have. torch is not imported to read the
+object. What losses there are, learning/losses.py says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edgefl.learning.losses import LOSSES, MSE, BinaryCrossEntropy, CrossEntropy, Huber, Loss
+
+NOT_TAKEN: Mapping[
+    str, Mapping[str, Any]
+] = {  # options of torch's losses that edgefl has no word for, and their defaults
+    "CrossEntropyLoss": {"reduction": "mean", "ignore_index": -100},
+    "BCEWithLogitsLoss": {"reduction": "mean", "weight": None},
+    "MSELoss": {"reduction": "mean"},
+    "HuberLoss": {"reduction": "mean"},
+}
+MADE: Mapping[str, Callable[[Any], Loss]] = {
+    "CrossEntropyLoss": lambda loss: CrossEntropy(_numbers(loss.weight), float(loss.label_smoothing)),
+    "BCEWithLogitsLoss": lambda loss: BinaryCrossEntropy(_numbers(loss.pos_weight)),
+    "MSELoss": lambda loss: MSE(),
+    "HuberLoss": lambda loss: Huber(float(loss.delta)),
+}
+INSTEAD = {  # what to say in place of other losses of torch
+    "NLLLoss": "loss='cross-entropy', which is NLLLoss of a log_softmax",
+    "BCELoss": "loss='bce', which is BCELoss of a sigmoid",
+    "SmoothL1Loss": "loss='huber:delta=...'",
+}
+FUNCTIONS = {  # of torch.nn.functional, which many give in place of the module
+    "cross_entropy": "cross-entropy",
+    "binary_cross_entropy_with_logits": "bce",
+    "mse_loss": "mse",
+    "huber_loss": "huber",
+}
+
+
+def is_torch_loss(value: Any) -> bool:
+    """Whether it is a loss of torch, or its class."""
+    kind = value if isinstance(value, type) else type(value)
+    return kind.__module__ == "torch.nn.modules.loss"
+
+
+def loss_text(value: Any) -> str:
+    """The text of a loss of torch, a module or a function. Raises ValueError for a loss or an option that edgefl has no
+    word for, and for a loss of the program's own.
+    """
+    if not is_torch_loss(value):
+        return _text_of_function(value)
+    loss = value() if isinstance(value, type) else value
+    name = type(loss).__name__
+    if name not in MADE:
+        known = INSTEAD.get(name, f"one of {', '.join(f'nn.{each}()' for each in MADE)}, or of {', '.join(LOSSES)}")
+        raise ValueError(f"loss is nn.{name}; expected {known}")
+    for option, default in NOT_TAKEN[name].items():
+        if (found := getattr(loss, option)) is not default and found != default:
+            raise ValueError(f"loss is nn.{name} with {option}={found}; expected {option}={default}")
+    return str(MADE[name](loss))
+
+
+def _text_of_function(value: Any) -> str:
+    name = getattr(value, "__name__", type(value).__name__)
+    if getattr(value, "__module__", "") == "torch.nn.functional" and name in FUNCTIONS:
+        return FUNCTIONS[name]
+    known = f"{', '.join(LOSSES)}, or of {', '.join(f'nn.{each}()' for each in MADE)}"
+    raise ValueError(
+        f"loss is {name}, a function of this program; expected one of {known}: devices and kernels have these alone"
+    )
+
+
+def _numbers(weights: Any) -> tuple[float, ...] | None:
+    return None if weights is None else tuple(float(each) for each in weights.detach().cpu().reshape(-1))

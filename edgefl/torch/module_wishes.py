@@ -1,0 +1,111 @@
+"""What a torch module carries beside the operations of its forward: hooks, parametrizations, a mode, parameters that
+forward does not use. Each is refused, or named in a warning, or kept for export. Not the trace, which has no words for
+them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from edgefl.errors import GraphError
+from edgefl.models.graph import Model, Params
+from edgefl.torch.graph_module import to_torch
+from edgefl.torch.module_table import MODULES
+from edgefl.torch.sequence_table import SEQUENCES
+
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d)
+MOST_NAMES = 6  # that one sentence lists
+REMEDIES = {  # how torch takes what computes a weight away, by the class that computes it
+    "WeightNorm": "torch.nn.utils.remove_weight_norm(module, {name!r})",
+    "SpectralNorm": "torch.nn.utils.remove_spectral_norm(module, {name!r})",
+}
+PRUNING = "torch.nn.utils.prune.remove(module, {name!r})"
+
+
+def check_wishes(module: nn.Module) -> None:
+    """Raises GraphError for what would change the training and has no form here: a computed weight, a gradient hook."""
+    for name, part in module.named_modules():
+        where = f"module {name!r} ({type(part).__name__})" if name else type(part).__name__
+        for weight, how, remedy in _computed_weights(part):
+            raise GraphError(
+                f"{where}: {weight} is computed by {how}, and training would be of the result; "
+                f"expected a plain parameter: {remedy} keeps the present values"
+            )
+        if part._backward_hooks or part._backward_pre_hooks:
+            raise GraphError(f"{where}: a backward hook, which may change gradients; expected no hook: remove it first")
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise GraphError(f"parameter {name!r}: a gradient hook; expected no hook: remove it first")
+
+
+def check_inputs(module: nn.Module) -> None:
+    """Raises GraphError for a forward that needs more than one input. What has a default keeps it."""
+    needed = [
+        name
+        for name, found in inspect.signature(module.forward).parameters.items()
+        if found.default is found.empty and found.kind in (found.POSITIONAL_ONLY, found.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(needed) > 1:
+        raise GraphError(
+            f"forward of {type(module).__name__} takes {', '.join(needed)}; expected one input: a model has one tensor "
+            "of samples, and other arguments of forward need defaults"
+        )
+
+
+def _computed_weights(part: nn.Module) -> Iterator[tuple[str, str, str]]:
+    """Weights that torch computes of others: their name, what computes them, and how it is taken away."""
+    if parametrize.is_parametrized(part):
+        for name, found in part.parametrizations.items():  # type: ignore[operator,union-attr]
+            kinds = ", ".join(type(each).__name__.lstrip("_") for each in found)
+            yield name, kinds, f"torch.nn.utils.parametrize.remove_parametrizations(module, {name!r})"
+    for hook in part._forward_pre_hooks.values():
+        if type(hook).__module__.startswith("torch.nn.utils"):
+            name = str(getattr(hook, "name", None) or getattr(hook, "_tensor_name", "weight"))
+            yield name, type(hook).__name__, REMEDIES.get(type(hook).__name__, PRUNING).format(name=name)
+
+
+def unheard_hooks(module: nn.Module) -> list[str]:
+    """The forward hooks that no trace shows, those of single layers and of the whole module, in words."""
+    return [
+        f"forward hooks of {repr(name) if name else 'the module itself'} ({type(part).__name__})"
+        for name, part in module.named_modules()
+        if (part._forward_hooks or part._forward_pre_hooks) and (not name or type(part) in (*MODULES, *SEQUENCES))
+    ]
+
+
+def unused_values(module: nn.Module, model: Model) -> Params:
+    """What the module's state_dict has beside the graph's parameters, by name."""
+    used = to_torch(model).state_dict().keys()
+    state = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
+    return {name: _as_array(value) for name, value in state.items() if name not in used}
+
+
+def _as_array(value: Tensor) -> np.ndarray:
+    plain = value.detach().cpu()
+    plain = plain.float() if plain.dtype == torch.bfloat16 else plain  # a module's own dtype takes it back
+    return np.array(plain.numpy(), order="C")
+
+
+def say_unheard(module: nn.Module, model: Model) -> None:
+    """Warns of each wish that is not followed: hooks, parameters that are in no operation, evaluation mode."""
+    for hooks in unheard_hooks(module):
+        warnings.warn(f"{hooks} are not run in training", stacklevel=4)
+    if idle := [name for name, _ in module.named_parameters() if name in model.unused]:
+        more = f" and {len(idle) - MOST_NAMES} more" if len(idle) > MOST_NAMES else ""
+        names = ", ".join(idle[:MOST_NAMES]) + more
+        warnings.warn(f"forward does not use {names}: neither trained nor sent, and kept for .pt files", stacklevel=4)
+    dropping = [name for name, part in module.named_modules() if isinstance(part, DROPOUTS) and part.p]
+    if dropping and not module.training:
+        layer = f"Dropout {dropping[0]!r}"
+        warnings.warn(
+            f"the module is in evaluation mode as a whole, and is trained in training mode, in which {layer} is at "
+            "work; a layer that alone is in evaluation mode stays in it",
+            stacklevel=4,
+        )

@@ -1,0 +1,38 @@
+"""Zeros that a forward makes and gives to a recurrent layer as its initial state, which is 0 without them, too. Not an
+initial state that is learned, kept from the batch before, or anything else but zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+MAKING = (torch.zeros, torch.zeros_like, "new_zeros")
+KEEPING = ("to", "cpu", "cuda", "float", "type_as", "detach", "contiguous", "clone", "requires_grad_")
+
+
+class _Zeros:
+    """Zeros of any shape."""
+
+    def __repr__(self) -> str:
+        return "torch.zeros"
+
+
+ZEROS = _Zeros()
+
+
+def are_zeros(node: fx.Node, known: Mapping[fx.Node, Any]) -> bool:
+    """Whether a traced call makes zeros, or gives zeros on. `known`: what is known of the calls before it."""
+    if node.target in MAKING:
+        return True
+    return node.op == "call_method" and node.target in KEEPING and known.get(node.args[0]) is ZEROS  # type: ignore[arg-type]
+
+
+def is_zero_state(state: Any) -> bool:
+    """Whether an initial state, or each of its parts, is none or zeros that forward makes."""
+    if isinstance(state, tuple | list):
+        return all(map(is_zero_state, state))
+    return state is None or state is ZEROS

@@ -1,0 +1,41 @@
+"""Which clients' devices take no part, as they have refused the server or were refused for good. No I/O.
+
+Such a client is absent from the open round and from the rounds and evaluations after it, until its device comes back.
+What is said here is durable (DeviceRefusal). When a round closes without such clients is round_sequence.py's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from edgefl.protocol.wire.messages import LONGEST_TEXT
+from edgefl.server.action_queue import ActionQueue
+from edgefl.server.events import DeviceRefusal, Say
+
+
+class RefusalRegister:
+    """reasons  by client, of those that are absent; their records may not be durable yet"""
+
+    def __init__(self, reasons: Mapping[int, str], queue: ActionQueue) -> None:
+        self.reasons, self._queue = dict(reasons), queue
+
+    @property
+    def clients(self) -> AbstractSet[int]:
+        """Those that are absent."""
+        return self.reasons.keys()
+
+    def add(self, client: int, reason: str) -> None:
+        """The client's device takes no part for this reason."""
+        kept = reason[:LONGEST_TEXT] or "no reason given"
+        if self.reasons.get(client) == kept:
+            return
+        self.reasons[client] = kept
+        self._queue.add(Say(f"client {client} is absent from now on, until its device comes back: {kept}"))
+        self._queue.save(DeviceRefusal(client, kept))
+
+    def remove(self, client: int) -> None:
+        """The client's device has come back."""
+        if self.reasons.pop(client, None) is not None:
+            self._queue.add(Say(f"client {client} is back"))
+            self._queue.save(DeviceRefusal(client, ""))
