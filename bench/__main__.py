@@ -7,8 +7,9 @@ edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts in
 bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
 -m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
 `python -m bench energy` says what a step takes in joules, where the machine tells them, `python -m bench throughputs`
-serves devices of unlike speed, `python -m bench frozen` trains the classifier of a frozen backbone, and `python -m
-bench cuda` times steps on a GPU. These have options of their own.
+serves devices of unlike speed, `python -m bench latex` compiles the tables of a run with LaTeX, `python -m bench page`
+says what a page costs a server, `python -m bench frozen` trains the classifier of a frozen backbone, `python -m bench
+cuda` times steps on a GPU, and `python -m bench pictures` draws pictures of runs. These have options of their own.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from bench import (
     masked,
     memory,
     operations,
+    page,
     peak,
     ray_rounds,
     rounds,
@@ -78,10 +80,13 @@ def main(arguments: list[str] | None = None) -> int:
         "flower-devices": flower_devices.main,
         "frozen": lambda rest: importlib.import_module("bench.frozen").main(rest),  # it makes its model with torch
         "fuzz": fuzz.main,
+        "latex": lambda rest: importlib.import_module("bench.latex").main(rest),  # no other bench needs a run's tables
         "mutants": mutants.main,
         "throughputs": throughputs.main,
+        "page": page.main,
         "papers": papers.main,
         "peers": trainers.main,
+        "pictures": lambda rest: importlib.import_module("bench.pictures").main(rest),  # it needs matplotlib
         "ray": ray_rounds.main,
         "sparse": sparse.main,
     }

@@ -1,4 +1,15 @@
-"""The errors edgefl raises, typed by who is at fault. One sentence each: what, the value, what was expected."""
+"""The errors edgefl raises, typed by who is at fault, and what their sentences say of a name that nobody knows.
+
+One sentence each: what, the value, what was expected.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+MOST = 3  # near names in a sentence
+ALIKE = 0.7  # of difflib's ratio, from which a name is near
 
 
 class EdgeflError(Exception):
@@ -81,3 +92,21 @@ class LocalProtocolError(ProtocolError):
 
 class AuthError(EdgeflError):
     """A peer that has not shown that it knows the key it should."""
+
+
+def nearest(name: str, known: Iterable[str], most: int = MOST) -> list[str]:
+    """The known names nearest to this one, the nearest first; letters of either case count as the same."""
+    by_lower = {each.lower(): each for each in known}
+    return [by_lower[each] for each in difflib.get_close_matches(name.lower(), list(by_lower), most, ALIKE)]
+
+
+def expected_name(name: str, known: Iterable[str], more: str = "") -> str:
+    """The end of a sentence about an unknown name: "the nearest are A and B", or "expected one of" all of them.
+
+    more  what else than a known name may stand there, as "FILE.safetensors"
+    """
+    known = list(known)
+    near = nearest(name, known)
+    if near:
+        return f"the nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)}"
+    return f"expected one of {', '.join(known)}" + (f", or {more}" if more else "")

@@ -18,7 +18,7 @@ What programs use, from the docstrings of the sources by `scripts/api.py`. How i
 [python.md](python.md), [models.md](models.md), [training.md](training.md) and [algorithms.md](algorithms.md).
 """
 COLUMNS, BETWEEN = 100, ",\n"
-GIVEN = ("Run", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
+GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
     "local_training:LocalOnly", "fedper:FedPer", "fedbabu:FedBABU",
@@ -31,6 +31,8 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.study.simulate:simulate as edgefl.simulate",
         "edgefl.study.run:open_run as edgefl.open_run",
         "edgefl.study.run:Run as edgefl.Run",
+        "edgefl.study.run_results:RunResults",
+        "edgefl.study.flat_rows",
         "edgefl.study.run:Method",
         "edgefl.study.run:Seeded",
         "edgefl.study.run:Client",
@@ -65,9 +67,18 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
         "edgefl.learning.predictor:Predictor",
         "edgefl.torch.trace:from_torch as edgefl.torch.from_torch",
         "edgefl.torch.graph_module:to_torch as edgefl.torch.to_torch",
+        "edgefl.torch.conversion:convert as edgefl.torch.convert",
+        "edgefl.torch.conversion:plain as edgefl.torch.plain",
+        "edgefl.torch.sparse_layers:sparsify as edgefl.torch.sparsify",
         "edgefl.torch.neuron_selection:select as edgefl.torch.select",
+        "edgefl.torch.neuron_selection:keep_frozen as edgefl.torch.keep_frozen",
+        "edgefl.torch.neuron_selection:compact_gradients as edgefl.torch.compact_gradients",
         "edgefl.learning.fit_options:FitOptions as edgefl.learning.FitOptions",
         "edgefl.torch.torch_learner:TorchLearner as edgefl.torch.TorchLearner",
+    ),
+    "Flower": (
+        "edgefl.integrations.flower:client_app",
+        "edgefl.integrations.flower:server_app",
     ),
     "Methods": (
         "edgefl.methods.algorithm:Algorithm as edgefl.methods.Algorithm",

@@ -19,6 +19,7 @@ from edgefl.models.graph import Params
 from edgefl.server import waiting_text
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.client_links import Clients
+from edgefl.server.device_activity import activities
 from edgefl.server.device_holdings import DeviceStateTracker
 from edgefl.server.device_sessions import DeviceSessions
 from edgefl.server.events import (
@@ -158,6 +159,19 @@ class Coordinator:
     def stage(self) -> tuple[Phase, int]:
         """The phase, and the number of the last closed round."""
         return self.phase, self.round
+
+    @property
+    def opened_at(self) -> float | None:
+        """When the open round or evaluation was opened; None: neither is open."""
+        return self._rounds.opened_at
+
+    def left_s(self, now: float) -> float | None:
+        """Seconds until the open round or evaluation is closed in any case; None: it has no deadline."""
+        return self._rounds.left_s(now)
+
+    def activities(self) -> dict[int, str]:
+        """By client, what its device does, as far as the server knows (device_activity.py)."""
+        return activities(self._clients, self._rounds)
 
     def awaited(self, now: float) -> str | None:
         """For whom the server waits, in one line of text; None if the server waits for nobody. `stage` changes when the

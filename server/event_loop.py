@@ -41,10 +41,12 @@ from edgefl.server.events import (
     WakeAt,
 )
 from edgefl.server.listener import Entrance, ListenAddress
+from edgefl.server.live_report import LiveReport
 from edgefl.server.peer import ConnectionTerms, Peer
 from edgefl.server.reminder import Reminder
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
+from edgefl.system.log_lines import Detail, LogLine, kind_of
 
 RETRY_S = 1.0  # between attempts to save what the disk refused
 LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
@@ -89,6 +91,7 @@ class Server:
         self._heard: set[int] = set()  # clients that were told of the end
         self._wake: asyncio.TimerHandle | None = None
         self._reminder = Reminder()
+        self._live = LiveReport(store.path, coordinator, self._peers)
 
     async def run(self, address: ListenAddress, ready: Ready, linger_s: float) -> None:
         """Listens, serves the run to its end, and leaves the devices `linger_s` seconds to hear of it."""
@@ -104,6 +107,7 @@ class Server:
         try:
             with ready(*self._entrance.name):
                 self._carry_out(self._coordinator.start(self._loop.time()))
+                self._live.begin()
                 self._remind()
                 await self._over
                 await self._linger(linger_s)
@@ -115,6 +119,7 @@ class Server:
             for peer in list(self._peers.values()):
                 if peer.client is not None:
                     peer.close()
+            self._live.end()
             self._log.end()
 
     def _remind(self) -> None:
@@ -152,7 +157,7 @@ class Server:
 
     def say(self, line: str, kind: str = "server") -> None:
         """Shows a line to people, unless there have been many of its kind."""
-        self._log.say(line, kind, self._loop.time())
+        self._log.say(line, kind_of(line, kind) if kind == "server" else kind, self._loop.time())
 
     @property
     def handshake_s(self) -> float:
@@ -173,6 +178,7 @@ class Server:
         """A new connection, not greeted yet."""
         self._links += 1
         peer = self._peers[self._links] = Peer(self._links, self.service, self, name)
+        self.say(Detail(f"a connection from {name}", "connect"), "connections")
         return peer
 
     def refused(self, peer: Peer, reason: str) -> None:
@@ -182,14 +188,26 @@ class Server:
         del self._peers[peer.link]
         self._entrance.leave(peer.link)
         self._past = _added(self._past, peer)
+        self._live.left(peer)
+        self._say_gone(peer)
         if peer.client is not None and peer.connection.state == "finished" and not peer.is_broken:
             self._heard.add(peer.client)
         self._handle(DeviceLeft(peer.link))
         self._end_if_all_have_heard()
 
+    def _say_gone(self, peer: Peer) -> None:
+        if peer.client is None:
+            self.say(
+                Detail(f"the connection from {peer.address} has ended before it enrolled", "gone"), "strangers gone"
+            )
+        elif not self._over.done():
+            line = f"client {peer.client} is gone: its connection from {peer.address} has ended"
+            self.say(LogLine(line, "gone", peer.client))
+
     # The coordinator.
 
     def _handle(self, event: Event) -> None:
+        self._live.changed()
         try:
             self._carry_out(self._coordinator.handle(event, self._loop.time()))
         except Exception as error:  # a mistake of ours: end this process; the run resumes from what is stored
@@ -212,6 +230,7 @@ class Server:
         if isinstance(action, Admit):
             self._entrance.know(peer.link)
             peer.welcome(action.client)
+            self.say(LogLine(f"client {action.client} is connected from {peer.address}", "connect", action.client))
         elif isinstance(action, Send):
             peer.send(action.message)
         else:

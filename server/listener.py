@@ -173,6 +173,11 @@ def bound(address: ListenAddress) -> ListenAddress:
     return replace(address, sockets=tuple(_listen(address, AT_ONCE)))
 
 
+def inherited(address: ListenAddress, descriptor: int) -> ListenAddress:
+    """The address with the socket that another process has bound there and has handed over by this descriptor."""
+    return replace(address, sockets=(socket.socket(fileno=descriptor),))
+
+
 def _listen(address: ListenAddress, queue: int) -> list[socket.socket]:
     """A socket per address that the name stands for."""
     try:

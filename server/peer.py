@@ -19,6 +19,7 @@ from edgefl.protocol.wire.messages import Enrol, Hello, Message, ModelChunk, Mod
 from edgefl.protocol.wire.model_message import chunks
 from edgefl.server.events import DeviceJoined
 from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
+from edgefl.system.log_lines import Alert
 
 LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
 UNREAD = 2  # largest messages that may wait for a device to read them
@@ -58,16 +59,16 @@ class Hub(Protocol):
 
 
 class Peer(asyncio.Protocol):
-    """A connected device. `client` is its id once it is welcome; `name` is for people; `is_broken`: it may not have
-    heard what was said last.
+    """A connected device. `client` is its id once it is welcome; `name` is for people; `address`: where it comes from;
+    `is_broken`: it may not have heard what was said last; `heard_at`: when its last bytes came, by the loop's time.
 
     A device loads the model before anything else: messages of the run wait until it has all of it.
     """
 
     def __init__(self, link: int, service: ConnectionTerms, hub: Hub, name: str) -> None:
-        self.link, self.name = link, name
+        self.link, self.name, self.address = link, name, name
         self.client: int | None = None
-        self.is_broken = False
+        self.is_broken, self.heard_at = False, 0.0
         self.connection = Connection("server")
         self._service, self._hub = service, hub
         self._meeting: ServerHandshake | None = None
@@ -81,11 +82,13 @@ class Peer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
+        self.heard_at = self._loop.time()
         _watch_silence(self._transport.get_extra_info("socket"), self._service.patience.silence_s)
         self._expect(self._service.patience.handshake_s, "the handshake")
 
     def data_received(self, data: bytes) -> None:
         was_inside, messages = self.connection.mid_frame, []
+        self.heard_at = self._loop.time()
         try:
             messages = self.connection.receive(data)
             for message in messages:
@@ -153,7 +156,8 @@ class Peer(asyncio.Protocol):
 
     def _say(self, what: str, reason: str) -> None:
         who = "strangers" if self.client is None else f"client {self.client}"
-        self._hub.say(f"{what} {self.name}: {reason}", f"{what} {who}")
+        clients = () if self.client is None else (self.client,)
+        self._hub.say(Alert(f"{what} {self.name}: {reason}", what, *clients), f"{what} {who}")
 
     # The handshake.
 

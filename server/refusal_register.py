@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from edgefl.protocol.wire.messages import LONGEST_TEXT
 from edgefl.server.action_queue import ActionQueue
 from edgefl.server.events import DeviceRefusal, Say
+from edgefl.system.log_lines import Alert, LogLine
 
 
 class RefusalRegister:
@@ -31,11 +32,12 @@ class RefusalRegister:
         if self.reasons.get(client) == kept:
             return
         self.reasons[client] = kept
-        self._queue.add(Say(f"client {client} is absent from now on, until its device comes back: {kept}"))
+        line = f"client {client} is absent from now on, until its device comes back: {kept}"
+        self._queue.add(Say(Alert(line, "refused", client)))
         self._queue.save(DeviceRefusal(client, kept))
 
     def remove(self, client: int) -> None:
         """The client's device has come back."""
         if self.reasons.pop(client, None) is not None:
-            self._queue.add(Say(f"client {client} is back"))
+            self._queue.add(Say(LogLine(f"client {client} is back", "back", client)))
             self._queue.save(DeviceRefusal(client, ""))

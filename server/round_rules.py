@@ -12,6 +12,7 @@ from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 class Rules:
     """What a coordinator goes by.
 
+    eval_every, evaluate_first  after which rounds clients evaluate their models (experiment/evaluation_rounds.py)
     quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
     deadline_s             seconds after which a round closes; AdaptiveDeadline: by the times seen; None: never
     evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
@@ -34,6 +35,7 @@ class Rules:
     aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
     max_empty_rounds: int = MAX_EMPTY_ROUNDS
     among_enrolled: bool = False
+    evaluate_first: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "quorum", "wait_for", "max_empty_rounds"):

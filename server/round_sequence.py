@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from edgefl.errors import RunError
+from edgefl.experiment.evaluation_rounds import is_evaluated
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import NOT_DECLARED, ReplyClaim
 from edgefl.methods.rounds.round_metrics import Tested, accepts_nobody, stuck
@@ -37,6 +38,7 @@ from edgefl.server.round_rules import Rules
 from edgefl.server.run_progress import Progress
 from edgefl.server.throughput_declarations import ThroughputDeclarations
 from edgefl.server.verdict_log import Rulings
+from edgefl.system.log_lines import Alert
 
 Phase = Literal["waiting", "training", "storing", "scoring", "over"]
 LATE = "the round was closed"
@@ -116,6 +118,11 @@ class RoundSequence:
         """The number of clients that round 1 waits for, whether they take part or are turned away."""
         return min(self._rules.wait_for, self._task.clients)
 
+    @property
+    def opened_at(self) -> float | None:
+        """When the open round or evaluation was opened; None: neither is open."""
+        return None if self.open is None and self.evaluation is None else self._opened_at
+
     def left_s(self, now: float) -> float | None:
         """Seconds until the open round or evaluation is closed in any case; None: it has no deadline."""
         return None if self._deadline is None else max(self._deadline - now, 0.0)
@@ -126,7 +133,7 @@ class RoundSequence:
         """What follows the last closed round: its evaluation, the end, or the next round."""
         if self._empty >= self._rules.max_empty_rounds and not self.done:
             raise RunError(stuck(self.round, self._empty, self._log_record))
-        is_due = self.round > 0 and (self.done or self.round % self._rules.eval_every == 0)
+        is_due = self.round > 0 and (self.done or self._is_evaluated())
         if is_due and self._scored < self.round:
             self._evaluate(now)
         elif self.done:
@@ -135,6 +142,9 @@ class RoundSequence:
             self.phase = "waiting"
         else:
             self._begin(now)
+
+    def _is_evaluated(self) -> bool:
+        return is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
 
     def tick(self, now: float) -> None:
         """Closes what is open if its deadline has come."""
@@ -194,11 +204,11 @@ class RoundSequence:
         """Names the clients whose replies the round is closed without, unless their devices have refused."""
         missing = [each for each in closed.clients if each not in closed.answers and each not in self.refusing]
         if missing:
-            self._queue.add(Say(waiting_text.missing(closed.number, missing)))
+            self._queue.add(Say(Alert(waiting_text.missing(closed.number, missing), "absent", *missing)))
 
     def _evaluate(self, now: float) -> None:
         self.evaluation = OpenEvaluation(self._task, self._algorithm, self.state, self.round)
-        self.phase = "scoring"
+        self.phase, self._opened_at = "scoring", now
         self._wake_after(self._evaluation_deadlines.begin(self.round, now), now)
         self._ask_everybody(now)
         self.end_evaluation_if_complete(now)

@@ -31,14 +31,14 @@ def is_served(path: Path) -> bool:
 
 def run_id(path: Path) -> str:
     """The name that devices know the run by."""
-    with _snapshot(path) as database:
+    with snapshot(path) as database:
         return directory_check.run_id(database)
 
 
 def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
     """A line per closed round after this one, as simulate writes it; its evaluation is in it once there is one."""
     query = "SELECT line, bundle FROM logged WHERE round > ? ORDER BY round"
-    with _snapshot(path) as database:
+    with snapshot(path) as database:
         rows = database.execute(query, (after,)).fetchall()
     return [
         {**json.loads(log_record), **({} if bundle is None else {"evaluation": json.loads(bundle)})}
@@ -48,7 +48,7 @@ def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
 
 def traffic(path: Path) -> list[Traffic]:
     """What the server counted at its sockets, by round."""
-    with _snapshot(path) as database:
+    with snapshot(path) as database:
         return [Traffic(*row) for row in database.execute("SELECT * FROM traffic ORDER BY round")]
 
 
@@ -74,12 +74,13 @@ def final_state(path: Path) -> State:
 
 def _has_moved(path: Path, round: int) -> bool:
     """True if a later round than this has been closed."""
-    with _snapshot(path) as database:
+    with snapshot(path) as database:
         return last_closed(database) > round
 
 
 @contextmanager
-def _snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database as of its last commit, open for reading."""
     with closing(open_for_reading(path)) as database:
         try:
             database.execute("BEGIN")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgefl.protocol.wire.printable import printable
-from edgefl.system.log_lines import Alert, LineLimiter, with_hidden
+from edgefl.system.log_lines import Alert, LineLimiter, LogLine, with_hidden
 
-PLAIN = ("server",)  # kinds whose lines nobody has to look at
+PLAIN = ("server",)  # kinds whose lines nobody has to look at, unless a line itself has a level
 
 
 class Log:
@@ -18,15 +18,26 @@ class Log:
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write, self._limiter = write, LineLimiter()
+        self._last: dict[str, LogLine] = {}  # of a kind, of lines with a level
 
     def say(self, line: str, kind: str, now: float) -> None:
         """Shows the line, or counts it. `now`: seconds of a monotonic clock."""
+        if isinstance(line, LogLine):
+            self._last[kind] = line
         hidden = self._limiter.admit(kind, now)
         if hidden is not None:
-            text = printable(line)
-            self._write(with_hidden(text if kind in PLAIN else Alert(text), hidden))
+            self._write(with_hidden(_levelled(line, kind), hidden))
 
     def end(self) -> None:
         """Says what was not shown."""
         for kind, hidden in self._limiter.take_hidden():
-            self._write(f"{kind}: {hidden} more that were not shown")
+            text = f"{kind}: {hidden} more that were not shown"
+            self._write(self._last[kind].with_text(text) if kind in self._last else text)
+
+
+def _levelled(line: str, kind: str) -> str:
+    """The line made printable, with the level that it has or that its kind gives it."""
+    text = printable(line)
+    if isinstance(line, LogLine):
+        return line.with_text(text)
+    return text if kind in PLAIN else Alert(text)

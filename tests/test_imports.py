@@ -66,6 +66,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
         "edgefl.methods.rounds.state_file",
         "edgefl.study.simulation.journal",
     ],
+    "pandas": ["edgefl.study.data_frame"],
     "flwr": ["edgefl.integrations.flower"],
     "msgspec": ["edgefl.protocol.wire"],
     "onnx": ["edgefl.study.export.onnx_file"],
@@ -81,12 +82,16 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "rich": [
         "edgefl.cli",
         "edgefl.experiment.data.download",
-        "edgefl.study.device_tables",
         "edgefl.study.table_style",
         "edgefl.study.progress_display",
         "edgefl.study.tables",
     ],
-    "matplotlib": ["edgefl.cli.memory_picture", "edgefl.study.picture"],
+    "matplotlib": [
+        "edgefl.cli.memory_picture",
+        "edgefl.study.picture",
+        "edgefl.study.picture_figure",
+        "edgefl.study.picture_panels",
+    ],
 }
 
 WORLDLY = {  # standard modules with files, clocks, sockets, threads or randomness in them: the world's own
@@ -100,8 +105,13 @@ GRANTED = {
     "edgefl.kernels.cuda.compiled_images": {"pathlib"},  # the compiled kernels
 }
 FORBIDDEN = {  # standard module -> the modules that may import it
-    "asyncio": [f"edgefl.server.{name}" for name in ("event_loop", "listener", "peer", "tls_transport")],
-    "socket": ["edgefl.deployment.device.device_socket", "edgefl.server.listener", "edgefl.server.peer"],
+    "asyncio": [f"edgefl.server.{name}" for name in ("event_loop", "listener", "live_report", "peer", "tls_transport")],
+    "socket": [
+        "edgefl.deployment.device.device_socket",
+        "edgefl.server.listener",
+        "edgefl.server.page.http_server",
+        "edgefl.server.peer",
+    ],
     "pickle": [],
     "marshal": [],
     "shelve": [],
@@ -267,7 +277,7 @@ def test_only_the_server_awaits() -> None:
         ("edgefl.methods.fedspu", "from edgefl.protocol.codec import encode", "methods stays apart from bytes"),
         ("edgefl.learning.learner", "import torch", "imports torch, which only"),
         ("edgefl.kernels.native", "import numba", "imports numba, which only"),
-        ("edgefl.models.neurons.model_spec", "import pandas", "imports pandas, which is in no table"),
+        ("edgefl.models.neurons.model_spec", "import polars", "imports polars, which is in no table"),
         ("edgefl.protocol.codec", "import socket", "imports socket, which only"),
         ("edgefl.study.simulation.round_loop", "import asyncio", "imports asyncio, which only"),
         ("edgefl.models.graph.model_files", "import pickle", "imports pickle, which only []"),

@@ -52,7 +52,8 @@ def test_every_package_is_listed_for_installs() -> None:
     listed = re.search(r"^packages = \[(.*?)^\]", PROJECT, re.MULTILINE | re.DOTALL)
     assert listed
     there = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "edgefl").rglob("*.py")}
-    assert sorted(re.findall(r'"([\w.]+)"', listed[1])) == sorted(there | {"edgefl.server"})
+    beside = {".".join(("edgefl", *path.parent.relative_to(ROOT).parts)) for path in (ROOT / "server").rglob("*.py")}
+    assert sorted(re.findall(r'"([\w.]+)"', listed[1])) == sorted(there | beside)
 
 
 def test_an_sdist_has_what_is_compiled_tested_and_read(monkeypatch: pytest.MonkeyPatch) -> None:

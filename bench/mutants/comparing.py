@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.mutants.mutant import Mutant
 
+PAIRED = "tests/study/test_paired_differences.py"
 VARIANT, REFRESH, COMPARED, TUNED = (
     "tests/methods/test_method_label.py",
     "tests/study/simulation/test_simulate_refresh.py",
@@ -59,6 +60,46 @@ MUTANTS = (
         "next((point for point in curve if point[key] >= budget), None)",
         "at a budget the first evaluation after it counts",
         COMPARED,
+    ),
+    Mutant(
+        "interval-of-one-degree-more",
+        "edgefl/study/paired_differences.py",
+        "two_sided(len(found) - 1, LEVEL)",
+        "two_sided(len(found), LEVEL)",
+        "the interval of a paired difference has one degree of freedom too many",
+        PAIRED,
+    ),
+    Mutant(
+        "untested-clients-are-pairs",
+        "edgefl/study/paired_differences.py",
+        "if None not in both]",
+        "if both]",
+        "a client that one method did not test makes the difference none",
+        PAIRED,
+    ),
+    Mutant(
+        "edge-where-the-option-ends",
+        "edgefl/study/grid_edges.py",
+        "return None  # the option ends there",
+        "pass",
+        "a value beyond which the option has none is warned of",
+        "tests/study/test_grid_edges.py",
+    ),
+    Mutant(
+        "markup-in-headings",
+        "edgefl/study/table_formats.py",
+        "{escape(heading)}</th>",
+        "{heading}</th>",
+        "a method's name with markup is no text in a table of the report",
+        "tests/study/report/test_report_page.py",
+    ),
+    Mutant(
+        "thinned-curves-lose-peaks",
+        "edgefl/study/report/mean_curves.py",
+        "max(stretch, key=lambda point: point.y)",
+        "min(stretch, key=lambda point: point.y)",
+        "a curve of many rounds loses the peak of one of them",
+        "tests/study/report/test_report_charts.py",
     ),
     Mutant(
         "dense-both-ways",

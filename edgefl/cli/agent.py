@@ -9,17 +9,19 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from edgefl.cli.access_error import sentence
 from edgefl.cli.energy_messages import told_meter
 from edgefl.cli.log_writer import say
 from edgefl.cli.size_arguments import size
 from edgefl.deployment.agent.activity_file import Activity, read_activity, write_activity
 from edgefl.deployment.agent.agent_settings import AgentSettings, read_settings
 from edgefl.deployment.agent.machine_watch import ConditionMonitor
+from edgefl.deployment.agent.sample_file import SampleFile
 from edgefl.deployment.agent.service import AgentService
 from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.request_limits import give_back
 from edgefl.deployment.device.run_folders import StateDirectory
-from edgefl.errors import RequestError
+from edgefl.errors import DataError, RequestError
 from edgefl.learning.energy.meter import EnergyMeter
 from edgefl.system.log_lines import Alert, LimitedLog
 
@@ -30,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A file, and whether to serve or to look."""
     parser.add_argument("settings", type=Path, metavar="FILE.toml", help="servers, limits, conditions (docs/boards.md)")
     parser.add_argument("--status", action="store_true", help="show what the agent does and which conditions hold")
-    parser.add_argument("--check", action="store_true", help="read the file, say what is wrong with it, and end")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="read the file and the samples that it names, say what is wrong with them, and end",
+    )
     parser.add_argument("--runs", type=int, metavar="N", help="end once N runs are over; default: never")
     parser.add_argument(
         "--root",
@@ -51,10 +57,23 @@ def run(options: argparse.Namespace) -> int:
 
         return show(settings, read_activity(settings.state), lambda process: _watch(settings, options.root, process))
     if options.check:
-        say(f"{options.settings}: {len(settings.server_entries)} servers; state in {settings.state}")
+        say(_checked(options.settings, settings))
         return 0
     _serve(settings, options)
     return 0
+
+
+def _checked(file: Path, settings: AgentSettings) -> str:
+    """What the settings ask for, in words. Raises RequestError for a file of samples that no server could train on."""
+    counts = []
+    for entry in settings.server_entries:
+        try:
+            data = SampleFile(entry.data, entry.profile.max_memory).newest()
+        except (DataError, OSError) as error:
+            raise RequestError(f"{file}: server {entry.server}: {sentence(error)}") from error
+        counts.append(f"{entry.server} ({len(data.samples)} samples in {entry.data})")
+    servers = "1 server" if len(counts) == 1 else f"{len(counts)} servers"
+    return f"{file}: {servers}: {', '.join(counts)}; state in {settings.state}"
 
 
 def _serve(settings: AgentSettings, options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 
 from edgefl import kernels
+from edgefl.errors import BackendError, RequestError
 
 
 def add_backend(parser: argparse._ActionsContainer) -> None:
@@ -16,8 +17,14 @@ def add_backend(parser: argparse._ActionsContainer) -> None:
 
 
 def use_backend(options: argparse.Namespace) -> None:
-    """Takes the option out: commands need not know of it. Raises BackendError where its kernels cannot be loaded."""
+    """Takes the option out: commands need not know of it. Raises RequestError where its kernels cannot be loaded."""
     name = vars(options).pop("backend", None)
-    if name is not None:
-        os.environ["EDGEFL_KERNELS"] = name
+    if name is None:
+        return
+    os.environ["EDGEFL_KERNELS"] = name
+    try:
         kernels.backend()
+    except BackendError as error:
+        others = ", ".join(each for each in kernels.BACKENDS if each != name)
+        why = error.__cause__ or error
+        raise RequestError(f"--backend {name} cannot be used here ({why}); expected another: {others}") from error

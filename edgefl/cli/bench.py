@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from edgefl.cli.size_arguments import extents
 from edgefl.errors import RequestError
 from edgefl.experiment.user_code import HELP, found, users_code
+from edgefl.system import machine_load
 
 FEWEST = 5  # turns of each way
 TURN = 5  # passes one after another, as in a training loop: the first ones find the other ways' data in the caches
 
 
 class Times(NamedTuple):
-    """Medians of a way, in seconds; cpu: of all threads, both passes together."""
+    """Of one way, in seconds; cpu: of all threads, both passes together."""
 
     forward: float
     backward: float
@@ -49,18 +50,24 @@ def run(options: argparse.Namespace) -> int:
     if not 0 < options.keep <= 1:
         raise RequestError(f"--keep {options.keep:g}; expected a share above 0 and at most 1")
     compared = _ways(options)
-    times = _measured(compared.ways, options.seconds)
-    rows = [_row(way, each, times[0]) for way, each in zip(compared.ways, times, strict=True)]
+    taken = _measured(compared.ways, options.seconds)
+    busy = machine_load.warning(compared.threads)
+    rows = [_row(way, each, taken) for way, each in zip(compared.ways, taken, strict=True)]
     if options.json:
-        print(
-            json.dumps({"batch": options.batch, "threads": compared.threads, "without": compared.without, "ways": rows})
-        )
+        found = {"batch": options.batch, "threads": compared.threads, "without": compared.without, "warning": busy}
+        print(json.dumps({**found, "ways": rows}))
         return 0
-    print(f"batch {options.batch}, {compared.threads} threads, medians of passes in turn")
-    print(f"{'':<24}{'forward':>10}{'backward':>10}{'together':>10}{'CPU':>10}{'speed':>8}{'saved':>10}{'least':>7}")
+    print(f"batch {options.batch}, {compared.threads} threads, medians of {len(taken[0])} passes in turn")
+    print(
+        f"{'':<24}{'forward':>10}{'backward':>10}{'together':>10}{'CPU':>10}"
+        f"{'speed':>8}{'half in':>12}{'saved':>10}{'least':>7}"
+    )
     for row in rows:
         print(_line(row))
-    print("speed: eager CPU time over this; saved: for the backward pass; least: of the step's multiply-adds")
+    print("speed: CPU time of eager torch over that of this way; half in: where half of the single speeds lie")
+    print("saved: for the backward pass; least: share of the step's multiply-adds")
+    if busy:
+        print(busy)
     if compared.without:
         print(f"no neurons to freeze: {compared.without}")
     return 0
@@ -76,14 +83,18 @@ def _ways(options: argparse.Namespace) -> Any:
         return ways_of(thing, options.factory, options.input, options.batch, options.keep, options.threads)
 
 
-def _measured(ways: Any, seconds: float) -> list[Times]:
-    """Every way's medians, after a turn of each that makes ready."""
+def _measured(ways: Any, seconds: float) -> list[list[Times]]:
+    """Every way's passes, after a turn of each that makes ready."""
     taken: list[list[Times]] = [[] for _ in ways]
     began = time.perf_counter()
     while len(taken[0]) <= FEWEST * TURN or time.perf_counter() - began < seconds:
         for way, times in zip(ways, taken, strict=True):
             times += [_timed(way) for _ in range(TURN)]
-    return [Times(*map(statistics.median, zip(*times[TURN:], strict=True))) for times in taken]
+    return [times[TURN:] for times in taken]
+
+
+def _medians(times: list[Times]) -> Times:
+    return Times(*map(statistics.median, zip(*times, strict=True)))
 
 
 def _timed(way: Any) -> Times:
@@ -95,11 +106,16 @@ def _timed(way: Any) -> Times:
     return Times(middle - start, end - middle, end - start, time.process_time() - cpu)
 
 
-def _row(way: Any, times: Times, eager: Times) -> dict[str, Any]:
+def _row(way: Any, times: list[Times], taken: list[list[Times]]) -> dict[str, Any]:
+    """The first of all ways is eager torch, whose passes are compared with those of this way, each with its own."""
+    medians, eager = _medians(times), taken[0]
+    ratios = [first.cpu / own.cpu for first, own in zip(eager, times, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
     return {
         "way": way.name,
-        **{f"{name}_s": value for name, value in times._asdict().items()},
-        "speed": eager.cpu / times.cpu,
+        **{f"{name}_s": value for name, value in medians._asdict().items()},
+        "speed": _medians(eager).cpu / medians.cpu,
+        "speed_quartiles": [low, high],
         "saved_bytes": way.saved,
         "least_share": way.share,
     }
@@ -108,4 +124,5 @@ def _row(way: Any, times: Times, eager: Times) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     times = "".join(f"{1e3 * row[f'{name}_s']:>7.2f} ms" for name in Times._fields)
     least = "" if row["least_share"] is None else f"{row['least_share']:.2f}"
-    return f"{row['way']:<24}{times}{row['speed']:>8.2f}{row['saved_bytes'] / 1e6:>7.2f} MB{least:>7}"
+    spread = "{:.2f}-{:.2f}".format(*row["speed_quartiles"])
+    return f"{row['way']:<24}{times}{row['speed']:>8.2f}{spread:>12}{row['saved_bytes'] / 1e6:>7.2f} MB{least:>7}"

@@ -16,17 +16,22 @@ from edgefl.cli import log_writer
 from edgefl.cli.access_error import is_of_request, sentence
 from edgefl.cli.backend_option import use_backend
 from edgefl.cli.former_option import command_of
-from edgefl.errors import EdgeflError, RequestError
+from edgefl.cli.option_parser import OptionParser
+from edgefl.errors import EdgeflError, RequestError, expected_name
 from edgefl.protocol.wire.printable import printable
 from edgefl.system.build_id import build
 from edgefl.system.standard_streams import abandon_output, flush_output, lossy_error_stream
 
 COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
     "simulate": "run federated methods without a network",
+    "methods": "list the methods with a line and the settings of each",
     "check": "say what data of your own are: classes, groups, units, what would be trained, and what to mind",
     "demo": "train a federation of real processes on this machine and show what it gains",
     "serve": "run the server of one method, for devices to connect to",
+    "report": "write runs beside each other into one HTML file: curves, tables, clients, costs, settings",
     "status": "show how far a served run has got",
+    "devices": "show every device of a served run: where it is, what it does, its rounds",
+    "page": "show a served run as a page in a browser, while it runs or after it",
     "client": "take part in a run as one device",
     "agent": "keep a device in service: it joins runs one after another while its conditions hold",
     "partition": "write every client's samples to a file of its own",
@@ -39,7 +44,7 @@ COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
     "bench": "time a torch model of your own, whole and with frozen neurons, beside eager torch",
     "doctor": "show backend, instruction set, threads, versions and data directories",
 }
-LOGGED = ("serve", "client", "agent")  # commands whose lines have a time and a level
+LOGGED = ("serve", "page", "client", "agent")  # commands whose lines have a time and a level
 WITHOUT_RICH = (
     "the package rich is missing, which its tables and its progress need: pip install 'rich>=13'; the commands of a "
     "device, client and agent, do without it"
@@ -69,9 +74,13 @@ def _run(arguments: list[str]) -> int:
 def _run_command(chosen: str, arguments: list[str]) -> int:
     """Runs the command of that name."""
     command = importlib.import_module(f"edgefl.cli.{chosen}")
-    parser = argparse.ArgumentParser(prog=f"edgefl {chosen}", description=COMMANDS[chosen])
+    parser = OptionParser(prog=f"edgefl {chosen}", description=COMMANDS[chosen])
     command.add_arguments(parser)
+    if chosen in LOGGED:
+        log_writer.add_arguments(parser)
     options = parser.parse_args(arguments)
+    if chosen in LOGGED:
+        log_writer.use(options)
     try:
         use_backend(options)
         code = int(command.run(options))
@@ -90,18 +99,25 @@ def _run_command(chosen: str, arguments: list[str]) -> int:
 def _top() -> argparse.ArgumentParser:
     """The parser of the first word, which also answers --help and --version."""
     listed = "\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())
-    top = argparse.ArgumentParser(
+    top = OptionParser(
         prog="edgefl",
         description="Personalised federated learning on devices.",
         usage="edgefl COMMAND [options]",
-        epilog=f"commands:\n{listed}\n\nedgefl COMMAND --help lists the options of a command.",
+        epilog=f"commands:\n{listed}\n\nedgefl COMMAND --help lists the options of a command.\n"
+        "exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument(
         "--version", action="version", version=f"edgefl {build()}", help="print the version and the commit"
     )
-    top.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="what to do")
+    top.add_argument("command", type=_command, metavar="COMMAND", help="what to do")
     return top
+
+
+def _command(word: str) -> str:
+    if word not in COMMANDS:
+        raise argparse.ArgumentTypeError(f"{word!r} is no command; {expected_name(word, COMMANDS)}")
+    return word
 
 
 def _fail(command: str, why: object, code: int) -> int:

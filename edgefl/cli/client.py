@@ -27,7 +27,7 @@ from edgefl.learning.learner import MakeLearner
 from edgefl.protocol.trust.keys import read_key
 from edgefl.protocol.trust.tls import device_context
 from edgefl.protocol.wire.printable import printable
-from edgefl.system.log_lines import Alert, LimitedLog
+from edgefl.system.log_lines import Alert, LimitedLog, LogLine
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
 LONGEST_S = 1e8  # that a round may take; timers count no further
@@ -83,7 +83,7 @@ def _learner(options: argparse.Namespace) -> MakeLearner | None:
 
 def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
     """The run is over; of those before it what is not to be kept goes."""
-    say(f"the run is over: {reason}")
+    say(LogLine(f"the run is over: {reason}", "over"))
     directory.over(state.path, run, reason)
     for removed in [] if keep is None else directory.prune(keep):
         say(f"run {removed.over.run} is over: removed its {removed.size_bytes} bytes (--keep-runs {keep})")

@@ -20,7 +20,8 @@ from edgefl.experiment.settings import Experiment
 from edgefl.server import run_history
 from edgefl.study import progress_display
 from edgefl.study.capacity_tiers import tiers_of
-from edgefl.study.picture import DARK, plot
+from edgefl.study.picture import plot
+from edgefl.study.picture_style import DARK
 from edgefl.study.result_text import percent, to_json
 from edgefl.study.summary import Summary, kind_of, summarise
 from edgefl.study.table_style import new_table

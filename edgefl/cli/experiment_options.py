@@ -52,6 +52,12 @@ REFRESH_HELP = (
     "evaluate every client's model once more, after it has taken the newest values that the server would send it and "
     "has trained for so many epochs, of which nothing is kept"
 )
+EVAL_EVERY_HELP = (
+    "number of rounds from one evaluation of all clients' models to the next; the last round is always evaluated; "
+    "default: a twentieth of the rounds, and round 1 is evaluated, too. An evaluation costs a forward pass over every "
+    "client's test samples (of fedavg-ft an epoch of training on every client besides), and no figure of time or bytes "
+    "counts it"
+)
 STANDARDISE = (
     "train on columns, and on numbers to be learnt, in units of their spread; exported models take and give the data's "
     "own units"
@@ -154,7 +160,7 @@ def _add_training(training: argparse._ArgumentGroup) -> None:
     )
     training.add_argument("--values", choices=FORMATS, help="number format of the payloads")
     training.add_argument("--set", action="append", metavar="NAME=VALUE", help="set any hyper-parameter of a method")
-    training.add_argument("--eval-every", type=int, metavar="ROUNDS")
+    training.add_argument("--eval-every", type=int, metavar="ROUNDS", help=EVAL_EVERY_HELP)
     training.add_argument("--tune", action="append", metavar="NAME=VALUE,VALUE", help=TUNE_HELP)
     training.add_argument("--tune-rounds", type=int, metavar="N", help="rounds of such a trial; default: as --rounds")
     training.add_argument("--refresh", type=int, metavar="EPOCHS", help=REFRESH_HELP)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from edgefl.cli.experiment_options import LOSS_HELP, shares
 from edgefl.cli.memory_table import size
-from edgefl.cli.step_time import StepTime, time_step
+from edgefl.cli.step_time import time_steps
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment import model_file
 from edgefl.learning.losses import Loss
@@ -22,6 +22,7 @@ from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.neurons.model_spec import ModelSpec, groups_of, result_axes
 from edgefl.study import tables
+from edgefl.system import machine_load
 
 KEEPS = (1.0, 0.5)
 
@@ -40,14 +41,15 @@ def run(options: argparse.Namespace) -> int:
     model = model_file.read(options.model)
     try:
         loss = Loss.parse(options.loss)
-        steps = [
-            _step(model, TrainingConfiguration("", model.graph, options.batch, keep=keep, loss=loss))
-            for keep in options.keep
-        ]
+        steps = _steps(
+            model,
+            [TrainingConfiguration("", model.graph, options.batch, keep=keep, loss=loss) for keep in options.keep],
+        )
     except (ValueError, DataError) as error:
         raise RequestError(str(error)) from error
     if options.json:
-        print(json.dumps({"model": str(options.model), **_about(model.graph), "steps": steps}))
+        busy = machine_load.warning()
+        print(json.dumps({"model": str(options.model), **_about(model.graph), "steps": steps, "warning": busy}))
     else:
         _print(options.model, model.graph, steps)
     return 0
@@ -83,11 +85,17 @@ def _operation(graph: Graph, node: Node) -> dict[str, Any]:
     }
 
 
-def _step(model: Model, training: TrainingConfiguration) -> dict[str, Any]:
-    """Memory by the account exact, and the measured time, of a step with a share of the neurons."""
-    timed: StepTime = time_step(model, training)
-    step = {"keep": training.keep, "batch": training.batch}
-    return {**step, "bytes": estimate("exact", training).total, **timed._asdict()}
+def _steps(model: Model, trainings: list[TrainingConfiguration]) -> list[dict[str, Any]]:
+    """Memory by the account exact, and the measured time, of a step with each share of the neurons."""
+    return [
+        {
+            "keep": training.keep,
+            "batch": training.batch,
+            "bytes": estimate("exact", training).total,
+            **timed._asdict(),
+        }
+        for training, timed in zip(trainings, time_steps(model, trainings), strict=True)
+    ]
 
 
 def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:
@@ -108,6 +116,8 @@ def _print(path: Path, graph: Graph, steps: list[dict[str, Any]]) -> None:
         console.print(_frozen(about), highlight=False, soft_wrap=True)
     for step in steps:
         console.print(_sentence(step), highlight=False, soft_wrap=True)
+    if busy := machine_load.warning():
+        console.print(busy, highlight=False, soft_wrap=True)
 
 
 def _frozen(about: dict[str, Any]) -> str:
@@ -141,5 +151,6 @@ def _sentence(step: dict[str, Any]) -> str:
     what = "all neurons" if step["keep"] == 1 else f"p = {step['keep']:g} of the neurons"
     return (
         f"A training step of {step['batch']} with {what}: {size(step['bytes'])} of memory by the account exact; "
-        f"{1e3 * step['seconds']:.3g} ms here, measured: the median of {step['calls']} runs, {step['where']}."
+        f"{1e3 * step['seconds']:.3g} ms here, measured: the median of {step['calls']} runs in turn, half of which "
+        f"took {' to '.join(f'{1e3 * each:.3g}' for each in step['quartiles'])} ms; {step['where']}."
     )

@@ -19,6 +19,7 @@ from typing import IO, Any
 from edgefl.errors import RunError
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
+from edgefl.experiment.evaluation_rounds import is_evaluated
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.presets import defaults
 from edgefl.experiment.run_json import open_run
@@ -31,10 +32,9 @@ LOOK_EVERY_S = 0.1
 START_S = 120.0  # for the server to listen
 
 EXPERIMENT = Experiment(
-    methods=("fedspu-es", "local", "fedavg-ft", "fedavg"),
+    methods=("fedspu-es", "fedavg-ft"),
     data="spoken-digits",
-    eval_every=4,
-    **defaults("spoken-digits"),
+    **{**defaults("spoken-digits"), "rounds": 20},
 )
 
 
@@ -87,7 +87,7 @@ def serve(path: Path, experiment: Experiment, partitions: Path, watch: Callable[
             )
             for client in range(experiment.clients)
         ]
-        peaks = _look_on(server, devices, _Watch(path, experiment.eval_every, watch))
+        peaks = _look_on(server, devices, _Watch(path, experiment, watch))
     seconds = time.perf_counter() - started
     return Served(label, path, run_history.metrics(path), run_history.final_state(path).values, peaks, seconds)
 
@@ -144,13 +144,15 @@ def _address(path: Path, server: _Running) -> str:
 class _Watch:
     """Tells of every round once, when its evaluation is there if it gets one."""
 
-    def __init__(self, path: Path, eval_every: int, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._path, self._every, self._tell = path, eval_every, tell
+    def __init__(self, path: Path, experiment: Experiment, tell: Callable[[dict[str, Any]], None]) -> None:
+        self._path, self._tell = path, tell
+        self._evaluated = experiment.eval_interval, experiment.evaluates_first
         self._told = 0
 
     def news(self, is_over: bool) -> None:
         for log_record in run_history.metrics(self._path, self._told):
-            if log_record["round"] % self._every == 0 and "evaluation" not in log_record and not is_over:
+            is_due = is_evaluated(log_record["round"], *self._evaluated)
+            if is_due and "evaluation" not in log_record and not is_over:
                 break
             self._tell(log_record)
             self._told = log_record["round"]

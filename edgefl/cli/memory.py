@@ -19,7 +19,7 @@ from edgefl.cli.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HE
 from edgefl.cli.memory_picture import draw
 from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
 from edgefl.cli.size_arguments import extents, size
-from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError
+from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError, expected_name
 from edgefl.learning import SGD, Adam
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.updates import Terms
@@ -176,7 +176,7 @@ def _graph(options: argparse.Namespace) -> tuple[Graph, str]:
         shape, classes = EXAMPLES[options.model]
         return build(options.model, options.input or shape, options.classes or classes), options.model
     if not options.model.endswith(".safetensors"):
-        raise ValueError(f"model {options.model!r}; expected one of {', '.join(EXAMPLES)}, or a .safetensors file")
+        raise ValueError(f"model {options.model!r}; {expected_name(options.model, EXAMPLES, 'a .safetensors file')}")
     if options.input or options.classes:
         raise ValueError(f"--input and --classes with {options.model}; expected neither, for the file has its shapes")
     try:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from edgefl.cli.memory_table import FootprintRow
 from edgefl.learning.memory import ACCOUNTS, TrainingConfiguration
+from edgefl.study.picture_style import THEMES, Theme, theme_of_file
 
 MEASURED = "learner"
 WIDTH = 0.8  # of the space of a group of bars
+SIZE = 8.0, 4.2  # inches
 
 
 def draw(path: Path, training: TrainingConfiguration, rows: Sequence[FootprintRow]) -> None:
@@ -20,24 +23,31 @@ def draw(path: Path, training: TrainingConfiguration, rows: Sequence[FootprintRo
 
     Raises  ModuleNotFoundError without matplotlib; ValueError for an ending that it does not know.
     """
+    picture_of_memory(training, rows, THEMES[theme_of_file(path)]).savefig(path)
+
+
+def picture_of_memory(training: TrainingConfiguration, rows: Sequence[FootprintRow], theme: Theme) -> Any:
+    """A Figure of matplotlib: a group of bars for each share p, and one for full training."""
     import matplotlib
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from edgefl.study.picture_figure import Picture
 
     ordered = [*rows[1:], rows[0]]
     accounts = [name for name in ACCOUNTS if name in rows[0].footprints]
-    figure, axes = pyplot.subplots(figsize=(8, 4))
-    for i, name in enumerate(accounts):
-        width = WIDTH / len(accounts)
-        positions = [group - WIDTH / 2 + (i + 0.5) * width for group in range(len(ordered))]
-        axes.bar(positions, [row.footprints[name].total / 1e6 for row in ordered], width, label=f"account {name}")
-    if MEASURED in rows[0].footprints:
-        totals = [row.footprints[MEASURED].total / 1e6 for row in ordered]
-        axes.plot(range(len(ordered)), totals, "o", color="black", fillstyle="none", label=f"measured {MEASURED}")
-    axes.set_xticks(range(len(ordered)), [*(f"p = {row.keep:g}" for row in ordered[:-1]), "full"])
-    axes.set(ylabel="MB", title=f"{training.model}, batch {training.batch}, {training.method}")
-    axes.legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    with matplotlib.rc_context(theme.settings()):
+        figure = Picture(theme, figsize=SIZE)
+        axes = figure.add_subplot()
+        for i, name in enumerate(accounts):
+            width = WIDTH / len(accounts)
+            positions = [group - WIDTH / 2 + (i + 0.5) * width for group in range(len(ordered))]
+            heights = [row.footprints[name].total / 1e6 for row in ordered]
+            axes.bar(positions, heights, width * 0.92, color=theme.colours[i], label=f"account {name}")
+        if MEASURED in rows[0].footprints:
+            totals = [row.footprints[MEASURED].total / 1e6 for row in ordered]
+            style: Any = {"color": theme.ink, "fillstyle": "none", "label": f"measured {MEASURED}"}
+            axes.plot(range(len(ordered)), totals, "o", **style)
+        axes.set_xticks(range(len(ordered)), [*(f"{row.keep:g}" for row in ordered[:-1]), "full training"])
+        title = f"Memory of a training step of {training.model}, batch {training.batch}, method {training.method}"
+        axes.set(xlabel="p, share of neurons that are trained", ylabel="memory, MB", title=title)
+        figure.legend(loc="outside upper left", ncols=len(accounts) + 1)
+    return figure

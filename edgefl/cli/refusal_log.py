@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from edgefl.system.log_lines import LogLine
+
 MOST = 3
 
 
@@ -19,25 +21,26 @@ class Refusals:
         self._say = say
         self._judged: dict[int, int] = {}  # refusals of open rounds that were said or counted already, by round
 
-    def judged(self, round: int, outcome: str, reason: str) -> None:
-        """A reply of an open round has been judged."""
+    def judged(self, round: int, outcome: str, reason: str, client: int) -> None:
+        """A client's reply of an open round has been judged."""
         if outcome == "refused":
             self._judged[round] = self._judged.get(round, 0) + 1
             if self._judged[round] <= MOST:
-                self._say(f"round {round}: refused: {reason}")
+                self._say(LogLine(f"round {round}: refused: {reason}", "refused", client))
 
     def closed(self, log_record: dict[str, Any]) -> None:
         """A round has closed with these metrics."""
         said = self._judged.pop(log_record["round"], None)
-        found = [text for each in log_record.get("clients", ()) for text in _words(each, said is None)]
+        found = [line for each in log_record.get("clients", ()) for line in _words(each, said is None)]
         before = said or 0
-        for text in found[: max(MOST - before, 0)]:
-            self._say(f"round {log_record['round']}: {text}")
+        for line in found[: max(MOST - before, 0)]:
+            self._say(line.with_text(f"round {log_record['round']}: {line}"))
         if (more := len(found) + before - MOST) > 0:
             self._say(f"round {log_record['round']}: and {more} more like these")
 
 
-def _words(client: dict[str, Any], with_refused: bool) -> list[str]:
-    if client["status"] == "excluded" or (with_refused and client["status"] == "refused"):
-        return [f"{client['status']}: {client['reason']}"]
-    return [f"clipped: {client['clipped']}"] if "clipped" in client else []
+def _words(client: dict[str, Any], with_refused: bool) -> list[LogLine]:
+    status, number = client["status"], client["client"]
+    if status == "excluded" or (with_refused and status == "refused"):
+        return [LogLine(f"{status}: {client['reason']}", status, number)]
+    return [LogLine(f"clipped: {client['clipped']}", "clipped", number)] if "clipped" in client else []

@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import errno
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from edgefl.cli import log_writer
 from edgefl.cli.access_error import sentence
 from edgefl.cli.experiment_options import requested, say_who_made
 from edgefl.cli.log_writer import say
-from edgefl.cli.refusal_log import Refusals
+from edgefl.cli.page import announce
+from edgefl.cli.page_options import PageRequest, page_request
+from edgefl.cli.page_process import page_beside
 from edgefl.cli.serve_options import ENROLLED
 from edgefl.cli.serve_options import add_arguments as add_arguments
+from edgefl.cli.serve_progress import ServeProgress
 from edgefl.cli.serve_warnings import PartitionComparison, early_start, large_model, small_partition
 from edgefl.deployment.device.device_socket import ServerAddress
 from edgefl.errors import DataError, RequestError, RunError
@@ -33,32 +36,44 @@ from edgefl.protocol.trust.keys import read_table
 from edgefl.protocol.trust.tls import server_context
 from edgefl.server import run_history
 from edgefl.server.admission import Caps
-from edgefl.server.endpoint import announced
 from edgefl.server.event_loop import serve
-from edgefl.server.events import Enrolment, Record, ReplyJudged, RoundClosed, RoundEvaluated
 from edgefl.server.listener import ListenAddress, bound
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 from edgefl.server.round_rules import Rules
 from edgefl.server.server_setup import host
 from edgefl.server.store import Store
-from edgefl.study import progress_display
-from edgefl.system.log_lines import Alert, LimitedLog
+from edgefl.system.log_lines import Alert
 
 INTERRUPTED = "interrupted; continue with --resume"
+LOOKS = ("page", "page_token", "verbose", "quiet", "log_json")
 TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "strangers", "strangers_per_address", "insecure")
 
 
 def run(options: argparse.Namespace) -> int:
     """Checks the request, then serves until the run is over."""
-    try:
-        request = _request(dict(vars(options)))
-    except (ValueError, DataError, RunError, OSError) as error:
-        raise RequestError(sentence(error)) from error
-    with closing(request):
-        return _serve(request, options.insecure)
+    with ExitStack() as stack:
+        try:
+            page = _page(options)
+            if page is not None:
+                stack.callback(page.close)
+            request = _request(dict(vars(options)))
+        except (ValueError, DataError, RunError, OSError) as error:
+            raise RequestError(sentence(error)) from error
+        stack.callback(request.close)
+        return _serve(request, options.insecure, page, options.page_token)
 
 
-def _serve(request: _ServeRequest, is_insecure: bool) -> int:
+def _page(options: argparse.Namespace) -> PageRequest | None:
+    """The page that is asked for, listening; None: none is. Raises RequestError."""
+    if options.page is None:
+        if options.page_token is not None:
+            raise RequestError(f"--page-token {options.page_token} without --page; expected both")
+        return None
+    trust = options.page_token, options.tls_cert, options.tls_key, options.insecure
+    return page_request(options.page, *trust, ("--page", "--page-token"))
+
+
+def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, token: Path | None) -> int:
     """Serves a run whose port is bound, until the run is over."""
     lines = request.expiry, small_partition(request.assembled), early_start(request.assembled, request.rules)
     for line in (_warning(request) if is_insecure else "", *lines):
@@ -78,10 +93,12 @@ def _serve(request: _ServeRequest, is_insecure: bool) -> int:
         server = host(request.assembled, store, request.rules, request.keys, say, watch, accepting=request.accepting)
         if line := large_model(len(server.service.model)):
             say(Alert(line))
-        try:
+        with ExitStack() as stack:
+            stack.callback(watch.end)
+            if page is not None:
+                announce(page, token)
+                stack.enter_context(page_beside(request.path, page, token, log_writer.flags(), say))
             serve(server, request.address, watch.ready(request.path), request.linger_s)
-        finally:
-            watch.end()
     return 0
 
 
@@ -109,7 +126,7 @@ class _ServeRequest:
 
 def _request(options: dict[str, Any]) -> _ServeRequest:
     names = ("data_dir", "run_dir", "resume", "host", "port", "wait_for", "quorum", "deadline", "evaluation_deadline")
-    extra = ("select", "keep_rounds", "accept_data", "accept_loss", "max_empty_rounds", "linger")
+    extra = ("select", "keep_rounds", "accept_data", "accept_loss", "max_empty_rounds", "linger", *LOOKS)
     how = argparse.Namespace(**{name: options.pop(name) for name in (*names, *extra, *TRUST)})
     _check_asked(how)
     experiment, model = _experiment(options, how.resume, how.data_dir)
@@ -119,7 +136,7 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
     address, keys = _address(how)
     rules = Rules(
         experiment.rounds,
-        experiment.eval_every,
+        experiment.eval_interval,
         how.quorum,
         how.deadline,
         how.evaluation_deadline,
@@ -128,6 +145,7 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
         None if how.select == ENROLLED else how.select,
         max_empty_rounds=how.max_empty_rounds,
         among_enrolled=how.select == ENROLLED,
+        evaluate_first=experiment.evaluates_first,
     )
     _check_select(experiment, rules)
     assembled = assemble_experiment(experiment, how.data_dir, model, served=True)
@@ -228,55 +246,3 @@ def _warning(request: _ServeRequest) -> str:
     if keys is None:
         missing.append(f"whoever reaches {where} can take part as any client that has not enrolled yet")
     return f"--insecure: {'; '.join(missing) or 'not needed, as there are TLS and keys'}"
-
-
-class ServeProgress:
-    """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        log_records: list[dict[str, Any]],
-        most_examples: int | None = None,
-        comparison: PartitionComparison | None = None,
-    ) -> None:
-        self._display, self._experiment, self._at = progress_display.watch(say), experiment, len(log_records)
-        self._log_record = log_records[-1] if log_records else {}  # its evaluation may be the next record
-        self._log = LimitedLog(say, time.monotonic)
-        self._refusals = Refusals(lambda line: self._log.say(Alert(line), "replies"))
-        self._most, self._comparison = most_examples, comparison
-
-    def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
-        """What to do once the server listens, for as long as it does."""
-
-        def listening(host: str, port: int) -> AbstractContextManager[None]:
-            say(f"listening on {host}:{port}")
-            self._display.begin(self._experiment.methods[0], self._experiment.rounds, self._at)
-            return announced(path, host, port)
-
-        return listening
-
-    def __call__(self, record: Record) -> None:
-        if isinstance(record, Enrolment):
-            self._enrolled(record)
-        elif isinstance(record, ReplyJudged):
-            self._refusals.judged(record.round, record.outcome, record.reason)
-        elif isinstance(record, RoundClosed):
-            self._log_record = record.log_record
-            self._refusals.closed(record.log_record)
-            self._display.log_record(record.log_record)
-        elif isinstance(record, RoundEvaluated):
-            self._display.log_record({**self._log_record, "evaluation": record.bundle})
-
-    def _enrolled(self, record: Enrolment) -> None:
-        """Says that a client counts as one of fewer samples than it declares, or differs from the partition."""
-        if self._comparison is not None:
-            self._comparison.enrolled(record.client, record.examples)
-        if self._most is not None and record.examples is not None and record.examples > self._most:
-            declared = f"client {record.client} declares {record.examples} training samples"
-            line = f"{declared} and counts as {self._most}; --max-examples sets another limit"
-            self._log.say(line, "clients that declare much")
-
-    def end(self) -> None:
-        self._log.end()
-        self._display.end()

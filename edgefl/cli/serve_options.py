@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from edgefl.cli.experiment_options import add_experiment, unlist
+from edgefl.cli.page_options import ANYWHERE, add_token
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
 from edgefl.server import log_pruning
 from edgefl.server.admission import Caps
@@ -48,6 +49,14 @@ def _add_directories_and_address(how: argparse._ArgumentGroup) -> None:
     )
     how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
     how.add_argument("--port", type=int, default=PORT, help=f"port to listen on, 0 for any free one; default: {PORT}")
+    how.add_argument(
+        "--page",
+        nargs="?",
+        const=ANYWHERE,
+        metavar="ADDR:PORT",
+        help="show the run as a page in a browser at this address; default address: a free port of 127.0.0.1, which is "
+        "printed; other machines need --tls-cert and --page-token, or --insecure",
+    )
     how.add_argument(
         "--keep-rounds",
         type=int,
@@ -136,6 +145,7 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
         metavar="N",
         help=f"the same for one address; default: {Caps.per_address}",
     )
+    add_token(trust, "--page-token")
     trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
 
 

@@ -35,12 +35,15 @@ from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
 from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
 from edgefl.study import progress_display, runner, tuning
+from edgefl.study.comparison import compare
+from edgefl.study.flat_rows import method_rows
 from edgefl.study.picture import check_picture, plot_seeds
 from edgefl.study.result_text import to_json
 from edgefl.study.simulation.engine import MakeEngine
 from edgefl.study.simulation.replay import replay
 from edgefl.study.summary import Summary
-from edgefl.study.tables import console, print_tables
+from edgefl.study.table_file import SUFFIXES, check_table_file, write_table
+from edgefl.study.tables import console, print_page, result_page
 
 DEVICES = "count each client's time and energy as a model of a device"
 DEADLINE = "with --devices: close a round after so much of its time; later replies are not folded; default: none"
@@ -53,6 +56,7 @@ SETTINGS = "what to run, as a file, like the run.toml that every run writes; opt
 SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
 RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
 ACCEPT_DATA = "with --resume: go on with data that have changed since the run began; run.json keeps the digests of both"
+TABLE = f"write the tables into a file, whose suffix names the format: {', '.join(SUFFIXES)}"
 ENGINES = ("threads", "ray")
 RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
@@ -64,6 +68,7 @@ HOW = (  # options that say how to run an experiment; every other option is a se
     "replay",
     "workers",
     "plot",
+    "table",
     "budget",
     "target_accuracy",
     "data_dir",
@@ -102,6 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend(how)
     how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
     how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
+    how.add_argument("--table", type=Path, metavar="FILE", help=TABLE)
     how.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
     how.add_argument("--target-accuracy", type=share, metavar="SHARE", help=TARGET)
     how.add_argument("--json", action="store_true", help="print the result as one JSON object")
@@ -114,22 +120,34 @@ def run(options: argparse.Namespace) -> int:
     request = _prepare(vars(options))
     print(f"run directory: {request.run}", file=sys.stderr)
     say_who_made(request.run)
-    done = runner.run(request.study, request.run, _Shown(progress_display.watch()), request.engines)
+    shown = _Shown(progress_display.watch(in_all=tuning.rounds_in_all(request.study.experiment)))
+    done = runner.run(request.study, request.run, shown, request.engines)
     tiers = request.study.tuned(Experiment.of_run(request.run)).tiers()  # tuning has changed the settings
     by_seed: dict[int, list[Summary]] = {}
     for each in done:
         by_seed.setdefault(each.trial.seed, []).append(each.summary(tiers))
     if request.as_json:
-        chosen = {"tuning": found} if (found := tuned_values.read(request.run)) else {}
         asked = {"run": str(request.run), "experiment": request.study.experiment.to_json()}
-        print(json.dumps({**asked, **to_json(by_seed, request.budgets, request.target), **chosen}))
-    else:
-        print_tables(console(), by_seed, request.budgets, request.target)
-        print(*tuning.words(request.run), sep="\n", end="\n" if tuned_values.read(request.run) else "")
-    if request.plot is not None:
-        sys.stdout.flush()
-        plot_seeds(request.plot, by_seed)  # last: what was computed is printed whatever becomes of the picture
+        found = to_json(by_seed, request.budgets, request.target)
+        print(json.dumps({**asked, **found, **tuning.found_in(request.run)}))
+    _show(request, by_seed)
     return 0
+
+
+def _show(request: _SimulationRequest, by_seed: dict[int, list[Summary]]) -> None:
+    """Prints the tables unless JSON was asked for, and writes the files: what was computed is printed whatever becomes
+    of the files.
+    """
+    page = result_page(by_seed, request.budgets, request.target, tuning.words(request.run))
+    if not request.as_json:
+        print_page(console(), page)
+    sys.stdout.flush()
+    if request.table is not None:
+        tuned = {label: dict(chosen) for label, chosen in tuned_values.choices(request.run)}
+        rows = method_rows(compare(by_seed, request.budgets), tuned)
+        write_table(request.table, page, rows, str(request.run))
+    if request.plot is not None:
+        plot_seeds(request.plot, by_seed)
 
 
 def _replay(options: dict[str, Any]) -> int:
@@ -157,6 +175,7 @@ class _SimulationRequest:
     study: runner.PreparedExperiment
     run: Path
     plot: Path | None
+    table: Path | None
     as_json: bool
     budgets: dict[str, float]
     target: float | None
@@ -189,7 +208,14 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
         print(words, file=sys.stderr)
     engines = partial(_cluster, how["ray_address"], workers) if how["engine"] == "ray" else runner.threads
     return _SimulationRequest(
-        study, run, how["plot"], bool(how["json"]), dict(how["budget"] or ()), how["target_accuracy"], engines
+        study,
+        run,
+        how["plot"],
+        how["table"],
+        bool(how["json"]),
+        dict(how["budget"] or ()),
+        how["target_accuracy"],
+        engines,
     )
 
 
@@ -201,6 +227,8 @@ def _check(how: Mapping[str, Any]) -> None:
         raise ValueError("--accept-data without --resume; expected both, as only a run that goes on has data of before")
     if how["plot"] is not None:
         check_picture(how["plot"])
+    if how["table"] is not None:
+        check_table_file(how["table"])
     if how["ray_address"] is not None and how["engine"] != "ray":
         raise ValueError(f"--ray-address {how['ray_address']} without --engine ray; expected both")
     if how["engine"] == "ray" and find_spec("ray") is None:

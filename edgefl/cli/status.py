@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from edgefl.cli.devices import add_how, devices_text, follow
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
 from edgefl.server.endpoint import read_endpoint
+from edgefl.server.run_view import RunView
 from edgefl.study import progress_display
 from edgefl.study.energy_totals import measured, words
 
@@ -19,14 +25,32 @@ from edgefl.study.energy_totals import measured, words
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which run."""
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--devices", action="store_true", help="show every device, too, as `edgefl devices` does")
+    add_how(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what the run's database says; it writes nothing."""
+    if options.devices or options.watch is not None:
+        return _follow(options)
     found = examine(options.run)
     print(json.dumps(found) if options.json else describe(found))
     return 0
+
+
+def _follow(options: argparse.Namespace) -> int:
+    """Shows the run with its devices if they are asked for, once or again and again."""
+    view = RunView(options.run)
+
+    def to_json() -> dict[str, Any]:
+        found = examine(options.run)
+        return {**found, "devices": [row.to_json() for row in view.rows]} if options.devices else found
+
+    def to_text() -> RenderableType:
+        text = Text(describe(examine(options.run)))
+        return Group(text, devices_text(view, time.time())) if options.devices else text
+
+    return follow(options, view, to_json, to_text)
 
 
 def examine(path: Path) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-"""The time of a training step on this machine, measured: a clock around a learner's `fit`. Not its memory."""
+"""The time of training steps on this machine, measured: a clock around a learner's `fit`. Not their memory.
+
+Several kinds of step run in turns in one process, so that a busy machine slows all of them alike.
+"""
 
 from __future__ import annotations
 
-import statistics
 import time
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,15 +25,39 @@ LR = 1e-6  # the numbers stay what they are; the time does not depend on it
 
 
 class StepTime(NamedTuple):
-    """The median of `calls` measurements of a step, in seconds, and the kernels that took it."""
+    """The median of `calls` measurements of a step and their quartiles, in seconds, and the kernels that took it."""
 
     seconds: float
     calls: int
     where: str
+    quartiles: tuple[float, float] = (0.0, 0.0)
 
 
 def time_step(model: Model, training: TrainingConfiguration) -> StepTime:
     """The time of one step of `training` on random inputs, after one call that makes ready."""
+    return time_steps(model, [training])[0]
+
+
+def time_steps(model: Model, trainings: Sequence[TrainingConfiguration]) -> list[StepTime]:
+    """The time of one step of each way of training, on random inputs, in turns after one call each that makes ready."""
+    calls = [_call(model, training) for training in trainings]
+    found: list[list[float]] = [[] for _ in calls]
+    began = time.perf_counter()
+    while len(found[0]) <= FEWEST or time.perf_counter() - began < BUDGET_S * len(calls):
+        for call, seconds in zip(calls, found, strict=True):
+            before = time.perf_counter()
+            call()
+            seconds.append((time.perf_counter() - before) / STEPS)
+    return [_summary(seconds[1:]) for seconds in found]
+
+
+def _summary(seconds: list[float]) -> StepTime:
+    low, middle, high = np.quantile(seconds, (0.25, 0.5, 0.75)).tolist()
+    return StepTime(middle, len(seconds), _where(), (low, high))
+
+
+def _call(model: Model, training: TrainingConfiguration) -> Callable[[], object]:
+    """What trains some steps on random inputs."""
     learner, graph, batch = GraphLearner(model), model.graph, training.batch
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
@@ -38,13 +65,8 @@ def time_step(model: Model, training: TrainingConfiguration) -> StepTime:
         x = draw.integers(0, graph.vocabulary, x.shape).astype(np.float32)
     samples = Samples(x, _targets(training.loss, draw, batch, graph.output_shape[0]), loss=training.loss)
     batches = Listed([np.arange(batch, dtype=np.int32)] * STEPS, Keyed(1))
-    found: list[float] = []
-    began = time.perf_counter()
-    while len(found) <= FEWEST or time.perf_counter() - began < BUDGET_S:
-        before = time.perf_counter()
-        learner.fit(samples, batches, SGD(LR), FitOptions(training.neurons))
-        found.append((time.perf_counter() - before) / STEPS)
-    return StepTime(statistics.median(found[1:]), len(found) - 1, _where())
+    options = FitOptions(training.neurons)
+    return lambda: learner.fit(samples, batches, SGD(LR), options)
 
 
 def _targets(loss: Loss, draw: np.random.Generator, batch: int, outputs: int) -> Targets:

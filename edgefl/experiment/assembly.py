@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgefl import rng
-from edgefl.errors import GraphError
+from edgefl.errors import GraphError, expected_name
 from edgefl.experiment.array_data import OwnData
 from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.data.catalog import shape_of
@@ -262,6 +262,6 @@ def _named(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -
         raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
     if experiment.model and experiment.model not in architectures.NAMES:
         raise ValueError(
-            f"model={experiment.model}; expected one of {', '.join(architectures.NAMES)}, or FILE.safetensors"
+            f"model={experiment.model}; {expected_name(experiment.model, architectures.NAMES, 'FILE.safetensors')}"
         )
     return model_name(experiment, input_shape, vocabulary)

@@ -11,10 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl.errors import RunError
-from edgefl.experiment.run_json import change_settings
+from edgefl.experiment.run_json import EXPERIMENT, change_settings
 from edgefl.experiment.settings import Experiment
 
 GROWING = ("rounds", "seeds")
+
+
+def evaluated_as_before(run: Path, wanted: Experiment) -> Experiment:
+    """The experiment that is evaluated after the rounds that the run in this directory has been evaluated after, if
+    there is such a run and `wanted` does not say after which rounds.
+
+    Raises  RunError if the run's settings are damaged.
+    """
+    if wanted.eval_every is not None or not (run / EXPERIMENT).exists():
+        return wanted.with_evaluation_rounds()
+    stored = Experiment.of_run(run)
+    return replace(wanted, eval_every=stored.eval_every, evaluate_first=stored.evaluate_first)
 
 
 def let_grow(run: Path, wanted: Experiment) -> None:
@@ -23,7 +35,7 @@ def let_grow(run: Path, wanted: Experiment) -> None:
     Raises  RunError if it may not. Where other settings differ nothing is done.
     """
     stored = Experiment.of_run(run)
-    wanted = replace(wanted, tuned=stored.tuned)
+    wanted = replace(wanted.with_evaluation_rounds(), tuned=stored.tuned)
     if stored != wanted and _differs_in_size(stored, wanted):
         check_growth(run, stored, wanted)
         change_settings(run, wanted.to_json())
@@ -32,7 +44,7 @@ def let_grow(run: Path, wanted: Experiment) -> None:
 def goes_on(run: Path, wanted: Experiment) -> bool:
     """Whether nothing but rounds and seeds differs between the run in this directory and `wanted`."""
     stored = Experiment.of_run(run)
-    return _differs_in_size(stored, replace(wanted, tuned=stored.tuned))
+    return _differs_in_size(stored, replace(wanted.with_evaluation_rounds(), tuned=stored.tuned))
 
 
 def _differs_in_size(stored: Experiment, wanted: Experiment) -> bool:

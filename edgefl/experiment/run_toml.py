@@ -14,7 +14,6 @@ run writes one that repeats it, bit for bit. Not run.json, by which a run knows 
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -23,7 +22,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from edgefl.errors import RequestError, RunError
+from edgefl.errors import RequestError, RunError, expected_name
 from edgefl.experiment import model_file
 from edgefl.experiment.array_data import KEPT
 from edgefl.experiment.default_settings import ALL
@@ -85,9 +84,7 @@ def read(path: Path) -> dict[str, Any]:
     known = {each.name for each in fields(Experiment) if each.name != "tuned"} | BESIDE.keys()
     for name, value in found.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            expected = close[0] if close else ", ".join(sorted(known))
-            raise RequestError(f"{path}: {name} is no setting; expected {expected}")
+            raise RequestError(f"{path}: {name} is no setting; {expected_name(name, sorted(known))}")
         _check(path, name, value)
     return _as_given(path.parent, found)
 

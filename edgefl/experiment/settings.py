@@ -18,6 +18,7 @@ from edgefl.errors import RunError
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.split import training_samples
 from edgefl.experiment.device_models.device_assignment import Fleet, fleet_of
+from edgefl.experiment.evaluation_rounds import default_interval
 from edgefl.experiment.run_json import EXPERIMENT, read_experiment
 from edgefl.experiment.tuned_values import Choices, Grid, choices
 from edgefl.experiment.user_methods import admit
@@ -41,12 +42,13 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
     ("missing", ""), ("split", "random"), ("devices", ""), ("deadline_s", 0.0), ("standardise", False),
+    ("evaluate_first", False),
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
 PAIRS = ("options", "tune")  # settings that are values by name
 SPLITS = ("random", "time")
-OF_NONE = {"max_examples": 100}  # settings that are None by default, and a value of their kind
+OF_NONE = {"max_examples": 100, "eval_every": 10}  # settings that are None by default, and a value of their kind
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -59,6 +61,7 @@ def processors() -> int:
 class Settings:
     """How a run is carried out. `workers` is the only field that no result depends on.
 
+    eval_every, evaluate_first  after which rounds models are evaluated (evaluation_rounds.py)
     stop_after        the round after which it ends early, of `rounds` that methods are told of; None: none
     aggregation_settings  what is done with accepted replies
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error
@@ -80,6 +83,7 @@ class Settings:
     train_scores: bool = False
     fleet: Fleet | None = None
     deadline_s: float = 0.0
+    evaluate_first: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rounds", "eval_every", "checkpoint_every", "workers", "stop_after", "max_empty_rounds"):
@@ -93,13 +97,13 @@ class Settings:
 class Experiment:
     """What to run. The defaults are the demonstration that `edgefl simulate` gives."""
 
-    methods: tuple[str, ...] = ("fedspu", "fedspu-es", "local", "fedavg-ft", "fedavg")  # labels (method_label.py)
+    methods: tuple[str, ...] = ("fedspu", "local", "fedavg-ft", "fedavg")  # labels (method_label.py)
     data: str = "digits"
     model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
     partition: str = "dirichlet:0.1"
     clients: int = 20
-    rounds: int = 60
+    rounds: int = 30
     per_round: int = 5
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     epochs: int = 5
@@ -113,7 +117,8 @@ class Experiment:
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
-    eval_every: int = 10
+    # rounds from one evaluation to the next; None: as many as give about twenty in the run, and one after round 1
+    eval_every: int | None = None
     checkpoint_every: int = 10
     options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
     aggregation: str = "mean"  # which mean of the replies the server takes (methods/aggregation.py)
@@ -140,6 +145,7 @@ class Experiment:
     # as what clients are modelled: a packaged name or a text of TOML (device_models/device_assignment.py); empty: not
     devices: str = ""
     deadline_s: float = 0.0  # of their virtual time, after which a round is closed; 0: it waits for everybody
+    evaluate_first: bool = False  # models are evaluated after round 1, too
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
@@ -179,6 +185,20 @@ class Experiment:
             f"per_round >= {fewest} with aggregation={self.aggregation}",
         )
 
+    @property
+    def eval_interval(self) -> int:
+        """The number of rounds from one evaluation to the next."""
+        return default_interval(self.rounds) if self.eval_every is None else self.eval_every
+
+    @property
+    def evaluates_first(self) -> bool:
+        """Whether models are evaluated after round 1, whatever the interval is."""
+        return self.evaluate_first or self.eval_every is None
+
+    def with_evaluation_rounds(self) -> Experiment:
+        """The experiment whose evaluated rounds are told by numbers, which more rounds do not change."""
+        return replace(self, eval_every=self.eval_interval, evaluate_first=self.evaluates_first)
+
     def how_to_read(self) -> Reading:
         """What is said about a file of one's own. Raises DataError naming a value that is none."""
         return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size, self.missing)
@@ -214,7 +234,7 @@ class Experiment:
         """How the rounds are carried out."""
         return Settings(
             self.rounds,
-            self.eval_every,
+            self.eval_interval,
             self.checkpoint_every,
             self.values,
             workers,
@@ -223,6 +243,7 @@ class Experiment:
             train_scores=self.train_scores,
             fleet=fleet_of(self.devices) if self.devices else None,
             deadline_s=self.deadline_s,
+            evaluate_first=self.evaluates_first,
         )
 
     def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:
@@ -236,7 +257,7 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, as in run.json. What older runs have no word for is left out where nobody asked for it."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(replace(self, tuned=()))))
+        values: dict[str, Any] = json.loads(json.dumps(asdict(replace(self.with_evaluation_rounds(), tuned=()))))
         del values["tuned"]
         return {STORED.get(name, name): value for name, value in values.items() if (name, value) not in UNSAID}
 

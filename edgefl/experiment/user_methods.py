@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from edgefl.errors import expected_name
 from edgefl.experiment.user_code import found, users_code
 from edgefl.methods import METHODS, labelled
 from edgefl.methods.method_label import Variant
@@ -60,8 +61,8 @@ def _entry(name: str) -> EntryPoint:
     if len(named) > 1:
         raise ValueError(f"method={name} is that of {_whose(named)}; expected one package that has it")
     if not named:
-        known = ", ".join([*METHODS, *sorted({each.name for each in entries})])
-        raise ValueError(f"method={name}; expected one of {known}, or package.module:Class")
+        known = [*METHODS, *sorted({each.name for each in entries})]
+        raise ValueError(f"method={name}; {expected_name(name, known, 'package.module:Class')}")
     return named[0]
 
 

@@ -30,8 +30,10 @@ from edgefl.deployment.device.device_environment import DeviceEnvironment
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.relayed_device import RelayClient
+from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.assembly import assemble_experiment
 from edgefl.experiment.data_record import DataRecord
+from edgefl.experiment.run_extension import evaluated_as_before
 from edgefl.experiment.run_json import EXPERIMENT, check_data, open_run
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.task import MODEL
@@ -148,17 +150,10 @@ def serve(
     Raises      RunError if the directory holds something else, ValueError for settings that do not go together.
     """
     experiment.check_served()
+    experiment = evaluated_as_before(run_dir, experiment)
     assembled = assemble_experiment(experiment, data_dir, served=True)
-    rules = Rules(
-        experiment.rounds,
-        experiment.eval_every,
-        deadline_s=deadline_s,
-        evaluation_deadline_s=deadline_s,
-        wait_for=wait_for or experiment.clients,
-        values=experiment.values,
-        aggregation_settings=assembled.aggregation_settings,
-    )
-    trains_on, is_new = DataRecord.of_federation(assembled.federation), not (run_dir / EXPERIMENT).exists()
+    rules = _rules(assembled, deadline_s, wait_for or experiment.clients)
+    is_new, trains_on = not (run_dir / EXPERIMENT).exists(), DataRecord.of_federation(assembled.federation)
     open_run(run_dir, experiment.to_json(), trains_on=trains_on)
     if not is_new and (words := check_data(run_dir, trains_on)):
         _say(words)
@@ -169,6 +164,20 @@ def serve(
         _EnvelopeCarrier(grid, run, linger_s).work()
         run.end()
     return _result(run_dir)
+
+
+def _rules(assembled: AssembledExperiment, deadline_s: Deadline, wait_for: int) -> Rules:
+    experiment = assembled.experiment
+    return Rules(
+        experiment.rounds,
+        experiment.eval_interval,
+        deadline_s=deadline_s,
+        evaluation_deadline_s=deadline_s,
+        wait_for=wait_for,
+        values=experiment.values,
+        aggregation_settings=assembled.aggregation_settings,
+        evaluate_first=experiment.evaluates_first,
+    )
 
 
 class _EnvelopeCarrier:

@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from edgefl.errors import expected_name
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.client_state import ClientState, OwnModel
@@ -145,7 +146,7 @@ def _default(name: str) -> Algorithm:
     """The method of this name with its default values. Raises ValueError for an unknown name."""
     if name in METHODS or name in OWN:
         return (METHODS.get(name) or OWN[name])()
-    raise ValueError(f"method={name}; expected one of {', '.join([*METHODS, *OWN])}")
+    raise ValueError(f"method={name}; {expected_name(name, [*METHODS, *OWN])}")
 
 
 def renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,8 +185,8 @@ def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -
     if not found:
         accepted = sorted({key for method in methods for key in settings_of(method)})
         now = next((new for method in methods if (new := _default(method).former.get(name))), None)
-        known = f"one of {', '.join(accepted)}" if now is None else f"its name now, {now}"
-        raise ValueError(f"{name}={text} is no hyper-parameter of {', '.join(methods)}; expected {known}")
+        known = expected_name(name, accepted) if now is None else f"expected its name now, {now}"
+        raise ValueError(f"{name}={text} is no hyper-parameter of {', '.join(methods)}; {known}")
     lacking = [method for method in methods if method not in found]
     if by_all and lacking:
         own = f"{found[0]}:{name}={text}"

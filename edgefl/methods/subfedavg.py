@@ -49,7 +49,7 @@ class SubFedAvg(LocalTraining):
     """w_j <- the mean of w_k,j over the clients that still have j; everybody counts once.
 
     density    share of all weights at which a client's mask is done
-    prune_rate share of the rest that it loses at once, in every layer
+    prune_rate  share of the rest that it loses at once, in every layer
     distance   least share of coordinates, mean over layers, in which the masks of the first and last epoch differ
     accuracy   least accuracy of the pruned model, or it is not pruned in this round
     accept_on  the samples that tell: 'validation', or 'test' as in the released code

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgefl.study.paired_differences import MethodPair, method_pairs
 from edgefl.study.summary import Summary
 
 BUDGETS = {
@@ -106,16 +107,18 @@ class Budget:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of a run: `rows` by method, in its order; `budgets` by name."""
+    """Of a run: `rows` by method, in its order; `budgets` by name; `pairs` of every two methods."""
 
     seeds: tuple[int, ...]
     rows: dict[str, ComparisonRow]
     budgets: dict[str, Budget]
+    pairs: tuple[MethodPair, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         rows = {name: row.to_json() for name, row in self.rows.items()}
         budgets = {name: budget.to_json() for name, budget in self.budgets.items()}
-        return {"seeds": list(self.seeds), "methods": rows, "budgets": budgets}
+        pairs = [pair.to_json() for pair in self.pairs]
+        return {"seeds": list(self.seeds), "methods": rows, "budgets": budgets, "differences": pairs}
 
 
 def compare(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> Comparison:
@@ -130,7 +133,8 @@ def compare(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> Comparison
             by_method[each.method].append(each)
     rows = {method: _row(method, each) for method, each in by_method.items()}
     found = {name: _budget(key, name, by_method, budgets.get(name)) for name, key in BUDGETS.items()}
-    return Comparison(seeds, rows, {name: budget for name, budget in found.items() if budget is not None})
+    kept = {name: budget for name, budget in found.items() if budget is not None}
+    return Comparison(seeds, rows, kept, tuple(method_pairs(by_method, seeds)))
 
 
 def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:

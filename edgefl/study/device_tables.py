@@ -4,17 +4,17 @@ device_costs.py).
 
 from __future__ import annotations
 
-from rich.table import Table
+from collections.abc import Callable, Iterator, Mapping
 
 from edgefl.study.accuracy_targets import Target, target
 from edgefl.study.comparison import Figure, Summaries
+from edgefl.study.result_table import ResultTable, new_result_table
 from edgefl.study.result_text import NONE, percent
-from edgefl.study.table_style import new_table
 
 MODELLED = {"virtual-seconds": "virtual_seconds", "joules": "virtual_joules"}
 
 
-def device_tables(by_seed: Summaries, accuracy: float | None = None) -> list[Table]:
+def device_tables(by_seed: Summaries, accuracy: float | None = None) -> list[ResultTable]:
     """What methods had spent when they reached an accuracy, where devices are modelled or one was asked for; and what
     the rounds of each device took.
 
@@ -26,41 +26,35 @@ def device_tables(by_seed: Summaries, accuracy: float | None = None) -> list[Tab
     return [*tables, _of_devices(by_seed)] if is_modelled else tables
 
 
-def _at(found: Target, by_seed: Summaries) -> Table:
+def _at(found: Target, by_seed: Summaries) -> ResultTable:
     names = list(next(iter(found.spent.values())))
     model = "; time and energy by the model of the devices" if "joules" in names else ""
-    table = new_table(f"Until {percent(found.accuracy)} of accuracy{model}")
-    table.add_column("method", overflow="fold")
-    shown = {"rounds": lambda n: f"{n:.4g}", "bytes": lambda n: f"{n / 1e6:.2f} MB"}
-    shown |= {"virtual-seconds": duration, "joules": energy}
-    heads = {"virtual-seconds": "time", "joules": "energy", "bytes": "payload"}
-    for name in names:
-        table.add_column(heads.get(name, name), justify="right")
     ends = [name for name in names if name in MODELLED]
-    for name in ends:
-        table.add_column(f"{heads[name]} in all", justify="right")
-    for method, spent in found.spent.items():
-        cells = [NONE if spent[name].mean is None else shown[name](spent[name].mean or 0.0) for name in names]
+    headings = ["method", *(HEADS.get(name, name) for name in names), *(f"{HEADS[name]} in all" for name in ends)]
+
+    def cells(method: str) -> Iterator[str]:
+        yield method
+        for name in names:
+            mean = found.spent[method][name].mean
+            yield NONE if mean is None else WORDS[name](mean)
         last = [s for of in by_seed.values() for s in of if s.method == method]
-        whole = [Figure(tuple(getattr(s, MODELLED[name]) for s in last)).mean for name in ends]
-        table.add_row(method, *cells, *(shown[name](end or 0.0) for name, end in zip(ends, whole, strict=True)))
-    return table
+        for name in ends:
+            yield WORDS[name](Figure(tuple(getattr(s, MODELLED[name]) for s in last)).mean or 0.0)
+
+    return new_result_table(f"Until {percent(found.accuracy)} of accuracy{model}", headings, map(cells, found.spent))
 
 
-def _of_devices(by_seed: Summaries) -> Table:
+def _of_devices(by_seed: Summaries) -> ResultTable:
     """Of the first seed."""
     several = " of the first seed" if len(by_seed) > 1 else ""
-    table = new_table(f"Client rounds{several} by the model of each device")
-    table.add_column("method", overflow="fold")
-    table.add_column("device", overflow="fold")
-    for column in ("rounds", "late", "absent", "time", "energy"):
-        table.add_column(column, justify="right")
+    rows = []
     for summary in next(iter(by_seed.values())):
         for row in summary.devices:
             counts = [str(row[name]) for name in ("client_rounds", "late", "absent")]
             means = [NONE] * 2 if row["seconds"] is None else [duration(row["seconds"]), energy(row["joules"])]
-            table.add_row(summary.method, row["device"], *counts, *means)
-    return table
+            rows.append([summary.method, row["device"], *counts, *means])
+    headings = ("method", "device", "rounds", "late", "absent", "time", "energy")
+    return new_result_table(f"Client rounds{several} by the model of each device", headings, rows, left=2)
 
 
 def duration(seconds: float) -> str:
@@ -73,3 +67,12 @@ def duration(seconds: float) -> str:
 
 def energy(joules: float) -> str:
     return f"{joules / 1e3:.3g} kJ" if joules >= 1e3 else f"{joules:.3g} J" if joules >= 1 else f"{1e3 * joules:.3g} mJ"
+
+
+HEADS = {"virtual-seconds": "time", "joules": "energy", "bytes": "payload"}  # of columns, where not the name itself
+WORDS: Mapping[str, Callable[[float], str]] = {  # what was spent, in words, by its name
+    "rounds": lambda spent: f"{spent:.4g}",
+    "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
+    "virtual-seconds": duration,
+    "joules": energy,
+}

@@ -11,10 +11,13 @@ from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from edgefl.experiment.run_layout import Trial
 from edgefl.study.result_text import number, percent
 from edgefl.study.summary import kind_of
+
+LONGEST_NAME = 28  # characters of a method's label beside a bar
 
 
 class Display(Protocol):
@@ -27,11 +30,14 @@ class Display(Protocol):
     def end(self) -> None: ...
 
 
-def display(is_wanted: bool) -> Display | None:
-    """For a program: in a notebook its own, a bar if stderr is a terminal, else plain lines if wanted, or none."""
+def display(is_wanted: bool, in_all: int = 0) -> Display | None:
+    """For a program: in a notebook its own, a bar if stderr is a terminal, else plain lines if wanted, or none.
+
+    in_all  rounds of all methods, seeds and trials together, for a bar over all of them; 0: only one of them is run
+    """
     if (shell := in_notebook()) is not None:
         return Notebook(shell)
-    return watch() if is_wanted or sys.stderr.isatty() else None
+    return watch(in_all=in_all) if is_wanted or sys.stderr.isatty() else None
 
 
 def in_notebook() -> ModuleType | None:
@@ -46,29 +52,58 @@ def print_error(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def watch(say: Callable[[str], None] = print_error) -> Display:
+def watch(say: Callable[[str], None] = print_error, in_all: int = 0) -> Display:
     """A bar if stderr is a terminal; if not, plain lines that `say` takes."""
-    return Bar() if sys.stderr.isatty() else LogDisplay(say)
+    return Bar(in_all) if sys.stderr.isatty() else LogDisplay(say)
 
 
 class Bar:
-    """One bar per method, which stays on the screen."""
+    """One bar per method, which stays on the screen; and below them one over all, with the time that is left.
 
-    def __init__(self) -> None:
-        columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, TextColumn("{task.fields[news]}"), console=Console(stderr=True))
+    in_all   rounds of all together; 0: no bar over all
+    console  where the bars are drawn; None: stderr
+    """
+
+    def __init__(self, in_all: int = 0, console: Console | None = None) -> None:
+        name = TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=10, overflow="ellipsis"))
+        count, time = (Column(no_wrap=True, min_width=width) for width in (7, 7))
+        columns = (name, BarColumn(bar_width=8), MofNCompleteColumn(table_column=count), TimeElapsedColumn(time))
+        what = TextColumn("{task.fields[news]}", table_column=Column(no_wrap=True, min_width=27))
+        self._progress = Progress(*columns, what, console=console or Console(stderr=True))
         self._task: TaskID | None = None
+        self._all: TaskID | None = None
+        self._in_all, self._done, self._at = in_all, 0, 0
+        self._begun_at = 0.0  # by the clock of the bars
+        self._skipped = 0  # rounds that were done before
 
     def begin(self, name: str, rounds: int, at: int) -> None:
         self._progress.start()
-        self._task = self._progress.add_task(name, total=rounds, completed=at, news="")
+        if self._all is not None:
+            self._progress.remove_task(self._all)
+        else:
+            self._begun_at = self._progress.get_time()
+        self._done, self._at, self._skipped = self._done + at, at, self._skipped + at
+        self._task = self._progress.add_task(_shortened(name), total=rounds, completed=at, news="")
+        if self._in_all:
+            self._all = self._progress.add_task("all", total=self._in_all, completed=self._done, news=self._left())
+            self._progress.tasks[-1].start_time = self._begun_at
 
     def log_record(self, log_record: dict[str, Any]) -> None:
         assert self._task is not None
+        self._done, self._at = self._done + log_record["round"] - self._at, log_record["round"]
+        self._progress.update(self._task, completed=log_record["round"])
         if "evaluation" in log_record:
-            self._progress.update(self._task, completed=log_record["round"], news=news(log_record))
-        else:
-            self._progress.update(self._task, completed=log_record["round"])
+            self._progress.update(self._task, news=", ".join(scores(log_record)))
+        if self._all is not None:
+            self._progress.update(self._all, completed=self._done, news=self._left())
+
+    def _left(self) -> str:
+        """How long the rest takes, if its rounds take as long as those so far; "" before the first round."""
+        done_here = self._done - self._skipped
+        if not done_here:
+            return ""
+        taken_s = self._progress.get_time() - self._begun_at
+        return f"{_clock(taken_s / done_here * max(self._in_all - self._done, 0))} left"
 
     def end(self) -> None:
         self._progress.stop()
@@ -128,14 +163,28 @@ class Displayed:
         self._display.end()
 
 
+def _shortened(name: str) -> str:
+    """So much of a name that 80 columns have room for the figures beside it."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
 def news(log_record: dict[str, Any]) -> str:
-    """An evaluated round in a few words."""
+    """An evaluated round in a few words, and how many of the clients have not stopped early."""
+    running = [f"{log_record['running']} clients not stopped"] if "running" in log_record else []
+    return ", ".join([*scores(log_record), *running])
+
+
+def scores(log_record: dict[str, Any]) -> list[str]:
+    """The accuracy of an evaluated round, or its test loss, and the training loss of its clients."""
     losses = [client["loss"] for client in log_record.get("clients", ()) if "loss" in client]
     evaluation = log_record["evaluation"]
     found = evaluation[kind_of(evaluation)]
     words = [f"accuracy {percent(found['accuracy'])}" if "accuracy" in found else f"test loss {number(found['loss'])}"]
     if losses:
         words.append(f"loss {sum(losses) / len(losses):.3f}")
-    if "running" in log_record:
-        words.append(f"{log_record['running']} clients running")
-    return ", ".join(words)
+    return words

@@ -88,7 +88,7 @@ def _stopped(plain: Summary, stopped: Summary) -> str:
         f"{stopped.rounds} of {plain.rounds} rounds, {stopped.client_rounds} of {plain.client_rounds} "
         f"client rounds, {saved} of the bytes saved, {_changed(stopped, plain)}"
     )
-    scarce = stopped.server["round_lt_C"]
+    scarce = stopped.server.get("round_lt_C")
     return f"{sentence}; too few clients for a full round after round {scarce}." if scarce else f"{sentence}."
 
 

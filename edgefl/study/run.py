@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from warnings import warn
 
 from edgefl.errors import RunError
@@ -27,15 +27,14 @@ from edgefl.study.capacity_tiers import Tiers, tiers_of
 from edgefl.study.export.trained_models import ModelSource, find
 from edgefl.study.metric_records import log_records_of
 from edgefl.study.round_records import records
+from edgefl.study.run_results import RunResults
 from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.summary import Summary, kind_of, summarise
 from edgefl.study.trained_model import TrainedModel
 
-WIDTH = 100  # of tables, in columns
 
-
-class Run:
-    """What `edgefl.simulate` and `edgefl.open_run` give.
+class Run(RunResults):
+    """What `edgefl.simulate` and `edgefl.open_run` give. Its tables, its JSON and its report are of RunResults.
 
     directory   where it lies
     experiment  its settings
@@ -77,35 +76,36 @@ class Run:
         seeds = [one.seed for one in self.experiment.each_seed()]
         return {seed: [method.seeds[seed].summary for method in self.methods.values()] for seed in seeds}
 
-    def table(self, width: int = WIDTH, accuracy: float | None = None) -> str:
-        """The tables that `edgefl simulate` prints, as text of so many columns.
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ax: Any = None,
+        panels: str | Sequence[str] | None = None,
+        size: tuple[float, float] | None = None,
+        theme: Literal["light", "dark"] | None = None,
+        seeds: bool = False,
+    ) -> Any:
+        """Draws accuracy over rounds, bytes and time, the clients, the tiers and the loss (study/picture_panels.py).
+        Gives the path of the file; without a path a Figure of matplotlib; of `ax` what was given.
 
-        accuracy  until which it says what methods had spent; None: as without --target-accuracy
+        path    of a PNG, SVG or PDF
+        ax      axes of a figure of your own, one for each panel; without `panels` one, for accuracy over rounds
+        panels  names, or one: rounds, bytes, seconds, work, virtual-seconds, joules, clients, tiers, tier-bytes,
+                tier-memory, loss; None: all that the run has figures for
+        size    width and height in inches
+        theme   None: dark for a file whose name ends in "-dark", else light
+        seeds   whether every seed has a thin line of its own
+        Raises  ValueError without matplotlib, or for a file, a panel, a size or a theme that cannot be.
         """
-        from edgefl.study.tables import as_text  # rich takes a while
+        from edgefl.study.picture import draw  # matplotlib takes a while
 
-        return as_text(self.summaries, width, accuracy)
-
-    def plot(self, path: str | os.PathLike[str]) -> Path:
-        """Draws accuracy over rounds, bytes and what modelled devices spent into a file: PNG, SVG or PDF by its suffix.
-
-        Raises  ValueError without matplotlib, or for a file that cannot be.
-        """
-        from edgefl.study.picture import plot_seeds
-
-        plot_seeds(Path(path), self.summaries)
-        return Path(path)
+        return draw(self.summaries, path, ax, panels=panels, size=size, theme=theme, seeds=seeds)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that say what of one's own data was taken for what, as "y: 3 classes, labels 1..3"."""
         return read_meaning(self.directory).notes
-
-    def to_json(self) -> dict[str, Any]:
-        """All figures as JSON values, as `edgefl simulate --json` prints them."""
-        from edgefl.study.result_text import to_json
-
-        return {"run": str(self.directory), "experiment": self.experiment.to_json(), **to_json(self.summaries)}
 
     @cached_property
     def tiers(self) -> Tiers:

@@ -6,7 +6,6 @@ built-in one's name or a file; data a name, a file or arrays.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import warnings
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edgefl.errors import GraphError, RunError
+from edgefl.errors import GraphError, RunError, expected_name
 from edgefl.experiment import model_file, user_methods
 from edgefl.experiment.array_data import OwnData, own_data, own_file
 from edgefl.experiment.default_settings import ALL, with_defaults, with_everybody, with_settings_of_data
@@ -42,7 +41,6 @@ from edgefl.study.words_of_others import HERE, check_optimizer, shown
 ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not given so
 OF_ARRAYS = ("axes", "missing")  # settings that say how arrays are to be read
 EXAMPLES = 2  # by which a torch module is traced
-CLOSE = 0.5  # how like a known name an unknown one must be, to be taken for it mistyped
 
 
 class ResolvedExperiment(NamedTuple):
@@ -152,7 +150,7 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
         elif any(name in build(method, {}).former for method in methods):
             having(methods, name, written(value))
         else:
-            told = f"here it is {HERE[name]}" if name in HERE else _nearest(name, [*known, *hyper])
+            told = f"here it is {HERE[name]}" if name in HERE else expected_name(name, sorted({*known, *hyper}))
             raise ValueError(f"{name}={shown(value)} is no setting; {told}")
     return plain, options
 
@@ -161,7 +159,7 @@ def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[st
     """What is to be tuned: hyper-parameters, and the values that each is chosen among."""
     for name in given:
         if name not in hyper:
-            raise ValueError(f"tune {name}; {_nearest(name, list(hyper))}")
+            raise ValueError(f"tune {name}; {expected_name(name, sorted(hyper))}")
     lists = {name: _listed(value) for name, value in given.items()}
     lists = {name: value if isinstance(value, list) else [value] for name, value in lists.items()}
     return tuple(sorted((name, tuple(_like(name, each, hyper[name]) for each in lists[name])) for name in lists))
@@ -208,12 +206,6 @@ def _like(name: str, value: Any, default: Any) -> Any:
     elif default is None or is_like(listed, default):
         return float(listed) if isinstance(default, float) else listed
     raise ValueError(f"{name}={shown(value)}; expected {type(default).__name__}, as {default!r}")
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, n=3, cutoff=CLOSE)
-    return f"the nearest are {', '.join(close)}" if close else f"expected one of {', '.join(names)}"
 
 
 def _data(data: Any, columns: Mapping[str, Any], about: Mapping[str, str]) -> tuple[str, OwnData | None]:

@@ -120,6 +120,7 @@ def prepare(
     max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error; None: the default
     Raises            ValueError, DataError, GraphError or OSError for what cannot be run.
     """
+    experiment = experiment.with_evaluation_rounds()
     settings = experiment.settings(workers)
     if max_empty_rounds is not None:
         settings = replace(settings, max_empty_rounds=max_empty_rounds)

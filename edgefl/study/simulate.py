@@ -13,13 +13,15 @@ from typing import Any
 
 from edgefl.experiment.array_data import KEPT
 from edgefl.experiment.default_settings import new_directory
+from edgefl.experiment.run_extension import evaluated_as_before
 from edgefl.experiment.run_layout import Trial
-from edgefl.experiment.settings import processors
+from edgefl.experiment.settings import Experiment, processors
 from edgefl.study import runner
 from edgefl.study.callbacks import Callbacks, OnRound
 from edgefl.study.run import Run
 from edgefl.study.run_request import ResolvedExperiment, asked
 from edgefl.study.runner import Engines, PreparedExperiment, Watcher, threads
+from edgefl.study.tuning import rounds_in_all
 
 
 def simulate(
@@ -56,21 +58,25 @@ def simulate(
     """
     callbacks = _callbacks(on_round)
     found = asked(method, model, data, data_dir, preset, settings)
-    prepared = _prepared(found, data_dir, workers)
     path = new_directory(_stem(found.experiment.data)) if directory is None else Path(directory)
+    prepared = _prepared(found, path, data_dir, workers)
     _warn(runner.claim(prepared, path, accept_data))
-    watchers = [Callbacks(callbacks, found.experiment.to_json())] if callbacks else []
-    runner.run(prepared, path, _Together([*watchers, *_shown(progress)]), engine)
+    told = [Callbacks(callbacks, prepared.experiment.to_json())] if callbacks else []
+    runner.run(prepared, path, _Together([*told, *_shown(progress, prepared.experiment)]), engine)
     return Run(path, data_dir)
 
 
 def _prepared(
-    found: ResolvedExperiment, data_dir: str | os.PathLike[str] | None, workers: int | None
+    found: ResolvedExperiment, path: Path, data_dir: str | os.PathLike[str] | None, workers: int | None
 ) -> PreparedExperiment:
-    """The experiment as it can be run. `workers`: clients trained at the same time; None: the number of processors."""
+    """The experiment as it can be run, evaluated as the run at `path` if there is one.
+
+    workers  clients trained at the same time; None: the number of processors
+    """
     where = None if data_dir is None else os.fspath(data_dir)
     count = processors() if workers is None else workers
-    return runner.prepare(found.experiment, found.model, where, count, own=found.own)
+    experiment = evaluated_as_before(path, found.experiment)
+    return runner.prepare(experiment, found.model, where, count, own=found.own)
 
 
 def _warn(words: str | None) -> None:
@@ -92,13 +98,13 @@ def _callbacks(given: Any) -> tuple[OnRound, ...]:
     return found
 
 
-def _shown(progress: bool | None) -> list[Watcher]:
+def _shown(progress: bool | None, experiment: Experiment) -> list[Watcher]:
     """The display of the progress, if there is to be one."""
     if progress is False:
         return []
     from edgefl.study.progress_display import Displayed, display  # rich takes a while
 
-    found = display(is_wanted=progress is True)
+    found = display(is_wanted=progress is True, in_all=rounds_in_all(experiment))
     return [] if found is None else [Displayed(found)]
 
 

@@ -1,23 +1,26 @@
-"""The figures of a run as tables for a terminal of 80 columns or more. They are computed elsewhere (summary.py)."""
+"""The figures of a run as tables, and their page in a terminal of 80 columns or more. The figures are computed
+elsewhere (summary.py, comparison.py); files of other formats are table_formats.py's.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from io import StringIO
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
 from edgefl.study.comparison import Comparison, ComparisonRow, Figure, Summaries, compare
 from edgefl.study.device_tables import device_tables, duration, energy
+from edgefl.study.difference_tables import difference_table
 from edgefl.study.energy_totals import words
+from edgefl.study.result_table import ResultPage, ResultTable, new_result_table
 from edgefl.study.result_text import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, NOT_AGGREGATED, Summary
-from edgefl.study.table_style import new_table
+from edgefl.study.table_style import styled
 
 LOST = ("missing", "diverged")  # clients; columns where there are any
 SPENT = {  # a budget in words, by its name
@@ -33,44 +36,61 @@ Column = tuple[str, Callable[[ComparisonRow], str]]  # its heading, and its cell
 
 
 def console() -> Console:
-    """The terminal, or 100 columns where there is none."""
-    return Console() if sys.stdout.isatty() else Console(width=100)
+    """The terminal; where there is none, plain text of 100 columns without colours."""
+    return Console() if sys.stdout.isatty() else Console(width=100, color_system=None, force_terminal=False)
 
 
-def as_text(by_seed: Summaries, width: int, accuracy: float | None = None) -> str:
-    """What `print_tables` prints, in lines of so many columns."""
+def as_text(page: ResultPage, width: int) -> str:
+    """What `print_page` prints, in lines of so many columns, without colours wherever it is called."""
     lines = StringIO()
-    print_tables(Console(file=lines, width=width, force_jupyter=False), by_seed, accuracy=accuracy)
+    plain = Console(file=lines, width=width, force_jupyter=False, force_terminal=False, color_system=None)
+    print_page(plain, page)
     return lines.getvalue()
+
+
+def print_page(console: Console, page: ResultPage) -> None:
+    """The tables, then the sentences, each of them one line."""
+    for table in page.tables:
+        console.print(styled(table))
+    for sentence in page.sentences:
+        console.print(sentence, soft_wrap=True, markup=False)
 
 
 def print_tables(
     console: Console, by_seed: Summaries, budgets: Mapping[str, float] = {}, accuracy: float | None = None
 ) -> None:
-    """The methods side by side, at their ends, at equal budgets and at an accuracy, the modelled devices, the capacity
-    tiers, and the gains in sentences.
+    """Prints what `result_page` has."""
+    print_page(console, result_page(by_seed, budgets, accuracy))
+
+
+def result_page(
+    by_seed: Summaries,
+    budgets: Mapping[str, float] = {},
+    accuracy: float | None = None,
+    beside: Iterable[str] = (),
+) -> ResultPage:
+    """The methods side by side, at their ends, at equal budgets and at an accuracy, their differences, the modelled
+    devices, the capacity tiers, and the gains in sentences.
 
     budgets   as of `compare`
     accuracy  as of `target`
+    beside    more sentences, which follow
     """
     found, first = compare(by_seed, budgets), list(next(iter(by_seed.values())))
-    console.print(_methods(found, by_seed))
+    tables = [method_table(found, by_seed)]
     if len(found.rows) > 1:
-        console.print(_budgets(found))
-    for table in device_tables(by_seed, accuracy):
-        console.print(table)
+        tables += [budget_table(found), difference_table(found)]
+    tables += device_tables(by_seed, accuracy)
     for row in found.rows.values():
         if row.method.startswith("fedspu"):
-            console.print(_tier_scores(found))
-            console.print(_tier_costs(row))
+            tables += [tier_score_table(found), tier_cost_table(row)]
             break
     if any(summary.density is not None for summary in first):
-        console.print(_masks(first))
-    for sentence in sentences(by_seed, found):
-        console.print(sentence, soft_wrap=True)
+        tables.append(mask_table(first))
+    return ResultPage(tuple(tables), (*sentences(by_seed, found), *beside))
 
 
-def _methods(found: Comparison, by_seed: Summaries) -> Table:
+def method_table(found: Comparison, by_seed: Summaries) -> ResultTable:
     """A row per method: its score and its cost."""
     each = {name: [s for of in by_seed.values() for s in of if s.method == name] for name in found.rows}
     rows, one = list(found.rows.values()), next(iter(each.values()))[0]
@@ -79,17 +99,12 @@ def _methods(found: Comparison, by_seed: Summaries) -> Table:
     of_seeds = f", {len(found.seeds)} seeds" if len(found.seeds) > 1 else ""
     rounds = {row.rounds.mean for row in rows}
     after = f", rounds: {rounds.pop():g}" if len(rounds) == 1 else ""
-    table = new_table(f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}")
+    title = f"Mean {what} on clients' own test samples, and its cost{of_seeds}{after}"
     columns = [*_score_columns(rows, one.score), *_cost_columns(rows, each, not after), *_reply_columns(rows, each)]
     if any(COMMON in of[0].evaluation for of in each.values()):
         columns.append(("common test", lambda row: _of_common([s.evaluation.get(COMMON) for s in each[row.method]])))
-    table.add_column("method", overflow="fold")
-    table.add_column("model")
-    for heading, _ in columns:
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(row.method, MODELS[row.kind], *(cell(row) for _, cell in columns))
-    return table
+    cells = ((row.method, MODELS[row.kind], *(cell(row) for _, cell in columns)) for row in rows)
+    return new_result_table(title, ["method", "model", *(heading for heading, _ in columns)], cells, left=2)
 
 
 def _score_columns(rows: Sequence[ComparisonRow], score: str) -> Iterator[Column]:
@@ -154,70 +169,70 @@ def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
     return percent(sum(each["correct"] / (each["examples"] * each.get("decisions", 1)) for each in known) / len(known))
 
 
-def _budgets(found: Comparison) -> Table:
+def budget_table(found: Comparison) -> ResultTable:
     more = "; * by the model of the devices" if "joules" in found.budgets else ""
-    table = new_table(f"The same at equal rounds, bytes, device time and work{more}")
-    table.add_column("method", overflow="fold")
-    for key, budget in found.budgets.items():
-        table.add_column(SPENT[key](budget.least.mean or 0), justify="right")
-    for name, row in found.rows.items():
-        scores = [budget.scores[name] for budget in found.budgets.values()]
-        shown = percent if row.has_accuracy else number
-        table.add_row(name, *(NONE if score.mean is None else shown(score.mean, score.spread) for score in scores))
-    return table
+    budgets = found.budgets.values()
+
+    def cells(row: ComparisonRow) -> Iterator[str]:
+        yield row.method
+        for score in (budget.scores[row.method] for budget in budgets):
+            yield NONE if score.mean is None else _score(row, score.mean, score.spread)
+
+    headings = ["method", *(SPENT[budget.name](budget.least.mean or 0) for budget in budgets)]
+    title = f"The same at equal rounds, bytes, device time and work{more}"
+    return new_result_table(title, headings, map(cells, found.rows.values()))
 
 
-def _tier_scores(found: Comparison) -> Table:
+def tier_score_table(found: Comparison) -> ResultTable:
     rows = list(found.rows.values())
-    table = new_table(
-        f"Mean {'accuracy' if rows[0].has_accuracy else 'loss'} by the share p of neurons of FedSPU's tiers"
-    )
-    table.add_column("method", overflow="fold")
-    for tier in rows[0].tiers:
-        table.add_column(f"p = {tier['keep']:g}", justify="right")
-    for row in rows:
-        shown = (percent(tier["accuracy"]) if "accuracy" in tier else number(tier["loss"]) for tier in row.tiers)
-        table.add_row(row.method, *shown)
-    return table
+    what = "accuracy" if rows[0].has_accuracy else "loss"
+
+    def cells(row: ComparisonRow) -> Iterator[str]:
+        yield row.method
+        yield from (percent(tier["accuracy"]) if "accuracy" in tier else number(tier["loss"]) for tier in row.tiers)
+
+    headings = ["method", *(f"p = {tier['keep']:g}" for tier in rows[0].tiers)]
+    return new_result_table(f"Mean {what} by the share p of neurons of FedSPU's tiers", headings, map(cells, rows))
 
 
-def _tier_costs(row: ComparisonRow) -> Table:
+def tier_cost_table(row: ComparisonRow) -> ResultTable:
     """Of a tier in which nobody has trained there are none."""
-    table = new_table(f"Costs per client round of {row.method} by p; memory: account exact")
-    for column in ("p", "clients", "rounds", "payload", "of dense", "MFLOP", "time", "memory"):
-        table.add_column(column, justify="right")
-    for tier in row.tiers:
-        cells = [f"{tier['keep']:g}", f"{tier['clients']:g}", f"{tier['client_rounds']:g}"]
-        if tier["client_rounds"]:
-            share = tier["bytes"] / tier["dense_bytes"] if tier["dense_bytes"] else None
-            cells += [f"{tier['bytes'] / 1e3:.1f} kB", percent(share), _mega(tier[EXECUTED])]
-            cells.append(f"{1e3 * tier['seconds']:.1f} ms")
-        else:
-            cells += [NONE] * 4
-        table.add_row(*cells, f"{tier['memory_bytes'] / 1e3:.0f} kB")
-    return table
+    headings = ("p", "clients", "rounds", "payload", "of dense", "MFLOP", "time", "memory")
+    title = f"Costs per client round of {row.method} by p; memory: account exact"
+    return new_result_table(title, headings, map(_tier_cells, row.tiers), left=0)
 
 
-def _masks(summaries: list[Summary]) -> Table:
+def _tier_cells(tier: Mapping[str, Any]) -> list[str]:
+    cells = [f"{tier['keep']:g}", f"{tier['clients']:g}", f"{tier['client_rounds']:g}"]
+    if tier["client_rounds"]:
+        share = tier["bytes"] / tier["dense_bytes"] if tier["dense_bytes"] else None
+        cells += [f"{tier['bytes'] / 1e3:.1f} kB", percent(share), _mega(tier[EXECUTED])]
+        cells.append(f"{1e3 * tier['seconds']:.1f} ms")
+    else:
+        cells += [NONE] * 4
+    memory = tier["memory_bytes"]
+    return [*cells, NONE if memory is None else f"{memory / 1e3:.0f} kB"]
+
+
+def mask_table(summaries: list[Summary]) -> ResultTable:
     """By the density at which a round was trained. A method without masks is a row for comparison."""
-    table = new_table("Densities, costs per client round; MFLOP nominal, executed and to move the mask")
-    columns = ["density", "rounds", "payload", "of dense", "nominal", "executed", "moving", "time", "memory"]
-    table.add_column("method")
-    for column in columns:
-        table.add_column(column, justify="right")
-    for summary in summaries:
-        for row in summary.densities:
-            table.add_row(
-                summary.method,
-                f"{row['density']:g}",
-                str(row["client_rounds"]),
-                f"{row['bytes'] / 1e3:.1f} kB",
-                percent(row["bytes"] / row["dense_bytes"] if row["dense_bytes"] else None),
-                *(_mega(row[name]) for name in ("nominal_flops", EXECUTED, SEARCH)),
-                f"{1e3 * row['seconds']:.1f} ms",
-                "" if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e3:.0f} kB",
-            )
-    return table
+    title = "Densities, costs per client round; MFLOP nominal, executed and to move the mask"
+    headings = ("method", "density", "rounds", "payload", "of dense", "nominal", "executed", "moving", "time", "memory")
+    rows = (_mask_cells(summary.method, row) for summary in summaries for row in summary.densities)
+    return new_result_table(title, headings, rows)
+
+
+def _mask_cells(method: str, row: Mapping[str, Any]) -> list[str]:
+    return [
+        method,
+        f"{row['density']:g}",
+        str(row["client_rounds"]),
+        f"{row['bytes'] / 1e3:.1f} kB",
+        percent(row["bytes"] / row["dense_bytes"] if row["dense_bytes"] else None),
+        *(_mega(row[name]) for name in ("nominal_flops", EXECUTED, SEARCH)),
+        f"{1e3 * row['seconds']:.1f} ms",
+        "" if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e3:.0f} kB",
+    ]
 
 
 def _mega(flops: float | None) -> str:

@@ -21,6 +21,7 @@ from edgefl.experiment.settings import SHARED, Experiment, Settings
 from edgefl.methods import build, settings_of
 from edgefl.methods.method_label import Variant, folder, label_of
 from edgefl.methods.rounds.round_metrics import accepts_nobody
+from edgefl.study.grid_edges import grid_edges
 from edgefl.study.result_text import number, percent
 from edgefl.study.simulation.engine import MakeEngine
 from edgefl.study.simulation.journal import Journal
@@ -64,7 +65,8 @@ def tune(
     """
     if experiment.tune and not record.read(run):
         rounds = experiment.tune_rounds or experiment.rounds
-        trial_settings = replace(settings, rounds=rounds, eval_every=rounds, refresh=0, train_scores=False)
+        trial_settings = replace(settings, rounds=rounds, eval_every=rounds, evaluate_first=False)
+        trial_settings = replace(trial_settings, refresh=0, train_scores=False)
         judged = on_validation(federation)
         found = {}
         for label in experiment.methods:
@@ -79,6 +81,15 @@ def tune(
             found[label] = {"chosen": _best(label, reached), "reached": reached}
         record.write(run, {"seed": experiment.seed, "rounds": rounds, "methods": found})
     return replace(experiment, tuned=record.choices(run))
+
+
+def rounds_in_all(experiment: Experiment) -> int:
+    """Rounds of every method, seed and trial together; 0 if the run has one method and one seed and tunes nothing."""
+    trials = sum(len(record.combinations(experiment.tune, label)) for label in experiment.methods)
+    runs = experiment.seeds * len(experiment.methods)
+    if runs + trials == 1:
+        return 0
+    return runs * experiment.rounds + trials * (experiment.tune_rounds or experiment.rounds)
 
 
 def on_validation(federation: Federation) -> Federation:
@@ -127,7 +138,9 @@ def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def words(run: Path) -> list[str]:
-    """What was chosen in a run and what every value had reached, a sentence for each method; none if nothing was."""
+    """What was chosen in a run and what every value had reached, a sentence for each method; then a warning for each
+    value at the edge of its grid. No sentence if nothing was tuned.
+    """
     found = record.read(run)
     if found is None:
         return []
@@ -138,7 +151,15 @@ def words(run: Path) -> list[str]:
         said.append(
             f"{label}: {_text(each['chosen'])}, chosen {on} ({reached})." if reached else f"{label}: not tuned."
         )
-    return said
+    return [*said, *map(str, grid_edges(found))]
+
+
+def found_in(run: Path) -> dict[str, Any]:
+    """As JSON: {"tuning": the record of what was chosen and reached, and "edges", the chosen values at the edge of
+    their grid}; {} if nothing was tuned.
+    """
+    found = record.read(run)
+    return {} if found is None else {"tuning": {**found, "edges": [each.to_json() for each in grid_edges(found)]}}
 
 
 def _reached(one: dict[str, Any]) -> str:

@@ -7,17 +7,55 @@ from dataclasses import dataclass
 
 FIRST = 20.0  # lines of a kind that are shown at once
 AGAIN_S = 60.0  # after which one more is
+COMMON = ("connect", "enrol", "version")  # events that every client of a run has
 
 
-class Alert(str):
-    """A line that somebody should look at. Its level is WARNING; that of every other line is INFO."""
+class LogLine(str):
+    """A line with what a program reads of it. Its level is INFO, as that of a text without a class.
 
-    __slots__ = ()
+    event    what has happened, in one word; empty: nothing that has a name
+    clients  the clients that the line is about
+    """
+
+    level = "INFO"
+    event: str
+    clients: tuple[int, ...]
+
+    def __new__(cls, text: str, event: str = "", *clients: int) -> LogLine:
+        line = super().__new__(cls, text)
+        line.event, line.clients = event, clients
+        return line
+
+    def with_text(self, text: str) -> LogLine:
+        """A line of the same level, event and clients with another text."""
+        return type(self)(text, self.event, *self.clients)
+
+
+class Alert(LogLine):
+    """A line that somebody should look at."""
+
+    level = "WARNING"
+
+
+class Detail(LogLine):
+    """A line for who looks for a fault; it is shown only if that is asked for."""
+
+    level = "DEBUG"
 
 
 def level_of(line: str) -> str:
     """The level of a line, as the log names it."""
-    return "WARNING" if isinstance(line, Alert) else "INFO"
+    return line.level if isinstance(line, LogLine) else LogLine.level
+
+
+def kind_of(line: str, other: str) -> str:
+    """The kind that a line with an event is counted by: the event of its client, or of all clients where each of
+    thousands has it when a run begins; `other` for a line without an event.
+    """
+    if not isinstance(line, LogLine) or not line.event:
+        return other
+    is_of_client = len(line.clients) == 1 and line.event not in COMMON
+    return f"{line.event} client {line.clients[0]}" if is_of_client else line.event
 
 
 @dataclass
@@ -84,4 +122,7 @@ class LimitedLog:
 
 def with_hidden(line: str, hidden: int) -> str:
     """The line and how many more there were, at the line's level."""
-    return type(line)(f"{line} (and {hidden} more like it before)") if hidden else line
+    if not hidden:
+        return line
+    text = f"{line} (and {hidden} more like it before)"
+    return line.with_text(text) if isinstance(line, LogLine) else text

@@ -100,7 +100,7 @@ def test_pflego_and_fedrecon_begin_with_rates_that_serve_unless_others_are_set()
         assert dict(chosen.options) == begins
         method = chosen.algorithms()[name]
         assert {key: getattr(method, key) for key in begins} == begins
-        assert Experiment.from_json(chosen.to_json()) == chosen
+        assert Experiment.from_json(chosen.to_json()) == chosen.with_evaluation_rounds()
     chosen = experiment_of({"method": ["pflego"], "set": ["rho=.5", "server=sgd"]}, None)
     assert dict(chosen.options) == {"server": "sgd", "beta": 0.02, "rho": 0.5}
     of_row = experiment_of({"method": ["pflego:beta=.1"]}, None).algorithms()["pflego:beta=0.1"]

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+INTERRUPT = """import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background is started without it
+os.kill(os.getpid(), signal.SIGINT)
+"""
 SCRIPT = "import sys; from edgefl.__main__ import main; sys.exit(main())"  # what the installed program does
 
 
@@ -18,7 +22,7 @@ SCRIPT = "import sys; from edgefl.__main__ import main; sys.exit(main())"  # wha
 @pytest.mark.parametrize("command", ["serve", "simulate", "client"])
 def test_ctrl_c_during_an_import_is_one_line(command: str, start: tuple[str, ...], module: str, tmp_path: Path) -> None:
     """A module of that name interrupts the process that imports it, as a user would in that moment."""
-    (tmp_path / f"{module}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / f"{module}.py").write_text(INTERRUPT)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     words = [sys.executable, *start, command, "--port", "0"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)

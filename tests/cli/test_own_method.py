@@ -203,7 +203,7 @@ def test_a_device_that_was_not_told_of_it_refuses_the_run(here: Path) -> None:
         assert not (apart / "imported").exists()
     for allowed, why in (
         (["--allow-method", "nowhere:Mine"], "no module 'nowhere'"),
-        (["--allow-method", "fedup"], "--allow-method fedup: method=fedup; expected one of"),
+        (["--allow-method", "fedup"], "--allow-method fedup: method=fedup; the nearest are fed"),
     ):
         found = device("127.0.0.1:9", apart, allowed)  # asks nobody
         assert (found.returncode, why in found.stderr) == (2, True), found.stderr

@@ -24,8 +24,8 @@ def test_honest_rounds_say_nothing() -> None:
 def test_a_refusal_is_said_when_it_is_judged_and_not_again() -> None:
     said: list[str] = []
     refusals = Refusals(said.append)
-    refusals.judged(3, "accepted", "")
-    refusals.judged(3, "refused", "why 0")
+    refusals.judged(3, "accepted", "", 0)
+    refusals.judged(3, "refused", "why 0", 0)
     assert said == ["round 3: refused: why 0"]
     refusals.closed(log_record("refused", "excluded"))
     assert said[1:] == ["round 3: excluded: why 1"]
@@ -43,7 +43,7 @@ def test_a_round_says_few_lines_and_how_many_more_there_were() -> None:
     said: list[str] = []
     refusals = Refusals(said.append)
     for k in range(MOST + 2):
-        refusals.judged(3, "refused", f"why {k}")
+        refusals.judged(3, "refused", f"why {k}", k)
     assert len(said) == MOST
     refusals.closed(log_record(*["refused"] * (MOST + 2), "excluded"))
     assert said[MOST:] == ["round 3: and 3 more like these"]

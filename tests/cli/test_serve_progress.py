@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgefl.cli.serve import ServeProgress
+from edgefl.cli.serve_progress import ServeProgress
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire.messages import Trained
 from edgefl.server.events import Enrolment, ReplyJudged
@@ -24,7 +24,13 @@ def test_500_enrolments_that_declare_much_are_20_lines_and_a_count(capsys: pytes
     for client in range(500):
         watch(Enrolment(client, 1.0, examples=11))
     watch.end()
-    *lines, last = capsys.readouterr().err.splitlines()
+    *lines, enrolled, last = capsys.readouterr().err.splitlines()
+    assert [line[20:] for line in lines if "has enrolled" in line][:2] == [
+        "INFO client 0 has enrolled: capacity 1, 11 training samples",
+        "INFO client 1 has enrolled: capacity 1, 11 training samples",
+    ]
+    assert enrolled[20:] == "INFO enrol: 480 more that were not shown"
+    lines = [line for line in lines if "has enrolled" not in line]
     assert len(lines) == 20
     assert lines[0][20:] == (
         "INFO client 0 declares 11 training samples and counts as 10; --max-examples sets another limit"

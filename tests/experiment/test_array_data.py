@@ -42,7 +42,7 @@ def test_every_group_is_a_client_unless_it_is_small(walks: Path) -> None:
     assert sizes == [10, 20]
     assert [node.name for node in federation.graph.nodes][:2] == ["norm", "fc1"]
     assert federation.graph.output_shape == (2,)
-    assert Experiment.from_json(experiment.to_json()) == experiment
+    assert Experiment.from_json(experiment.to_json()) == experiment.with_evaluation_rounds()
 
 
 def test_the_newest_samples_test(walks: Path) -> None:

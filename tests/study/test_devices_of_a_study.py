@@ -159,20 +159,6 @@ def test_units(shown: str, text: str) -> None:
     assert shown == text
 
 
-def test_panels_over_time_and_energy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    from edgefl.study.picture import plot
-
-    drawn: list[Any] = []
-    monkeypatch.setattr(pyplot, "close", drawn.append)
-    plot(tmp_path / "curves.png", [QUICK, FRUGAL])
-    _, _, time, joules, _ = drawn[0].axes
-    assert time.get_xlabel() == "time so far, min, by the model of the devices"
-    assert list(time.lines[0].get_xdata()) == pytest.approx([1 / 6, 1 / 3, 1 / 2])
-    assert joules.get_xlabel() == "energy so far, J, by the model of the devices"
-    assert [list(each.get_xdata()) for each in joules.lines] == [[5, 10, 15], [1, 2, 3]]
-
-
 def results(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = {str(file.relative_to(run)): file.read_bytes() for file in run.rglob("*.safetensors")}
     for file in run.rglob("metrics.jsonl"):

@@ -65,7 +65,7 @@ def test_a_tuned_run_is_repeated_and_goes_on_if_its_trials_do_not_depend_on_the_
     edgefl.simulate("fedavg", rounds=1, directory=tmp_path / "other", **tuned)
     with pytest.raises(RunError, match="was tuned over rounds=1, not 2"):
         edgefl.simulate("fedavg", rounds=2, directory=tmp_path / "other", **tuned)
-    with pytest.raises(ValueError, match="tune rat; the nearest are"):
+    with pytest.raises(ValueError, match="tune rat; expected one of batch"):
         edgefl.simulate("fedavg", tune={"rat": (1, 2)})
 
 
@@ -121,8 +121,8 @@ def test_more_rounds_are_in_the_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("round = 3", "my.toml: round is no setting; expected rounds"),
-        ("rounds = 3.5", "my.toml: rounds=3.5; expected a whole number, as 60"),
+        ("round = 3", "my.toml: round is no setting; the nearest are rounds"),
+        ("rounds = 3.5", "my.toml: rounds=3.5; expected a whole number, as 30"),
         ("keep = 0.5", "my.toml: keep=0.5; expected a list"),
         ("method = 3", "my.toml: method=3; expected text"),
         ("options = 3", "my.toml: options=3; expected a table, [options]"),

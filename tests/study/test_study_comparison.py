@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -195,54 +193,3 @@ def test_tables_of_seeds_fit_eighty_columns() -> None:
     ]
     text = shown({1: of, 2: of})
     assert "…" not in text and "25.0±0.0 %" in text
-
-
-def test_the_picture_has_what_there_is_beside_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
-    from matplotlib import pyplot
-
-    from edgefl.study.picture import plot
-
-    kinds = {"refreshed": scores([5, 5, 5, 5]), "training": scores([9, 9, 9, 9])}
-    found = summarise("fedspu", [log_record(1, [record(0)], [1, 1, 1, 1], **kinds)], TIERS, {"round_lt_C": None})
-    drawn: list[Any] = []
-    monkeypatch.setattr(pyplot, "close", drawn.append)
-    silent = run("local", [6, 6, 6, 6], down=0, up=0)
-    plot(tmp_path / "silent.png", [silent, found])
-    over_rounds, over_bytes, losses = drawn.pop().axes
-    for each in (over_rounds, over_bytes, losses):
-        names = {text.get_text(): text.get_color() for text in each.texts}
-        assert names.items() >= {"local": over_rounds.lines[0].get_color()}.items()
-        assert names.items() >= {"fedspu": over_rounds.lines[1].get_color()}.items()
-        assert each.lines[1].get_marker() == over_rounds.lines[1].get_marker() != over_rounds.lines[0].get_marker()
-    plot(tmp_path / "curves.png", [found])
-    over_rounds, over_bytes, losses = drawn[0].axes
-    assert [each.get_ydata()[0] for each in over_rounds.lines] == pytest.approx([10, 90, 50])
-    assert [each.get_linestyle() for each in over_rounds.lines] == ["-", "--", ":"]
-    assert over_rounds.get_xlabel() == "round; dashed: training; dotted: refreshed"
-    assert [list(each.get_ydata()) for each in over_bytes.lines] == [[10.0]]
-    assert [list(each.get_ydata()) for each in losses.lines] == [[0.5]]
-
-
-def test_names_at_the_ends_of_lines_are_apart() -> None:
-    from edgefl.study.picture import LINE, _apart
-
-    assert _apart([]) == []
-    assert _apart([0.1, 0.5]) == [0.1, 0.5]
-    assert _apart([0.5, 0.5, 0.5]) == pytest.approx([0.5, 0.5 + LINE, 0.5 + 2 * LINE])
-    assert _apart([0.98, 0.99, 1.0]) == pytest.approx([1 - 2 * LINE, 1 - LINE, 1.0])
-
-
-def test_a_picture_for_a_dark_page_is_dark(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the picture is an optional extra")
-    from matplotlib import image
-
-    from edgefl.study.picture import plot
-
-    found = summarise("fedspu", [log_record(1, [record(0)], [1, 1, 1, 1])], TIERS, {"round_lt_C": None})
-    for name, is_dark in (("one.png", False), ("one-dark.png", True)):
-        plot(tmp_path / name, [found])
-        pixels = image.imread(tmp_path / name)[..., :3]
-        assert bool(pixels[0, 0].mean() < 0.2) is is_dark
-        marked = np.abs(pixels - np.array([0x00, 0x72, 0xB2]) / 255).max(axis=-1) < 0.02
-        assert marked.sum() > 20, "the only point there is has a marker"

@@ -112,6 +112,7 @@ def test_a_method_that_has_ended_by_itself_stays_ended(tmp_path: Path) -> None:
         keep=(1.0,),
         options=(("lam", 0.0),),
         lr=5.0,
+        eval_every=10,
     )
     run(ended, tmp_path / "run")
     before, noted = content(tmp_path / "run" / "fedspu-es"), Noted()

@@ -27,7 +27,7 @@ from edgefl.deployment.device.run_query import RunInquiry
 from edgefl.errors import EdgeflError, RunError
 from edgefl.experiment.client_dataset import client_of
 from edgefl.protocol.trust.tls import device_context
-from edgefl.system.log_lines import Alert
+from edgefl.system.log_lines import Alert, LogLine
 
 LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has come
 SPOILT_S = 3600.0  # until a server that has sent a few spoilt models is asked again: each of them costs a download
@@ -94,7 +94,7 @@ class AgentService:
 
     def _pause(self, why: str) -> None:
         if not self._paused:
-            self._world.say(f"not training: {why}")
+            self._world.say(LogLine(f"not training: {why}", "paused"))
         self._paused = why
         self._tell(f"not training: {why}")
 
@@ -114,7 +114,7 @@ class AgentService:
     def _failed(self, turn: Turn, why: str) -> None:
         """It gets its next turn later, and ever later while it fails."""
         if why != turn.said:
-            self._log.say(Alert(f"{why}; trying again"), "failed turns")
+            self._log.say(Alert(f"{why}; trying again", "gone"), "failed turns")
         delay = min(self._settings.intervals.poll_s, FIRST_DELAY_S * 2.0 ** min(turn.failures, 30))
         delay = max(delay, SPOILT_S) if turn.spoilt >= SPOILT_TRIES else delay
         turn.said, turn.due = why, self._world.clock() + random.uniform(0.5, 1.0) * delay
@@ -168,7 +168,7 @@ class AgentService:
         if before is not None and before.reason == reason:
             return
         self._directory.over(folder, run, reason)
-        self._world.say(f"{turn.server_entry.server}: run {run} is over: {reason}")
+        self._world.say(LogLine(f"{turn.server_entry.server}: run {run} is over: {reason}", "over"))
         turn.due = self._world.clock()
         if self._left is not None:
             self._left -= 1

@@ -299,16 +299,19 @@ class Device:
             self._note(line, "dropped rounds")
         self._deferred.append(message)
 
-    def _note(self, line: str, kind: str) -> None:
+    def _note(self, line: str, kind: str, event: str = "ignored") -> None:
         """Shows a line about the server, but not one for each of many messages."""
-        self._log.say(Alert(line), kind)
+        self._log.say(Alert(line, event, *(() if self.client is None else (self.client,))), kind)
 
     def _judged(self, verdict: Verdict) -> Iterator[Message]:
         if verdict.round != self._state.pending:
             self._note(f"verdict on round {verdict.round}, which waits for none: ignored", "ignored verdicts")
             return
+        if verdict.outcome != "accepted":
+            what = "refuses the reply" if verdict.outcome == "refused" else "has the reply too late"
+            line = f"round {verdict.round}: the server {what} ({verdict.reason})"
+            self._note(line, f"{verdict.outcome} replies", verdict.outcome)
         if verdict.outcome == "refused":
-            self._note(f"round {verdict.round}: the server refuses the reply ({verdict.reason})", "refused replies")
             self._durably(self._state.reject)
             self._forget()
         else:

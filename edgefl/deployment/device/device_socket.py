@@ -21,6 +21,7 @@ from edgefl.errors import DamagedFrameError, EdgeflError, RequestError, RunError
 from edgefl.protocol.wire.connection import Connection
 from edgefl.protocol.wire.handshake import NONCE_BYTES
 from edgefl.protocol.wire.messages import Hello, Message, Verdict, Welcome
+from edgefl.system.log_lines import LogLine
 
 CONNECT_S = 10.0  # for TCP and TLS
 HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
@@ -165,7 +166,9 @@ class DeviceSocket:
         link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
         self._is_welcome = True
         if self._attempts.welcomed():
-            self._log.say(f"{self._server}: connected as client {self._device.client}", "connections")
+            client = self._device.client
+            who = () if client is None else (client,)
+            self._log.say(LogLine(f"{self._server}: connected as client {client}", "connect", *who), "connections")
 
     def _received(self, link: socket.socket, connection: Connection) -> bytes:
         """The next bytes; meanwhile it looks whether to leave. None are lost when a wait for them ends."""

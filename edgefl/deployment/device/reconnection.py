@@ -123,7 +123,7 @@ class Attempts:
         if now - self._alone_since >= self._give_up_s:
             raise RunError(f"{self._server}: {why}; {self._missed()}") from error
         if self._failures == 0 or why != self._last:
-            self._log.say(Alert(f"{self._server}: {why}; trying again"), "lost connections")
+            self._log.say(Alert(f"{self._server}: {why}; trying again", "gone"), "lost connections")
         self._last = why
         self._world.pause(min(self._failures, self._longest_pause(self._alone_since + self._give_up_s - now)))
         self._failures += 1

@@ -12,11 +12,10 @@ A digest is checked after a download. Files found on this machine are checked by
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
-from edgefl.errors import DataError
+from edgefl.errors import DataError, expected_name
 from edgefl.experiment.data.cifar import CifarSet
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.dataset import DataSet, Shape
@@ -61,10 +60,7 @@ def load(
     if looks_like_path(name):
         refuse_path(name, roots(data_dir))
     looked = ", ".join(str(root) for root in roots(data_dir))
-    known = ", ".join(NAMES)
-    near = difflib.get_close_matches(name, NAMES, n=1)
-    meant = f"{near[0]}, or another " if near else ""
-    raise DataError(f"data set {name!r}; expected {meant}one of {known}, or {FILES}, here or in {looked}")
+    raise DataError(f"data set {name!r}; {expected_name(name, NAMES, f'{FILES}, here or in {looked}')}")
 
 
 def groups_of_file(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:

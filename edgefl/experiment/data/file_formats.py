@@ -5,13 +5,12 @@ Readers of formats that need an optional package are imported when such a file i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from edgefl.errors import DataError
+from edgefl.errors import DataError, nearest
 from edgefl.experiment.data.column_choice import Reading
 from edgefl.experiment.data.csv_table import read_table
 from edgefl.experiment.data.dataset import DataSet
@@ -108,7 +107,7 @@ def refuse_path(name: str, roots: Sequence[Path]) -> Any:
         raise DataError(
             f"{name}: no such file or folder, for there is no folder {missing}; looked here and in {looked}"
         )
-    near = difflib.get_close_matches(path.name, (each.name for each in folder.iterdir()), n=3, cutoff=0.6)
+    near = nearest(path.name, (each.name for each in folder.iterdir()))
     meant = f"; {folder} has {', '.join(near)}" if near else ""
     raise DataError(f"{name}: no such file or folder, here or in {looked}{meant}")
 

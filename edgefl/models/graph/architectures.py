@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgefl.errors import GraphError
+from edgefl.errors import GraphError, expected_name
 from edgefl.models.graph import default_models
 from edgefl.models.graph.default_models import default_name as default_name
 from edgefl.models.graph.graph import Graph
@@ -25,7 +25,7 @@ def build(name: str, input_shape: Shape, classes: int, vocabulary: int | None = 
     Raises GraphError if the name is not in NAMES, or the input is not for the model, as too small for its windows.
     """
     if name not in NAMES:
-        raise GraphError(f"model {name!r}; expected one of {', '.join(NAMES)}")
+        raise GraphError(f"model {name!r}; {expected_name(name, NAMES)}")
     model = Layers(input_shape)
     if name in default_models.BUILDERS:
         default_models.BUILDERS[name](model, vocabulary)

@@ -39,7 +39,8 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
         raise RunError(f"{path} has no closed round; expected at least one")
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     ((_, algorithm),) = experiment.algorithms().items()
-    settings = replace(experiment.settings(workers), stop_after=progress.round, eval_every=progress.round)
+    settings = replace(experiment.settings(workers), stop_after=progress.round)
+    settings = replace(settings, eval_every=progress.round, evaluate_first=False)
     journal = Journal(folder)
     try:
         participation = RecordedParticipation(

@@ -15,6 +15,7 @@ from typing import Any
 
 from edgefl.errors import StuckError
 from edgefl.experiment.device_models.simulated_clock import VirtualClock
+from edgefl.experiment.evaluation_rounds import is_evaluated
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Settings
 from edgefl.learning import GraphLearner
@@ -99,7 +100,7 @@ class _Simulation:
             state, log_record = self._round(state, round, plans)
             plans = self._plan(state, round + 1)
             done = round == last or not plans
-            if done or round % self.settings.eval_every == 0:
+            if done or is_evaluated(round, self.settings.eval_every, self.settings.evaluate_first):
                 log_record["evaluation"] = self.evaluator.bundle(state, round)
             self.journal.log(log_record)
             empty = empty + 1 if accepts_nobody(log_record) else 0

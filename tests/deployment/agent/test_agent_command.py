@@ -60,7 +60,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         (PLAIN + '[conditions]\npower = "sun"\n' + SERVER, "conditions.power = 'sun'; expected a number"),
         (PLAIN + '[conditions]\nhours = "late"\n' + SERVER, "conditions.hours = 'late'; expected a list of texts"),
         (PLAIN + SERVER + "id = -1\n", "servers[0].id = -1; expected a whole number"),
-        (PLAIN + SERVER + 'methods = ["fedup"]\n', "method=fedup; expected one of fedspu"),
+        (PLAIN + SERVER + 'methods = ["fedup"]\n', "method=fedup; the nearest are fed"),
         (PLAIN + SERVER + 'key = "my.key"\n', "servers[0].key without id"),
         (PLAIN + SERVER.replace("127.0.0.1", "10.0.0.1"), "is another machine; expected tls and a key, or insecure"),
         (PLAIN + SERVER.replace(":7000", ""), "servers[0].address = '127.0.0.1'"),
@@ -100,7 +100,20 @@ def test_status_tells_each_condition_with_its_value_and_limit(
     directory.close()
     main([*words, "--status"])
     assert capsys.readouterr().out.splitlines()[0] == "agent: not running"
-    assert main([*words, "--check"]) == 0
+
+
+def test_check_reads_the_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*agent(tmp_path), "--check"]
+    assert main(words) == 2
+    missing = f"server 127.0.0.1:9: {tmp_path / 'data.npz'}: no such file or directory; expected"
+    assert missing in capsys.readouterr().err
+    np.savez(tmp_path / "data.npz", x=np.zeros((5, 3), np.float32), y=np.arange(5, dtype=np.int32))
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert f"agent.json: 1 server: 127.0.0.1:9 (5 samples in {tmp_path / 'data.npz'}); state in {tmp_path}" in said
+    (tmp_path / "data.npz").write_bytes(b"damaged")
+    assert main(words) == 2
+    assert "expected an undamaged file" in capsys.readouterr().err
     assert main(["agent", str(tmp_path / "none.json"), "--check"]) == 2
 
 

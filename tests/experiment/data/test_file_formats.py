@@ -337,7 +337,7 @@ PATHS = [
     ("./nosuch", "./nosuch: no such file or folder"),
     ("nosuch.csv", "nosuch.csv: no such file or folder"),
     ("nosuch/", "nosuch/: no such file or folder"),
-    ("digit", "data set 'digit'; expected digits, or another one of digits, spoken-digits"),
+    ("digit", "data set 'digit'; the nearest is digits"),
     ("xyzzy", "data set 'xyzzy'; expected one of digits, spoken-digits"),
 ]
 

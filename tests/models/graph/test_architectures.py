@@ -71,8 +71,8 @@ def test_mlp_takes_flat_examples_too() -> None:
 
 
 def test_unknown_model_is_refused_with_the_list_of_names() -> None:
-    with pytest.raises(GraphError, match=r"model 'vgg19'; expected one of fedspu_emnist, .*, digits_cnn"):
-        architectures.build("vgg19", (3, 32, 32), 10)
+    with pytest.raises(GraphError, match=r"model 'unet'; expected one of fedspu_emnist, .*, digits_cnn"):
+        architectures.build("unet", (3, 32, 32), 10)
 
 
 def test_input_too_small_for_the_model_is_refused_by_node() -> None:

@@ -26,7 +26,16 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 
-SMALL = Experiment(clients=6, rounds=4, per_round=3, epochs=1, eval_every=2, checkpoint_every=2, keep=(0.25, 0.5, 1.0))
+SMALL = Experiment(
+    methods=("fedspu", "fedspu-es", "fedavg", "local"),
+    clients=6,
+    rounds=4,
+    per_round=3,
+    epochs=1,
+    eval_every=2,
+    checkpoint_every=2,
+    keep=(0.25, 0.5, 1.0),
+)
 SETTINGS = SMALL.settings(workers=1)
 METHODS = SMALL.algorithms()
 

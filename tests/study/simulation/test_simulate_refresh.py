@@ -194,7 +194,7 @@ def test_a_method_that_says_nothing_of_a_refresh_is_refused_at_once(monkeypatch:
 
 
 def test_what_is_asked_of_simulations_only_is_not_served_and_stands_in_run_files_where_it_is_asked() -> None:
-    plain = Experiment(methods=("fedavg",))
+    plain = Experiment(methods=("fedavg",), eval_every=10)
     assert not {"refresh", "train_scores"} & plain.to_json().keys()
     for name, asked in (("refresh=2", replace(plain, refresh=2)), ("train_scores", replace(plain, train_scores=True))):
         assert Experiment.from_json(asked.to_json()) == asked

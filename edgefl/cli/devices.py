@@ -1,0 +1,107 @@
+"""`edgefl devices RUN`: every device of a served run, while it runs or after it. It reads the run's directory alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from edgefl.cli.device_table import age, device_table
+from edgefl.errors import RequestError
+from edgefl.server.device_rows import DeviceRow
+from edgefl.server.run_view import RunView
+
+EVERY_S = 2.0
+WIDTH = 200  # of a table that goes to a file
+LEGEND = "* the open round, or evaluation, waits for it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which run, and how it is shown."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, which may be over")
+    add_how(parser)
+
+
+def add_how(parser: argparse.ArgumentParser) -> None:
+    """As JSON, once or again and again."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object; with --watch one a line")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=float,
+        const=EVERY_S,
+        metavar="S",
+        help=f"show it again every S seconds, until the run is over or Ctrl-C; default: {EVERY_S:g}",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the devices."""
+    view = RunView(options.run)
+    return follow(options, view, lambda: devices_json(view), lambda: devices_text(view, time.time()))
+
+
+def devices_json(view: RunView) -> dict[str, Any]:
+    """The devices and what there is to say of the run, as JSON values."""
+    return {**view.facts(), "devices": [row.to_json() for row in view.rows]}
+
+
+def devices_text(view: RunView, now: float) -> RenderableType:
+    """The devices for a terminal. `now`: seconds since 1970."""
+    facts = view.facts()
+    lines = [f"{facts['enrolled']} of {facts['clients']} devices enrolled, {facts['connected']} connected"]
+    if facts["waiting"]:
+        lines.append(facts["waiting"])
+    if not facts["running"]:
+        seen = facts["seen"]
+        ago = "" if seen is None else f"; the server was last there {age(now - seen)} ago"
+        lines.append(("the run is over" if facts["done"] else "the run's server does not run") + ago)
+    if any(row.waited_for for row in view.rows):
+        lines.append(LEGEND)
+    return Group(Text("\n".join(lines)), device_table(view.rows))
+
+
+def follow(
+    options: argparse.Namespace,
+    view: RunView,
+    to_json: Callable[[], dict[str, Any]],
+    to_text: Callable[[], RenderableType],
+) -> int:
+    """Looks at the run and shows it: once, or with --watch until the run is over."""
+    if options.watch is not None and not 0 < options.watch < float("inf"):
+        raise RequestError(f"--watch {options.watch}; expected a number of seconds > 0")
+    looks = _looks(view, options.watch)
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    try:
+        if options.json:
+            for _ in looks:
+                print(json.dumps(to_json()), flush=True)
+        elif options.watch is None or not console.is_terminal:
+            for _ in looks:
+                console.print(to_text(), soft_wrap=False)
+        else:
+            with Live(console=console, auto_refresh=False, screen=False, vertical_overflow="visible") as live:
+                for _ in looks:
+                    live.update(to_text(), refresh=True)
+    except KeyboardInterrupt:
+        if options.watch is None:
+            raise
+    return 0
+
+
+def _looks(view: RunView, every_s: float | None) -> Iterator[list[DeviceRow]]:
+    """The rows of the run, now and every so many seconds until the run is over; None: once."""
+    while True:
+        view.look(time.time())
+        yield view.rows
+        if every_s is None or (view.history.done and not view.is_running):
+            return
+        time.sleep(every_s)

@@ -1,0 +1,100 @@
+"""What a method is and what its settings mean, from the docstrings of its file and of its classes. A device needs none
+of this.
+
+A class's docstring has a line per setting: its name, two spaces or more, and what the setting is; further lines of the
+text are indented as far.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from dataclasses import dataclass, fields
+from typing import Any
+
+from edgefl.methods import METHODS, settings_of
+from edgefl.methods.method_registry import OWN
+
+SETTING = re.compile(r"(\w+) {2,}(\S.*)")
+OF_RUN = "rounds"  # the run's own, which no method's settings change
+COMMON = {  # settings that most methods have, where their docstrings say nothing else
+    "batch": "examples of a step",
+    "betas": "how slowly the moments of adam and adamw forget, as torch's",
+    "body_lr": "learning rate of the common body",
+    "decay_every": "rounds between two steps of the schedule 'step'",
+    "epochs": "passes over a client's own data in a round",
+    "eps": "added to the root of the second moment of adam and adamw, as torch's",
+    "es": "whether a client stops early, by the losses on its validation data",
+    "head_lr": "learning rate of the personal head",
+    "lr": "learning rate of round 1",
+    "lr_decay": "factor of the learning rate from round to round",
+    "lr_floor": "least learning rate of the schedule 'cosine'",
+    "momentum": "momentum of sgd",
+    "nesterov": "whether the momentum is Nesterov's",
+    "per_round": "clients that a round chooses",
+}
+
+
+@dataclass(frozen=True)
+class SettingHelp:
+    """One setting: its name, its default value, and what it is in words; "" where no docstring says it."""
+
+    name: str
+    default: Any
+    text: str
+
+
+@dataclass(frozen=True)
+class MethodHelp:
+    """One method: its name, what it is in one sentence and at length, and its settings by name."""
+
+    name: str
+    line: str
+    text: str
+    settings: tuple[SettingHelp, ...]
+
+
+def method_help(name: str) -> MethodHelp:
+    """What the method of this name is. Raises ValueError for an unknown name."""
+    defaults = settings_of(name)
+    kind = type((METHODS.get(name) or OWN[name])())
+    texts = {**COMMON, **setting_texts(kind)}
+    shown = [(key, value) for key, value in sorted(defaults.items()) if key != OF_RUN]
+    settings = tuple(SettingHelp(key, value, texts.get(key, "")) for key, value in shown)
+    about = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or kind.__doc__ or "")
+    return MethodHelp(name, _first_sentence(about) + _variant(kind, defaults), about, settings)
+
+
+def _variant(kind: Any, defaults: dict[str, Any]) -> str:
+    """What the method sets otherwise than its class, as " Here with es=True."; "" if nothing."""
+    own = {each.name: each.default for each in fields(kind)}
+    other = [f"{key}={value}" for key, value in defaults.items() if value != own[key]]
+    return f" Here with {', '.join(other)}." if other else ""
+
+
+def setting_texts(kind: type) -> dict[str, str]:
+    """What the docstrings of a class and of those that it is made of say of each setting; the class goes first."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        found.update(_texts(inspect.cleandoc(each.__dict__.get("__doc__") or "")))
+    return found
+
+
+def _texts(doc: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    last, indent = "", 0
+    for line in doc.splitlines():
+        if match := SETTING.fullmatch(line.rstrip()):
+            last, indent = match[1], match.start(2)
+            found[last] = match[2]
+        elif last and line.startswith(" " * indent) and line.strip():
+            found[last] += " " + line.strip()
+        else:
+            last = ""
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    return re.split(r"(?<=\.) ", paragraph, maxsplit=1)[0]

@@ -1,0 +1,86 @@
+"""Chosen values that lie at the edge of their grid: a better value may lie beyond, where nobody has tried. Not how
+values are chosen (tuning.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgefl.methods import build
+from edgefl.methods.method_label import written
+
+
+@dataclass(frozen=True)
+class GridEdge:
+    """A method whose chosen value of an option is the smallest or the largest of several numbers that were tried.
+
+    beyond  a value further on, that the method would take
+    """
+
+    method: str
+    option: str
+    value: float
+    tried: tuple[float, ...]
+    beyond: float
+
+    @property
+    def side(self) -> str:
+        return "largest" if self.beyond > self.value else "smallest"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "side": self.side, "tried": list(self.tried)}
+
+    def __str__(self) -> str:
+        values = ", ".join(map(written, self.tried))
+        return (
+            f"{self.method}: {self.option}={written(self.value)} is the {self.side} of the values tried ({values}); "
+            f"a better value may lie beyond, as {self.option}={written(self.beyond)}."
+        )
+
+
+def grid_edges(record: Mapping[str, Any] | None, shared: Mapping[str, Any] = {}) -> list[GridEdge]:
+    """Of the record of what was tuned (experiment/tuned_values.py); none where nothing was.
+
+    shared  the options that the methods have in common
+    """
+    found = [] if record is None else record["methods"].items()
+    return [
+        edge
+        for label, each in found
+        for option, value in each["chosen"].items()
+        if (edge := _edge(label, option, value, each, shared)) is not None
+    ]
+
+
+def _edge(label: str, option: str, value: Any, each: Mapping[str, Any], shared: Mapping[str, Any]) -> GridEdge | None:
+    tried = sorted({one["values"][option] for one in each["reached"] if _is_number(one["values"][option])})
+    if len(tried) < 2 or value not in (tried[0], tried[-1]):
+        return None
+    beyond, chosen = _beyond(value, tried), {**shared, **each["chosen"]}
+    if _is_taken(label, chosen) and not _is_taken(label, {**chosen, option: beyond}):
+        return None  # the option ends there
+    return GridEdge(label, option, value, tuple(tried), beyond)
+
+
+def _is_taken(label: str, options: Mapping[str, Any]) -> bool:
+    """Whether the method takes these values. One of another program's own is not known here, and takes none."""
+    try:
+        build(label, options)
+    except ValueError:
+        return False
+    return True
+
+
+def _beyond(value: float, tried: Sequence[float]) -> float:
+    """One step further: by the ratio of the last two values where both have a sign, else by their difference."""
+    neighbour = tried[1] if value == tried[0] else tried[-2]
+    further = value * value / neighbour if value * neighbour > 0 else 2 * value - neighbour
+    if isinstance(value, int):
+        return round(further) if round(further) != value else value + (1 if value > neighbour else -1)
+    return float(f"{further:.4g}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

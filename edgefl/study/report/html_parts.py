@@ -1,0 +1,76 @@
+"""Parts of a page that every section is made of. All text is escaped here; a section passes plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from edgefl.study.report.looks import LineLook
+from edgefl.study.result_table import ResultTable
+from edgefl.study.table_formats import html_table
+
+NUMBER = 'class="number"'
+
+
+def section(id: str, title: str, parts: Iterable[str]) -> str:
+    """A section with its heading; nothing where it has no parts."""
+    found = [part for part in parts if part]
+    body = "\n".join(found)
+    head = f'<section id="{id}" aria-labelledby="{id}-title">\n<h2 id="{id}-title">{escape(title)}</h2>'
+    return f"{head}\n{body}\n</section>" if found else ""
+
+
+def heading(text: str) -> str:
+    return f"<h3>{escape(text)}</h3>"
+
+
+def paragraph(text: str, mark: str = "") -> str:
+    """A paragraph. mark: its CSS class."""
+    return f'<p class="{mark}">{escape(text)}</p>' if mark else f"<p>{escape(text)}</p>"
+
+
+def listed(items: Iterable[str], mark: str = "") -> str:
+    """A list; nothing where there are no items."""
+    found = "".join(f"<li>{escape(item)}</li>" for item in items)
+    return f'<ul class="{mark}">{found}</ul>' if found else ""
+
+
+def table(found: ResultTable, is_sortable: bool = True) -> str:
+    """A table that scrolls by itself where it is wider than the page; nothing where it has no rows."""
+    if not found.rows:
+        return ""
+    label = escape(found.title)
+    kind = "scroll sortable" if is_sortable and len(found.rows) > 1 else "scroll"
+    return f'<div class="{kind}" role="region" tabindex="0" aria-label="{label}">{html_table(found, NUMBER)}</div>'
+
+
+def hidden(title: str, parts: Iterable[str]) -> str:
+    """Parts that the reader opens; nothing where there are none."""
+    found = "\n".join(part for part in parts if part)
+    return f"<details><summary>{escape(title)}</summary>\n{found}\n</details>" if found else ""
+
+
+def figure(caption: str, svg: str, entries: Sequence[tuple[str, LineLook]] = (), below: str = "") -> str:
+    """A chart with its caption and the names of its lines. below: HTML that follows."""
+    return f"<figure><figcaption>{escape(caption)}</figcaption>\n{svg}\n{_legend(entries)}{below}</figure>"
+
+
+def figures(found: Iterable[str]) -> str:
+    """Figures beside each other, as many as the page is wide."""
+    joined = "\n".join(each for each in found if each)
+    return f'<div class="figures">\n{joined}\n</div>' if joined else ""
+
+
+def _legend(entries: Sequence[tuple[str, LineLook]]) -> str:
+    if not entries:
+        return ""
+    items = "".join(f"<li>{_sample(look)}{escape(name)}</li>" for name, look in entries)
+    return f'<ul class="legend">{items}</ul>\n'
+
+
+def _sample(look: LineLook) -> str:
+    line, mark = f'<path class="line {look.classes}" d="M1 7H25"/>', look.marker(13, 7)
+    return (
+        f'<svg class="sample" viewBox="0 0 26 14" aria-hidden="true">{line}'
+        f'<path class="mark {look.classes}" d="{mark}"/></svg>'
+    )

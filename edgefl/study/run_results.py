@@ -1,0 +1,111 @@
+"""What a run says of its results: tables, rows, JSON, a report. Not the run itself (run.py), nor pictures of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgefl.errors import RunError
+from edgefl.experiment.settings import Experiment
+
+if TYPE_CHECKING:
+    from edgefl.study.result_table import ResultPage
+    from edgefl.study.summary import Summary
+    from edgefl.study.table_file import TableText
+
+WIDTH = 100  # of tables as plain text, in columns
+
+
+class RunResults:
+    """The results of a run; every `Run` has them."""
+
+    directory: Path
+    experiment: Experiment
+
+    @property
+    def summaries(self) -> dict[int, list[Summary]]:
+        """The figures by seed, of methods in order."""
+        raise NotImplementedError
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """A plain record of every round of every method and seed."""
+        raise NotImplementedError
+
+    @property
+    def tuned(self) -> Mapping[str, Mapping[str, Any]]:
+        """The values that validation data have chosen for each method, by option; {} if nothing was tuned."""
+        return {label: dict(chosen) for label, chosen in self.experiment.tuned}
+
+    def table(self, width: int = WIDTH, accuracy: float | None = None, format: str = "text") -> TableText:
+        """The tables that `edgefl simulate` prints, what was tuned, and a warning for each tuned value that lies at the
+        edge of its grid. A notebook shows the result as HTML tables; `print` prints it in the format.
+
+        width     of plain text, in columns
+        accuracy  until which it says what methods had spent; None: as without --target-accuracy
+        format    "text", "markdown", "latex", "html", or "csv": a row of numbers for each method
+        Raises    ValueError for another format, RunError if nothing has been evaluated yet.
+        """
+        from edgefl.study.flat_rows import flat_rows  # these take a while
+        from edgefl.study.table_file import TableText, check_format, formatted
+        from edgefl.study.table_formats import as_html
+
+        check_format(format, width)
+        page = self._page(accuracy)
+        rows = flat_rows(self) if format == "csv" else []
+        return TableText(formatted(page, rows, format, width), as_html(page))
+
+    def frame(self, kind: str = "methods") -> Any:
+        """The results as a pandas.DataFrame, whose numbers are those of `to_json`.
+
+        kind    "methods": a row for each method, as in the CSV table; "seeds": for each method and seed; "clients": for
+                each client too; "rounds": for each round; "differences": for each two methods
+        Raises  ValueError without pandas or for another kind, RunError if nothing has been evaluated yet.
+        """
+        from edgefl.study.data_frame import check_pandas, data_frame
+        from edgefl.study.flat_rows import flat_rows
+
+        check_pandas()
+        return data_frame(flat_rows(self, kind))
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures as JSON values, as `edgefl simulate --json` prints them."""
+        from edgefl.study import tuning
+        from edgefl.study.result_text import to_json
+
+        asked = {"run": str(self.directory), "experiment": self.experiment.to_json()}
+        return {**asked, **to_json(self.summaries), **tuning.found_in(self.directory)}
+
+    def report(self, path: str | os.PathLike[str], beside: Sequence[Any] = ()) -> Path:
+        """Writes a report of the run into one HTML file, which needs no other file and no network: what was asked,
+        curves, tables, clients, costs, settings and who made the run. A run that has not ended has what there is so
+        far.
+
+        beside  other runs that stand beside this one in the report
+        Raises  ValueError or RequestError for a file that cannot be written; OSError if the disk refuses.
+        """
+        from edgefl.study.report import check_report_file, write_report
+
+        check_report_file(Path(path))
+        runs: list[Any] = [self, *beside]
+        write_report(Path(path), runs)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the tables, or why there are none yet."""
+        from html import escape
+
+        from edgefl.study.table_formats import as_html
+
+        try:
+            return as_html(self._page())
+        except RunError as error:
+            return f"<p>{escape(repr(self))}: {escape(str(error))}</p>"
+
+    def _page(self, accuracy: float | None = None) -> ResultPage:
+        from edgefl.study import tuning
+        from edgefl.study.tables import result_page
+
+        return result_page(self.summaries, accuracy=accuracy, beside=tuning.words(self.directory))

@@ -1,0 +1,42 @@
+"""What every device of a served run does at this time, in one of a few words. Pure: no I/O, no clock.
+
+It is what the server knows: a device that was asked to train counts as training until its reply is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from edgefl.server.client_links import ClientConnection, Clients
+from edgefl.server.round_sequence import RoundSequence
+
+TRAINING, REPLIED = "training", "replied"
+EVALUATING, EVALUATED = "evaluating", "evaluated"
+IDLE, AWAY, REFUSED, MISSING = "idle", "away", "refused", "not enrolled"
+AWAITED = "awaited, away"  # it is planned, or has to evaluate, and is not connected
+PREPARING = "preparing"  # it is planned and connected, and has yet to say how fast it is, or what it owes
+WAITED_FOR = (TRAINING, EVALUATING, AWAITED, PREPARING)
+
+
+def activities(clients: Clients, rounds: RoundSequence) -> dict[int, str]:
+    """By client, of those that have enrolled, that are connected or that are planned."""
+    planned: AbstractSet[int] = frozenset() if rounds.open is None else frozenset(rounds.open.clients)
+    there = {link.client: link for link in clients.admitted()}
+    everybody = clients.capacities.keys() | there.keys() | planned | rounds.refusing
+    return {client: _activity(client, there.get(client), client in planned, rounds) for client in sorted(everybody)}
+
+
+def _activity(client: int, link: ClientConnection | None, is_planned: bool, rounds: RoundSequence) -> str:
+    if client in rounds.refusing:
+        return REFUSED
+    if rounds.open is not None and is_planned:
+        if client in rounds.open.answers:
+            return REPLIED
+        if link is None:
+            return AWAITED
+        return TRAINING if link.asked == rounds.open.number else PREPARING
+    if rounds.evaluation is not None:
+        if client in rounds.evaluation.answers:
+            return EVALUATED
+        return AWAITED if link is None else EVALUATING
+    return AWAY if link is None else IDLE

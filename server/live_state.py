@@ -1,0 +1,66 @@
+"""What only a running server knows of its devices: who is connected, when each was last heard, what each does. Values.
+
+The rest is in run.db, which every commit syncs to the disk; what changes every second and is worth nothing after a
+crash does not belong there. The file that it is kept in is live_file.py's business.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from edgefl.errors import RunError
+
+VERSION = 1
+
+
+class LiveDevice(NamedTuple):
+    """One device. `heard`: when its last bytes came, in seconds since 1970; None: not since the server started."""
+
+    is_connected: bool
+    heard: float | None
+    doing: str
+    address: str
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """Of a server at one time. Times are seconds since 1970.
+
+    time     of this state; a server that runs makes a new one every few seconds
+    process  the server's process id; 0 once the server has ended by itself
+    phase    see round_sequence.py
+    round    the open round, or else the last closed one
+    opened   when the round, or the evaluation, was opened; None: neither is open
+    closes   when it is closed in any case; None: it has no deadline
+    waiting  for whom the server waits, in words; empty: for nobody
+    devices  by client, of those that have enrolled, are connected or are planned
+    """
+
+    time: float
+    process: int
+    phase: str
+    round: int
+    opened: float | None = None
+    closes: float | None = None
+    waiting: str = ""
+    devices: Mapping[int, LiveDevice] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """As one line of JSON."""
+        found = {**vars(self), "devices": [[client, *device] for client, device in self.devices.items()]}
+        return json.dumps({"version": VERSION, **found}, separators=(",", ":")).encode()
+
+    @staticmethod
+    def of_json(data: bytes) -> LiveState:
+        """The inverse. Raises RunError for anything else."""
+        try:
+            found: dict[str, Any] = json.loads(data)
+            if found.pop("version") != VERSION:
+                raise RunError(f"a live state of another version; expected {VERSION}: use the edgefl of the server")
+            devices = {int(client): LiveDevice(*rest) for client, *rest in found.pop("devices")}
+            return LiveState(devices=devices, **found)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise RunError(f"it is no live state of a server ({error})") from None

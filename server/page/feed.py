@@ -1,0 +1,151 @@
+"""What the page's visitors get to see, kept up to date by one thread: the state as JSON, and what changes as events.
+
+Events are server-sent events, each with a number. A visitor that comes back names the last one it has; if what follows
+is no longer kept, it is told to load the state again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from edgefl.errors import RunError
+from edgefl.server.page.metrics_text import metrics_text
+from edgefl.server.run_view import RunView
+
+LOOK_S = 0.5  # between two looks at the run while somebody watches
+MOST_BUSY = 0.04  # share of one processor that looking takes at most, so that large runs are looked at more rarely
+IDLE_S = 10.0  # and while nobody does
+FRESH_S = 1.0  # the age of what somebody who asks once gets to see, at most
+KEPT = 64  # events
+
+
+class RunFeed:
+    """The newest look at one run. Any thread may use it."""
+
+    def __init__(self, view: RunView) -> None:
+        """Raises RunError if the run cannot be read."""
+        self._view = view
+        self._changed = threading.Condition()
+        self._looked_at = float("-inf")
+        self._number = 0
+        self._frames: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
+        self._rows: list[dict[str, Any]] = []
+        self._facts: dict[str, Any] = {}
+        self._rounds: list[dict[str, Any]] = []
+        self._evaluated = 0
+        self.problem = ""
+        self._listeners, self._has_ended = 0, False
+        self.look(0.0)
+
+    def run(self, stop: threading.Event) -> None:
+        """Looks again and again, until `stop` is set."""
+        took_s = 0.0
+        while not stop.wait(max(LOOK_S, took_s / MOST_BUSY)):
+            begun_s = time.thread_time()
+            self.look(LOOK_S / 2 if self._listeners else IDLE_S)
+            took_s = time.thread_time() - begun_s
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
+
+    def join(self, most: int) -> bool:
+        """Counts one more who waits for events; False if there are so many already."""
+        with self._changed:
+            if self._listeners >= most:
+                return False
+            self._listeners += 1
+            return True
+
+    def leave(self) -> None:
+        """One fewer waits for events."""
+        with self._changed:
+            self._listeners -= 1
+
+    def look(self, age_s: float) -> None:
+        """Looks at the run, unless the last look is younger than this."""
+        with self._changed:
+            if time.monotonic() - self._looked_at < age_s:
+                return
+            try:
+                self._view.look(time.time())
+                self.problem = ""
+            except RunError as error:  # of a moment, as while the server opens its database; the last look stays
+                self.problem = str(error)
+            self._looked_at = time.monotonic()
+            self._take()
+
+    def _take(self) -> None:
+        """Takes over what the view sees, and keeps what has changed as events."""
+        facts, history = {**self._view.facts(), "problem": self.problem}, self._view.history
+        rows = [_of_time(row.to_json()) for row in self._view.rows]
+        rounds, before = history.rounds, len(self._rounds)
+        evaluated = sum(1 for each in rounds if each["evaluation"])
+        if self._facts:
+            self._tell(facts, rows, rounds, before, evaluated)
+        self._facts, self._rows, self._rounds, self._evaluated = facts, rows, list(rounds), evaluated
+        self._changed.notify_all()
+
+    def _tell(
+        self,
+        facts: dict[str, Any],
+        rows: list[dict[str, Any]],
+        rounds: list[dict[str, Any]],
+        before: int,
+        evaluated: int,
+    ) -> None:
+        """Keeps what differs from the last look as events."""
+        if len(rounds) > before or evaluated > self._evaluated:
+            self._add("rounds", rounds[max(0, before - 2) :])  # the last ones' replies may have come
+        changed = [row for row, known in zip(rows, self._rows) if row != known] + rows[len(self._rows) :]
+        if changed:
+            self._add("devices", changed)
+        if facts != self._facts:
+            self._add("run", facts)
+
+    def _add(self, event: str, values: object) -> None:
+        self._number += 1
+        text = json.dumps(values, separators=(",", ":"))
+        self._frames.append((self._number, f"id: {self._number}\nevent: {event}\ndata: {text}\n\n".encode()))
+
+    @property
+    def number(self) -> int:
+        """The number of the last event."""
+        return self._number
+
+    def state(self) -> bytes:
+        """All that there is to show, as JSON. `event`: the number of the last event that is in it."""
+        self.look(FRESH_S)
+        with self._changed:
+            found = {"event": self._number, "now": time.time(), "facts": self._facts, "devices": self._rows}
+            return json.dumps({**found, "rounds": self._rounds}, separators=(",", ":")).encode()
+
+    def metrics(self) -> bytes:
+        """The run for Prometheus."""
+        self.look(FRESH_S)
+        with self._changed:
+            return metrics_text(self._facts, self._rounds, self._view.rows).encode()
+
+    def health(self) -> tuple[bool, str]:
+        """Whether the run's server runs, or has ended as it should; and how it is, in words."""
+        self.look(FRESH_S)
+        is_well = not self.problem and (self._facts["running"] or self._facts["done"])
+        return is_well, self.problem or self._facts["phase"]
+
+    def frames(self, after: int, timeout_s: float) -> tuple[int, bytes]:
+        """The events after this one, and the number of the last: waits for some, no longer than this; b"" then."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._number > after or self._has_ended, timeout_s)
+            if after > self._number or (self._frames and after < self._frames[0][0] - 1):
+                return self._number, f"id: {self._number}\nevent: again\ndata: {{}}\n\n".encode()
+            found = [frame for number, frame in self._frames if number > after]
+            return self._number, b"".join(found)
+
+
+def _of_time(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without what changes by itself every moment."""
+    del row["last_seen_s"]
+    return row

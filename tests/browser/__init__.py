@@ -1,0 +1,1 @@
+"""Tests of pages in a real browser: Debian's Chromium without a window, driven over its DevTools protocol."""
