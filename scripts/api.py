@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,10 +109,11 @@ def main(arguments: list[str]) -> int:
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *(part for title in PARTS for part in [f"## {title}\n", *map(_entry, PARTS[title])])])
+    return "\n".join([HEAD, *(part for title in PARTS for part in [f"## {title}\n", *map(entry, PARTS[title])])])
 
 
-def _entry(what: str) -> str:
+def entry(what: str) -> str:
+    """The heading and the text of one entry of PARTS."""
     where, _, known = what.partition(" as ")
     module, _, name = where.partition(":")
     source = _source(module).read_text("utf-8")
@@ -130,16 +132,28 @@ def _source(module: str) -> Path:
 
 def _class(node: ast.ClassDef, lines: list[str]) -> str:
     """What it is, how it is made, its fields as they stand in the source, and its public methods and properties."""
-    fields = [
-        "\n".join(line[4:] for line in lines[each.lineno - 1 : each.end_lineno])
-        for each in node.body
-        if isinstance(each, ast.AnnAssign) and "ClassVar" not in ast.unparse(each.annotation)
-    ]
     functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
     made = [_function(each, "\n").replace("__init__", node.name, 1) for each in functions if each.name == "__init__"]
     public = [_function(each, "\n") for each in functions if not each.name.startswith("_")]
     shown = [] if node.name in GIVEN else made
-    return "\n\n".join([_doc(node), *shown, *(["\n".join(fields)] if fields else []), *public])
+    fields = _fields(node, lines)
+    return "\n\n".join([_doc(node), *shown, *([fields] if fields else []), *public])
+
+
+def fields_of(source: str) -> str:
+    """The fields of the class that `source` is, as they stand there, with their comments."""
+    text = textwrap.dedent(source)
+    (node,) = ast.parse(text).body
+    return _fields(node, text.splitlines()) if isinstance(node, ast.ClassDef) else ""
+
+
+def _fields(node: ast.ClassDef, lines: list[str]) -> str:
+    return "\n".join(
+        line[4:]
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and "ClassVar" not in ast.unparse(each.annotation)
+        for line in lines[each.lineno - 1 : each.end_lineno]
+    )
 
 
 def _function(node: ast.stmt, gap: str) -> str:

@@ -109,7 +109,9 @@ class Admission:
 
 
 def network(host: str) -> str:
-    """What counts as one address: an IPv4 address, or the 64 bits of an IPv6 address that its holder cannot choose."""
+    """The part of an address that counts as one: an IPv4 address, or the 64 bits of an IPv6 address that its holder
+    cannot choose.
+    """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -14,7 +14,7 @@ KEPT = 2  # rounds whose arrays are kept: the last closed one's, and the one's b
 
 
 def arrays_file(path: Path, round: int) -> Path:
-    """Where the arrays after a round are."""
+    """The file of the arrays after a round."""
     return path / FOLDER / f"{round:06d}.safetensors"
 
 

@@ -1,4 +1,6 @@
-"""Who has enrolled, and which connection speaks for whom: the newest one of a client; an older one is superseded."""
+"""The enrolled clients, and the connection that speaks for each client: the newest connection supersedes an
+older one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server of a run does next, as a state machine: events and the time in, actions out. No I/O and no clock.
+"""The coordinator of a run as a state machine: events and the time come in, actions go out. No I/O and no clock.
 
 A coordinator has two parts: the rounds (round_sequence.py) and the devices (device_sessions.py). Both add their actions
 to one queue. A coordinator made from what is durable (Progress) goes on as the one that was lost would have: what had
@@ -95,7 +95,7 @@ class Coordinator:
         return self._queue.taken()
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """What to do about an event, in order. `now`: seconds of a monotonic clock."""
+        """The actions that follow from an event, in order. `now`: seconds of a monotonic clock."""
         if isinstance(event, DeviceJoined):
             self._devices.join(event, now)
         elif isinstance(event, DeviceLeft):
@@ -130,14 +130,14 @@ class Coordinator:
         return self._clients.capacities.keys()
 
     def secret_of(self, client: int) -> bytes | None:
-        """What the client's device has to prove in a run without keys; None if it has not enrolled."""
+        """The secret that the client's device has to prove in a run without keys; None if it has not enrolled."""
         return self._clients.secrets.get(client)
 
     # How far the run has got.
 
     @property
     def phase(self) -> Phase:
-        """What the run is doing at this time, see round_sequence.py."""
+        """The present phase of the run, see round_sequence.py."""
         return self._rounds.phase
 
     @property
@@ -162,7 +162,7 @@ class Coordinator:
 
     @property
     def opened_at(self) -> float | None:
-        """When the open round or evaluation was opened; None: neither is open."""
+        """The time at which the open round or evaluation was opened; None: neither is open."""
         return self._rounds.opened_at
 
     def left_s(self, now: float) -> float | None:
@@ -174,8 +174,8 @@ class Coordinator:
         return activities(self._clients, self._rounds)
 
     def awaited(self, now: float) -> str | None:
-        """For whom the server waits, in one line of text; None if the server waits for nobody. `stage` changes when the
-        server waits for something else.
+        """The clients that the server waits for, in one line of text; None if the server waits for nobody. `stage`
+        changes when the server waits for something else.
         """
         if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._rounds.wanted:
             return waiting_text.enrolments(self.enrolled, self._rounds.wanted, self.task.clients)

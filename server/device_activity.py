@@ -1,4 +1,4 @@
-"""What every device of a served run does at this time, in one of a few words. Pure: no I/O, no clock.
+"""The present activity of every device of a served run, in one of a few words. Pure: no I/O, no clock.
 
 It is what the server knows: a device that was asked to train counts as training until its reply is there.
 """

@@ -1,4 +1,5 @@
-"""What run.db says of a served run, round by round and device by device, added up as rounds close. It writes nothing.
+"""The history of a served run from run.db, round by round and device by device, added up as rounds close. Nothing is
+written.
 
 A look reads what has been committed since the look before, so that a page that follows a run of 500 rounds does not
 read 500 rounds every second. Who is connected is in live_file.py; what both say together is device_rows.py's business.

@@ -19,7 +19,7 @@ HasTrained = Callable[[int, int], bool]
 
 
 class DeviceStateTracker:
-    """What the clients' devices hold, by the log.
+    """The states that the clients' devices hold, by the log.
 
     lives      by client, the last life that was heard of
     accepting  clients whose next loss is accepted, once
@@ -59,7 +59,9 @@ class DeviceStateTracker:
         return claim.pending if self._has_trained(claim.pending, client) else claim.round
 
     def problem(self, client: int, claim: Claim) -> str | None:
-        """What is wrong with it, in words for its user; None if it may take part, with or without a loss."""
+        """A sentence for the device's user about its state; None if the device may take part, with or
+        without a loss.
+        """
         found = self.found(client, claim)
         if found and not self._has_trained(found, client):
             return (
@@ -110,7 +112,9 @@ class DeviceStateTracker:
 
 
 def check_secret(client: int, known: bytes, given: bytes, accepting: Iterable[int]) -> str | None:
-    """What is wrong with the secret of a device that enrols as a client that has enrolled; None if it is the same."""
+    """A sentence about a wrong secret of a device that enrols as a client that has enrolled; None if the secret is
+    right.
+    """
     if not known or hmac.compare_digest(known, given) or client in accepting:
         return None
     return (

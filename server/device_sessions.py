@@ -78,7 +78,7 @@ class DeviceSessions:
             self._rounds.go_on(now)
 
     def replaced(self, record: DeviceReplaced, now: float) -> None:
-        """It is durable that another process of a client's device has begun."""
+        """Go on after it is durable that another process of a client's device has begun."""
         self._arrivals.begun(record, now)
 
     def _admit(self, link: ClientConnection, now: float) -> None:
@@ -154,7 +154,7 @@ class DeviceSessions:
     # What has become durable.
 
     def throughput_saved(self, record: ThroughputRecorded, now: float) -> None:
-        """What a device said of its speed is durable."""
+        """Go on after a device's report of its speed is durable."""
         self._declarations.saved(record)
         link = self._admitted(record.client)
         if link is not None:

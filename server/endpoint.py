@@ -1,4 +1,4 @@
-"""Where a running server can be reached, as a file of its run directory, for tools on the same machine."""
+"""The address of a running server as a file of its run directory, for tools on the same machine."""
 
 from __future__ import annotations
 

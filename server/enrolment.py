@@ -81,7 +81,7 @@ class Arrivals:
             self._begin(link)
 
     def begun(self, record: DeviceReplaced, now: float) -> None:
-        """It is durable that another process of a client's device has begun."""
+        """Go on after it is durable that another process of a client's device has begun."""
         if self._beginning.get(record.client) != record.life:
             return  # yet another one has begun
         del self._beginning[record.client]

@@ -1,4 +1,4 @@
-"""What the coordinator hears, what it asks for, and what must be durable: frozen values, no behaviour.
+"""The events of the coordinator, its actions and its durable records: frozen values without behaviour.
 
 A link is the number of one connection, never used twice in a process. Times are seconds of one monotonic clock.
 """
@@ -63,7 +63,7 @@ class ProvenanceRecorded:
 
 @dataclass(frozen=True)
 class ThroughputRecorded:
-    """How fast a client's device has measured that it is; plans follow it from the round `since` on."""
+    """The throughput that a client's device has measured; plans follow it from the round `since` on."""
 
     client: int
     since: int
@@ -155,7 +155,7 @@ Record = (
 
 @dataclass(frozen=True)
 class Claim:
-    """What a device says that it holds.
+    """The state that a device says it holds.
 
     round    the last one that was acknowledged and counts
     pending  the round of a reply that it has not seen acknowledged, 0 if there is none

@@ -30,7 +30,7 @@ def provide(clients: int, strangers: int) -> Share:
 
 
 def share(limit: int, clients: int, strangers: int) -> Share:
-    """How `limit` open files are shared out."""
+    """Share out `limit` open files."""
     wanted = RESERVE + clients + strangers
     if limit >= wanted:
         return Share(limit - RESERVE, strangers, None)

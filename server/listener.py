@@ -1,5 +1,5 @@
-"""Where connections come in: the listening sockets, a Peer per connection and TLS around it. Not whom to let in, nor
-who has to go for it (admission.py).
+"""The listening sockets of the server, with a Peer for each connection and TLS around it. admission.py decides which
+connection is let in, and which connection has to go for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ LONGEST_QUEUE = 4096
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """Where a server listens, and for how many that have not shown who they are. Port 0 stands for any that is free.
+    """The address at which a server listens, and the number of connections that have not shown who they are. Port 0
+    stands for any free port.
 
     sockets  that listen there already, see `bound`
     """
@@ -39,7 +40,7 @@ class ListenAddress:
 
 
 class Owner(Protocol):
-    """What the entrance asks of the server; server/event_loop.py."""
+    """The protocol of the listener's owner; server/event_loop.py."""
 
     def arrived(self, name: str) -> Peer: ...
 

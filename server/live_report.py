@@ -61,7 +61,7 @@ class LiveReport:
         self._timer = self._loop.call_later(EVERY_S, self._tell)
 
     def state(self) -> LiveState:
-        """What there is to tell now."""
+        """The present state to tell."""
         now, wall = self._loop.time(), time.time()
         there = {peer.client: peer for peer in self._peers.values() if peer.client is not None}
         devices = {

@@ -1,4 +1,5 @@
-"""What only a running server knows of its devices: who is connected, when each was last heard, what each does. Values.
+"""The state of the devices that only a running server knows: connected clients, the time of each client's last message,
+and its activity. Values.
 
 The rest is in run.db, which every commit syncs to the disk; what changes every second and is worth nothing after a
 crash does not belong there. The file that it is kept in is live_file.py's business.
@@ -27,7 +28,7 @@ class LiveDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class LiveState:
-    """Of a server at one time. Times are seconds since 1970.
+    """The state of a server at one time. Times are seconds since 1970.
 
     time     of this state; a server that runs makes a new one every few seconds
     process  the server's process id; 0 once the server has ended by itself
@@ -49,7 +50,7 @@ class LiveState:
     devices: Mapping[int, LiveDevice] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """As one line of JSON."""
+        """The state as one line of JSON."""
         found = {**vars(self), "devices": [[client, *device] for client, device in self.devices.items()]}
         return json.dumps({"version": VERSION, **found}, separators=(",", ":")).encode()
 

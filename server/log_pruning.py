@@ -1,4 +1,4 @@
-"""What the database keeps of rounds long past: their metrics in total, no longer client by client.
+"""The pruning of the database: of old rounds the total metrics are kept, and not the metrics of each client.
 
 Who took part in a round stays, as a replay needs it, and what became of every reply. Only lines for people lose detail.
 """

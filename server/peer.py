@@ -37,13 +37,13 @@ class Patience:
 
 @dataclass(frozen=True)
 class ConnectionTerms(EnrolmentTerms):
-    """What every connection of a run is offered, and how long it may take."""
+    """The offer to every connection of a run, and the time limits of a connection."""
 
     patience: Patience
 
 
 class Hub(Protocol):
-    """What a connection tells the server; server/event_loop.py."""
+    """The protocol of the hub that a connection reports to; server/event_loop.py."""
 
     def enrol(self, peer: Peer, joined: DeviceJoined) -> None: ...
 

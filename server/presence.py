@@ -1,4 +1,4 @@
-"""Which clients were there lately: connected now, or heard of within some seconds. Pure: the time comes in."""
+"""The clients that were present lately: connected now, or heard of within some seconds. Pure: the time comes in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 
 
 class Presence:
-    """When every enrolled client was last heard of.
+    """The time at which every enrolled client was last heard of.
 
     within_s  seconds for which a client that has left still counts; None: everybody always does
     At a restart all that are enrolled count as just heard of: their connections broke with the server, not with them.

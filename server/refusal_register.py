@@ -1,4 +1,4 @@
-"""Which clients' devices take no part, as they have refused the server or were refused for good. No I/O.
+"""The clients whose devices take no part, because they have refused the server or were refused for good. No I/O.
 
 Such a client is absent from the open round and from the rounds and evaluations after it, until its device comes back.
 What is said here is durable (DeviceRefusal). When a round closes without such clients is round_sequence.py's business.

@@ -102,7 +102,7 @@ class RelayServer:
             self._leave(self._nodes.pop(name))
 
     def due(self) -> list[OutgoingEnvelope]:
-        """What to send, at most one envelope to a node that has not answered the last one."""
+        """The envelopes to send, at most one to a node that has not answered the last one."""
         now = self._clock()
         if self._wake is not None and now >= self._wake:
             self._wake = None
@@ -151,7 +151,7 @@ class RelayServer:
         )
 
     def waits_for(self) -> str | None:
-        """For whom, in one line; None if for nobody."""
+        """The clients that the server waits for, in one line; None if it waits for nobody."""
         return self._coordinator.awaited(self._clock())
 
     @property

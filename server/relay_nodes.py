@@ -1,4 +1,4 @@
-"""What each node of a framework is to be told, and when it is to be called. round_sequence.py decides about rounds.
+"""The messages for each node of a framework, and the time of its next call. round_sequence.py decides about rounds.
 
 away     it is called with Challenge, at once or some time after something failed
 called   Hello and Enrol come back; the coordinator admits it as a client
@@ -44,7 +44,7 @@ class RelayNode:
 
     @property
     def who(self) -> str:
-        """For people."""
+        """The name of the node for people."""
         return f"node {self.name}" + ("" if self.client is None else f", client {self.client}")
 
     def is_to_be_called(self, now: float) -> bool:
@@ -52,7 +52,7 @@ class RelayNode:
         return self.sent is None and self.stage == "away" and now >= self.call_at and not self.has_heard
 
     def welcome(self, client: int, said: list[Message]) -> None:
-        """It is that client, and hears this first."""
+        """Note that the node is that client, which gets this message first."""
         self.client, self.box, self.has_model = client, said, True
 
     def tell(self, message: Message) -> None:
@@ -62,7 +62,7 @@ class RelayNode:
         self.box.append(message)
 
     def due(self) -> list[Message] | None:
-        """What it is told now; None: nothing yet."""
+        """The message for the node now; None: no message yet."""
         if self.sent is not None or not self.box:
             return None
         if self.owes:

@@ -1,4 +1,6 @@
-"""When to say once more that the server waits: after half a minute, then ever more rarely. Pure: the time comes in."""
+"""The times of the reminder that the server waits: after half a minute, then ever more rarely. Pure: the
+time comes in.
+"""
 
 from __future__ import annotations
 

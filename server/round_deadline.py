@@ -1,4 +1,5 @@
-"""How long a round may take: as told, or following the times that replies have taken. Pure: the time comes in.
+"""The deadline of a round: a fixed number of seconds, or a time that follows the durations of earlier replies. Pure:
+the time comes in.
 
 A reply's time is counted from the opening of its round, be it in time or late, if its client was asked by this process:
 what a device had ready before a restart says nothing. Devices that never answer say nothing, so a dead one does not

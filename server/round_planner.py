@@ -57,7 +57,7 @@ class Planner:
         return bool(self._algorithm.plan(self._everybody, state, round))
 
     def forget(self) -> None:
-        """What was prepared is out of date: a client has declared its capacity, or how fast it is."""
+        """Drop the prepared plans: a client has declared its capacity, or its throughput."""
         self._plans = None
 
     def take(

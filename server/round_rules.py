@@ -1,4 +1,4 @@
-"""When the rounds of a served run begin and end."""
+"""The rules by which the rounds of a served run begin and end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 @dataclass(frozen=True)
 class Rules:
-    """What a coordinator goes by.
+    """The rules of a coordinator.
 
     eval_every, evaluate_first  after which rounds clients evaluate their models (experiment/evaluation_rounds.py)
     quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one

@@ -120,7 +120,7 @@ class RoundSequence:
 
     @property
     def opened_at(self) -> float | None:
-        """When the open round or evaluation was opened; None: neither is open."""
+        """The time at which the open round or evaluation was opened; None: neither is open."""
         return None if self.open is None and self.evaluation is None else self._opened_at
 
     def left_s(self, now: float) -> float | None:
@@ -130,7 +130,7 @@ class RoundSequence:
     # Phases.
 
     def go_on(self, now: float) -> None:
-        """What follows the last closed round: its evaluation, the end, or the next round."""
+        """Go on after the last closed round: with its evaluation, the end, or the next round."""
         if self._empty >= self._rules.max_empty_rounds and not self.done:
             raise RunError(stuck(self.round, self._empty, self._log_record))
         is_due = self.round > 0 and (self.done or self._is_evaluated())
@@ -296,7 +296,8 @@ class RoundSequence:
         return self.open is not None and self.open.is_complete(self._rules.quorum, self.refusing)
 
     def refusal_saved(self, now: float) -> None:
-        """It is durable that a client's device takes no part, or has come back: nothing waits for those that do not.
+        """Go on after it is durable that a client's device takes no part, or has come back. Nothing waits for a device
+        that takes no part.
 
         Raises  RunError if nobody is left who takes part.
         """
@@ -312,7 +313,7 @@ class RoundSequence:
             self._close(now)
 
     def expected_claim(self, client: int) -> ReplyClaim:
-        """What the client's replies must claim."""
+        """The claims that the client's replies must make."""
         examples = self._clients.declared.get(client)
         if examples is None:
             return NOT_DECLARED

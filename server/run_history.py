@@ -1,4 +1,4 @@
-"""What a served run has recorded, read beside the server or after it: for status, report and replay. It writes nothing.
+"""The records of a served run, read during the run or after it, for status, report and replay. Nothing is written.
 
 Every function opens the database, reads one snapshot and closes it. They raise RunError if there is no served run.
 """
@@ -47,13 +47,13 @@ def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
 
 
 def traffic(path: Path) -> list[Traffic]:
-    """What the server counted at its sockets, by round."""
+    """The bytes that the server counted at its sockets, by round."""
     with snapshot(path) as database:
         return [Traffic(*row) for row in database.execute("SELECT * FROM traffic ORDER BY round")]
 
 
 def progress(path: Path) -> Progress:
-    """How far the run has got: clients, rounds, and what became of every reply. All of run.db is checked for damage."""
+    """The progress of the run: clients, rounds, and the verdict on every reply. All of run.db is checked for damage."""
     for _ in range(ATTEMPTS):
         with checked(path) as database:
             try:

@@ -1,4 +1,4 @@
-"""How far a run has got: what a restarted coordinator must know, and nothing that it can work out again.
+"""The progress of a run that a restarted coordinator must know, without anything that can be computed again.
 
 The store makes one from what is durable; a new run starts with an empty one.
 """
@@ -15,7 +15,7 @@ from edgefl.server.events import Outcome, ReplyJudged
 
 
 class Ruling(NamedTuple):
-    """What became of a client's reply, and why."""
+    """The verdict on a client's reply, and its reason."""
 
     outcome: Outcome
     reason: str
@@ -23,7 +23,7 @@ class Ruling(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """What is durable of a run.
+    """The durable part of a run.
 
     capacities  of the enrolled clients
     round       the last closed round, 0 before the first

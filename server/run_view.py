@@ -44,7 +44,7 @@ class RunView:
         return is_alive(self._live, self._now)
 
     def facts(self) -> dict[str, Any]:
-        """What there is to say of the run as a whole."""
+        """The facts about the run as a whole."""
         live, history = self._live if self.is_running else None, self.history
         number = history.closed + 1
         is_over = history.done and not self.is_running

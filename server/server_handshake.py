@@ -16,7 +16,7 @@ from edgefl.server.events import Claim, DeviceJoined
 
 @dataclass(frozen=True)
 class EnrolmentTerms:
-    """What every device of a run is offered, and who may take part.
+    """The offer to every device of a run, and the rule who may take part.
 
     keys     the key of every client, or None where none are asked for
     welcome  what a client is told once it is enrolled

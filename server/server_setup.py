@@ -51,7 +51,7 @@ def staff(
     keys: Mapping[int, bytes] | None,
     accepting: Collection[int] = (),
 ) -> tuple[Coordinator, EnrolmentTerms]:
-    """Who decides in that run, and what its devices are offered, whatever carries the messages."""
+    """The coordinator of the run and the offer to its devices, whatever carries the messages."""
     experiment, federation = assembled.experiment, assembled.federation
     ((label, algorithm),) = assembled.algorithms.items()
     method = Variant.of(label).method  # what a device knows; the label's options are among those it is told
@@ -72,7 +72,7 @@ def staff(
 
 
 def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:
-    """What an enrolled client is told of the run."""
+    """The description of the run for an enrolled client."""
     options: dict[str, Any] = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
     return Welcome(
         client,

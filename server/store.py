@@ -1,5 +1,5 @@
-"""What a crash of the server may not lose: run.db beside the method's arrays as files. Not what it means
-(coordinator.py), nor the tables (schema.py).
+"""The store of the server, which keeps what a crash must not lose: run.db, and the method's arrays as files.
+coordinator.py gives the records their meaning, and schema.py has the tables.
 
     RUN/run.db                        clients, rounds, participation, replies of the open round, metrics
     RUN/last_commit                   number and digest of its last commit, written after it (last_commit.py)
@@ -105,7 +105,7 @@ class Store:
         self._lock.close()
 
     def load(self, which: str = "") -> Progress:
-        """How far the run has got. Raises RunError if something is missing or corrupt.
+        """The progress of the run. Raises RunError if something is missing or corrupt.
 
         which  of the rulings: all, or RECENT ones, in which a run of any length needs the same memory
         """
@@ -230,7 +230,7 @@ def last_closed(database: sqlite3.Connection) -> int:
 
 
 def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> Progress:
-    """How far a run has got, from one snapshot of its database. Raises RunError if something is missing or corrupt.
+    """The progress of a run, from one snapshot of its database. Raises RunError if something is missing or corrupt.
 
     which  as for Store.load
     """

@@ -1,4 +1,5 @@
-"""What devices say of their speed, in a run that plans by it: from which round it holds, and who is not asked before.
+"""The throughputs that devices declare in a run that plans by them: the round from which a declaration holds, and the
+clients that are not asked before it.
 
 A device says it once it has the model, before it trains anything; so it is not asked to train until what it said is
 durable. What it says later holds from the next round, if it has been asked in this one: a plan that was sent stays. Of
@@ -17,7 +18,9 @@ from edgefl.server.events import ThroughputRecorded
 
 
 class ThroughputDeclarations:
-    """Of one run. `are_wanted`: whether its method plans by them; otherwise nothing is recorded and nobody waits."""
+    """The declarations of one run. `are_wanted`: whether its method plans by them; otherwise nothing is recorded and
+    nobody waits.
+    """
 
     def __init__(self, are_wanted: bool, known: Mapping[tuple[int, int], Throughput]) -> None:
         self._are_wanted, self.throughputs = are_wanted, ThroughputHistory(known)
@@ -48,6 +51,6 @@ class ThroughputDeclarations:
         return record
 
     def saved(self, record: ThroughputRecorded) -> None:
-        """It is durable."""
+        """Go on after the declaration is durable."""
         if self._saving.get(record.client) == record:
             del self._saving[record.client]

@@ -1,4 +1,5 @@
-"""Who was planned in which round and what became of it, as far as a device may still ask: not the whole log.
+"""The planned clients of the rounds and the verdicts on their replies, as far as a device may still ask for them. The
+whole log is in the store.
 
 A device has at most one reply that it has not seen dealt with, and answers a later round only after it has. So what
 lies before a client's last ruling is never asked for again, but whether it kept what it had trained then: a bit.

@@ -1,4 +1,4 @@
-"""For whom a server waits, in one line for people. Words only: nothing is decided here."""
+"""The clients that a server waits for, in one line for people. Nothing is decided here."""
 
 from __future__ import annotations
 

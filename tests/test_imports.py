@@ -79,6 +79,7 @@ PACKAGES = {  # third-party package -> the modules that may import it
     "wandb": ["edgefl.integrations.trackers"],
     "tomli": ["edgefl.system.toml"],
     "ray": ["edgefl.integrations.ray"],
+    "shtab": ["edgefl.cli.completion"],
     "rich": [
         "edgefl.cli",
         "edgefl.experiment.data.download",

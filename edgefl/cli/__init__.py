@@ -1,1 +1,3 @@
-"""The commands of `edgefl`, one file each: add_arguments(parser) and run(options). cli.py names them."""
+"""The commands of `edgefl`, one file for each command: add_arguments(parser) and run(options). commands.py
+lists them.
+"""

@@ -1,4 +1,6 @@
-"""What the operating system refused, as a sentence, and whose fault that is. Not what a file holds."""
+"""Errors of the operating system as sentences: what was refused, and whether the request or the machine is at fault.
+Not the contents of files.
+"""
 
 from __future__ import annotations
 

@@ -30,20 +30,26 @@ INTERRUPTED = "stopped; it goes on where it was when it is started again"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A file, and whether to serve or to look."""
-    parser.add_argument("settings", type=Path, metavar="FILE.toml", help="servers, limits, conditions (docs/boards.md)")
-    parser.add_argument("--status", action="store_true", help="show what the agent does and which conditions hold")
+    parser.add_argument(
+        "settings", type=Path, metavar="FILE.toml", help="file of servers, limits and conditions (docs/boards.md)"
+    )
+    parser.add_argument(
+        "--status", action="store_true", help="show the activity of the agent and which conditions hold, then end"
+    )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="read the file and the samples that it names, say what is wrong with them, and end",
+        help="check the file and the samples that it names, then end",
     )
-    parser.add_argument("--runs", type=int, metavar="N", help="end once N runs are over; default: never")
+    parser.add_argument(
+        "--runs", type=int, metavar="N", help="number of finished runs after which the agent ends; default: no limit"
+    )
     parser.add_argument(
         "--root",
         type=Path,
         default=Path("/"),
         metavar="DIR",
-        help="folder that has sys/ and proc/; default: %(default)s",
+        help="folder in which sys/ and proc/ lie; default: %(default)s",
     )
 
 
@@ -64,7 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _checked(file: Path, settings: AgentSettings) -> str:
-    """What the settings ask for, in words. Raises RequestError for a file of samples that no server could train on."""
+    """Describe the request of the settings in words. Raises RequestError for a file of samples that no server could
+    train on.
+    """
     counts = []
     for entry in settings.server_entries:
         try:

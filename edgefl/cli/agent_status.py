@@ -1,4 +1,4 @@
-"""What `edgefl agent --status` shows: what the agent does, its conditions, its runs."""
+"""The output of `edgefl agent --status`: the activity of the agent, its conditions, its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--backend of the commands that train: which kernels this process, and those that it starts, use."""
+"""The option --backend of the commands that train: the kernels of this process and of the processes that it starts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from edgefl.errors import BackendError, RequestError
 def add_backend(parser: argparse._ActionsContainer) -> None:
     """The option."""
     names = tuple({**kernels.BACKENDS, **kernels.NAMED})
-    what = "kernels to train with; default: EDGEFL_KERNELS, or the best of the processor's"
-    parser.add_argument("--backend", choices=names, help=what)
+    what = "kernels that train; default: $EDGEFL_KERNELS, or else the fastest kernels that run here"
+    parser.add_argument("--backend", choices=names, metavar="NAME", help=f"{', '.join(names)}: {what}")
 
 
 def use_backend(options: argparse.Namespace) -> None:

@@ -1,7 +1,8 @@
-"""`edgefl bench backward`: what converted layers and frozen neurons gain on a model of the user's own: time, memory,
-and the least that freezing so many neurons can take.
+"""`edgefl bench backward`: the time and the memory that converted layers and frozen neurons save on a model of the
+user's own, and the least time that a step with so many frozen neurons can take.
 
-All ways run in turns of a few passes in one process, so that a busy machine slows them alike. Medians.
+The ways of training take turns of a few passes in one process, so that a busy machine slows all ways alike. The figures
+are medians.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TURN = 5  # passes one after another, as in a training loop: the first ones find
 
 
 class Times(NamedTuple):
-    """Of one way, in seconds; cpu: of all threads, both passes together."""
+    """The times of one way of training in seconds; cpu: processor seconds of all threads in both passes."""
 
     forward: float
     backward: float
@@ -31,15 +32,23 @@ class Times(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to measure, on which model."""
-    parser.add_argument("what", choices=("backward",), help="forward and backward pass, beside torch's")
+    """Adds the options: the model, and what is measured on it."""
+    parser.add_argument(
+        "what", choices=("backward",), help="what is timed: the forward and the backward pass, in edgefl and in torch"
+    )
     parser.add_argument("factory", metavar="MODULE:FACTORY", help=HELP)
-    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of an example")
-    parser.add_argument("--keep", type=float, default=0.2, metavar="SHARE", help="of the neurons trained (default .2)")
-    parser.add_argument("--batch", type=int, default=16, metavar="N", help="examples (default 16)")
-    parser.add_argument("--threads", type=int, metavar="N", help="of torch and of the kernels (default torch's)")
-    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="of measuring (default 3)")
-    parser.add_argument("--json", action="store_true", help="one object in place of a table")
+    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of one example")
+    parser.add_argument(
+        "--keep", type=float, default=0.2, metavar="SHARE", help="share of the neurons that are trained; default: .2"
+    )
+    parser.add_argument("--batch", type=int, default=16, metavar="N", help="number of examples in a batch; default: 16")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="number of threads, for torch and for edgefl; default: torch's number"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="S", help="seconds that the measuring takes; default: 3"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""--budget NAME=AMOUNT and --target-accuracy SHARE: at what methods are compared, as a user writes it."""
+"""The values of --budget NAME=AMOUNT and --target-accuracy SHARE, at which methods are compared."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from edgefl.cli.size_arguments import size
 from edgefl.study.comparison import BUDGETS
 
 HELP = (
-    "compare methods where they have spent this: rounds=20, bytes=5MB, seconds=60 of devices' time, work=1e12 "
-    "operations, and with --devices virtual-seconds=3600 or joules=500; may be given several times; default: the least "
-    "that one of them spends in all"
+    "amount at which the methods are compared: rounds=20, bytes=5MB of payload, seconds=60 of the devices' time, "
+    "work=1e12 operations, and with --devices virtual-seconds=3600 or joules=500; may be repeated; default: the "
+    "smallest amount that a method spends in the whole run"
 )
 
 

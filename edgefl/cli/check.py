@@ -1,4 +1,4 @@
-"""`edgefl check DATA`: one page about what somebody brought, before anything is trained."""
+"""`edgefl check DATA`: one page that describes the user's data before anything is trained."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from edgefl.cli.experiment_options import add_experiment, requested, unlist
+from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
+from edgefl.cli.experiment_options import requested
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_step
 from edgefl.errors import DataError, RequestError
@@ -22,18 +23,21 @@ from edgefl.study.data_check import ColumnUnits, Counts, DataCheck, PlannedTrain
 USED = (
     "--model", "--method", "--partition", "--clients", "--fewest", "--label", "--group", "--time", "--drop", "--axes",
     "--image-size", "--missing", "--standardise", "--loss", "--lr", "--batch", "--epochs", "--per-round", "--seed",
-    "--split", "--train-share", "--validation-share", "--help",
+    "--split", "--train-share", "--validation-share",
 )  # fmt: skip
 SHOWN = 12  # columns, classes or groups that the page lists
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Data, and the options of `edgefl simulate` that say how the data are read and what is trained."""
-    parser.epilog = "The other options of `edgefl simulate` are accepted, too. Exit code 1: simulate would refuse this."
-    parser.add_argument("brought", metavar="DATA", help=f"data set by name, or {FILES}")
+    parser.epilog = (
+        "The other options of `edgefl simulate` are accepted as well. The exit code is 1 where `edgefl simulate` would "
+        "refuse the data."
+    )
+    parser.add_argument("brought", metavar="DATA", help=f"name of a data set, or {FILES}")
     add_experiment(parser)
     unlist(parser, USED.__contains__)
-    parser.add_argument("--data-dir", help="directory of the data set's files")
+    parser.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

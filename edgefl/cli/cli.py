@@ -1,8 +1,7 @@
-"""The command line: picks the command, turns a user's mistake into one sentence. The commands are in edgefl/cli/.
+"""The command line: picks the command and turns a user's mistake into one sentence. commands.py lists the commands.
 
 Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted. Results go to stdout, progress and
-errors to stderr; what cannot be written to stderr is lost and ends nothing. Only the chosen command's module is
-imported, so that a device loads nothing it does not use.
+errors to stderr. A line that cannot be written to stderr is lost, and the command goes on.
 """
 
 from __future__ import annotations
@@ -10,11 +9,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from edgefl.cli import log_writer
 from edgefl.cli.access_error import is_of_request, sentence
 from edgefl.cli.backend_option import use_backend
+from edgefl.cli.commands import COMMANDS, LOGGED, parser_of
 from edgefl.cli.former_option import command_of
 from edgefl.cli.option_parser import OptionParser
 from edgefl.errors import EdgeflError, RequestError, expected_name
@@ -22,29 +23,10 @@ from edgefl.protocol.wire.printable import printable
 from edgefl.system.build_id import build
 from edgefl.system.standard_streams import abandon_output, flush_output, lossy_error_stream
 
-COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
-    "simulate": "run federated methods without a network",
-    "methods": "list the methods with a line and the settings of each",
-    "check": "say what data of your own are: classes, groups, units, what would be trained, and what to mind",
-    "demo": "train a federation of real processes on this machine and show what it gains",
-    "serve": "run the server of one method, for devices to connect to",
-    "report": "write runs beside each other into one HTML file: curves, tables, clients, costs, settings",
-    "status": "show how far a served run has got",
-    "devices": "show every device of a served run: where it is, what it does, its rounds",
-    "page": "show a served run as a page in a browser, while it runs or after it",
-    "client": "take part in a run as one device",
-    "agent": "keep a device in service: it joins runs one after another while its conditions hold",
-    "partition": "write every client's samples to a file of its own",
-    "keys": "make device keys, and certificates",
-    "convert": "write a torch module of your own, with its weights, as a file that --model takes",
-    "export": "take a trained model out of a run, or out of a device's directory",
-    "predict": "run a model on inputs",
-    "inspect": "show what edgefl sees in a model file: operations, neurons, memory, time of a step here",
-    "memory": "show how much memory training takes, by several accounts, or what fits",
-    "bench": "time a torch model of your own, whole and with frozen neurons, beside eager torch",
-    "doctor": "show backend, instruction set, threads, versions and data directories",
-}
-LOGGED = ("serve", "page", "client", "agent")  # commands whose lines have a time and a level
+NEXT = """\
+try it:     edgefl demo          trains a federation on this machine in a minute
+your data:  edgefl check FILE    describes your data; edgefl simulate trains
+help:       edgefl --help        lists the commands"""
 WITHOUT_RICH = (
     "the package rich is missing, which its tables and its progress need: pip install 'rich>=13'; the commands of a "
     "device, client and agent, do without it"
@@ -61,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if not arguments:
+        print(NEXT, file=sys.stderr)
+        return 2
     arguments[:1] = map(command_of, arguments[:1])
     chosen = _top().parse_args(arguments[:1]).command
     try:
@@ -74,11 +59,7 @@ def _run(arguments: list[str]) -> int:
 def _run_command(chosen: str, arguments: list[str]) -> int:
     """Runs the command of that name."""
     command = importlib.import_module(f"edgefl.cli.{chosen}")
-    parser = OptionParser(prog=f"edgefl {chosen}", description=COMMANDS[chosen])
-    command.add_arguments(parser)
-    if chosen in LOGGED:
-        log_writer.add_arguments(parser)
-    options = parser.parse_args(arguments)
+    options = parser_of(chosen, prog=f"edgefl {chosen}").parse_args(arguments)
     if chosen in LOGGED:
         log_writer.use(options)
     try:
@@ -98,7 +79,7 @@ def _run_command(chosen: str, arguments: list[str]) -> int:
 
 def _top() -> argparse.ArgumentParser:
     """The parser of the first word, which also answers --help and --version."""
-    listed = "\n".join(f"  {name:<10}{what}" for name, what in COMMANDS.items())
+    listed = "\n".join(_line(name, what) for name, what in COMMANDS.items())
     top = OptionParser(
         prog="edgefl",
         description="Personalised federated learning on devices.",
@@ -110,8 +91,13 @@ def _top() -> argparse.ArgumentParser:
     top.add_argument(
         "--version", action="version", version=f"edgefl {build()}", help="print the version and the commit"
     )
-    top.add_argument("command", type=_command, metavar="COMMAND", help="what to do")
+    top.add_argument("command", type=_command, metavar="COMMAND", help="name of a command, as listed below")
     return top
+
+
+def _line(name: str, what: str) -> str:
+    """A command and what it does, in lines of up to 78 columns."""
+    return textwrap.fill(what, 78, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14)
 
 
 def _command(word: str) -> str:

@@ -1,4 +1,4 @@
-"""`edgefl client`: one device of a run. Nothing that it does not use is loaded, for the sake of small devices."""
+"""`edgefl client`: one device of a run. The command loads only modules that it uses, for the sake of small devices."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _learner(options: argparse.Namespace) -> MakeLearner | None:
-    """What makes the learner; None: one that keeps within the bounds."""
+    """The function that makes the learner; None stands for a learner that keeps within the bounds."""
     if options.learner == "native":
         return None
     if options.max_memory is not None:
@@ -108,7 +108,7 @@ def _server(options: argparse.Namespace) -> ServerAddress:
 
 
 def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
-    """What --insecure means here."""
+    """The warning that --insecure deserves here."""
     if has_tls:
         meaning = "not needed, as there are TLS and a key" if has_key else "others can enrol as this client before it"
         return f"--insecure: {meaning}"

@@ -1,4 +1,4 @@
-"""The options of `edgefl client`: the server and the samples, limits, training, how long it lasts, trust."""
+"""The options of `edgefl client`: server and samples, limits, training, durations, trust."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LEARNERS = ("native", "torch")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All options."""
-    _add_server_and_samples(parser)
-    _add_limits(parser)
-    _add_training(parser)
-    _add_durations(parser)
-    _add_trust(parser.add_argument_group("trust", "on another machine than the server's: TLS and a key, or --insecure"))
+    """Adds all options, in groups."""
+    _add_server_and_samples(parser.add_argument_group("server and samples"))
+    _add_limits(parser.add_argument_group("limits of the device"))
+    _add_training(parser.add_argument_group("training"))
+    _add_durations(parser.add_argument_group("durations"))
+    _add_trust(parser.add_argument_group("trust", "A server on another machine needs TLS and a key, or --insecure."))
 
 
-def _add_server_and_samples(parser: argparse.ArgumentParser) -> None:
-    """Which server the device talks to, who the device is, and where its files lie."""
+def _add_server_and_samples(parser: argparse._ArgumentGroup) -> None:
+    """Adds the address of the server, the identity of the device and the places of its files."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--server", metavar="HOST:PORT", help="address of an `edgefl serve`")
     where.add_argument("--flower", metavar="URL", help="SuperLink of a Flower federation, as https://HOST:PORT")
@@ -57,8 +57,8 @@ def _add_server_and_samples(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    """What the server may ask of the device at most."""
+def _add_limits(parser: argparse._ArgumentGroup) -> None:
+    """Adds the limits on what the server may ask of the device."""
     parser.add_argument(
         "--capacity",
         type=float,
@@ -88,8 +88,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_training(parser: argparse.ArgumentParser) -> None:
-    """What trains, for which methods, and what is measured meanwhile."""
+def _add_training(parser: argparse._ArgumentGroup) -> None:
+    """Adds what trains, for which methods, and what is measured meanwhile."""
     add_backend(parser)
     parser.add_argument(
         "--learner",
@@ -123,16 +123,15 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_durations(parser: argparse.ArgumentParser) -> None:
-    """How long the device looks for its server, and how long it keeps runs that are over."""
+def _add_durations(parser: argparse._ArgumentGroup) -> None:
+    """Adds the time for which the device looks for its server, and the number of finished runs that it keeps."""
     parser.add_argument(
         "--give-up",
         type=float,
         default=GIVE_UP_S,
         metavar="S",
-        help="end with an error after so many seconds without a connection to the server, or of connections that the "
-        "server ends before it has asked for anything; inf: never; "
-        f"default: {GIVE_UP_S:g}",
+        help="seconds without a connection to the server, or with connections that the server ends before it asks for "
+        f"anything, after which the device ends with an error; inf: never; default: {GIVE_UP_S:g}",
     )
     parser.add_argument(
         "--keep-runs",
@@ -143,7 +142,7 @@ def _add_durations(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_trust(trust: argparse._ArgumentGroup) -> None:
-    """How the device and the server prove to each other who they are."""
+    """Adds the keys and certificates by which the device and the server prove to each other who they are."""
     trust.add_argument("--key", type=Path, metavar="FILE", help="file of the device's key, made by `edgefl keys`")
     trust.add_argument("--tls", action="store_true", help="connect with TLS to a server that has a certificate")
     trust.add_argument(

@@ -1,4 +1,4 @@
-"""`edgefl convert`: a torch module of the user's own, with its present weights, as a file that `--model` takes."""
+"""`edgefl convert`: write a torch module of the user's own, with its present weights, into a file for `--model`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from edgefl.models.graph import Model, model_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to convert, and where to."""
+    """Adds the module to convert, and the file that it is written to."""
     parser.add_argument(
         "factory",
         metavar="MODULE:FACTORY",
         help=HELP,
     )
-    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of an example")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="ends in .safetensors")
+    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of one example")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="file for the model; ends in .safetensors"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _model(factory: str, input_shape: tuple[int, ...]) -> Model:
-    """What the user's code makes, as a graph with weights. Raises RequestError if there is no such code, or it fails;
-    GraphError for a module that edgefl cannot take.
+    """The module that the user's code makes, as a graph with weights. Raises RequestError if there is no such code, or
+    it fails; GraphError for a module that edgefl cannot take.
     """
     try:
         from edgefl.torch.model_factory import made_by

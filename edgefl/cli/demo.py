@@ -1,4 +1,6 @@
-"""`edgefl demo`: a server process and a device process per client on this machine; tables and a picture of the gain."""
+"""`edgefl demo`: run a server process and one device process per client on this machine, and show tables and a picture
+of the gain.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,13 @@ PICTURE = "demo.png"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Few: the demonstration is the same everywhere."""
     settings = demo.EXPERIMENT
-    parser.add_argument("--run-dir", type=Path, help="directory of the demo; default: a new one in edgefl-runs")
-    parser.add_argument("--rounds", type=int, default=settings.rounds, help=f"default: {settings.rounds}")
-    parser.add_argument("--seed", type=int, default=settings.seed, help=f"default: {settings.seed}")
+    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run; default: new in edgefl-runs")
+    parser.add_argument(
+        "--rounds", type=int, default=settings.rounds, metavar="N", help=f"rounds; default: {settings.rounds}"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=settings.seed, metavar="N", help=f"random seed; default: {settings.seed}"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 

@@ -1,4 +1,4 @@
-"""The devices of a served run as a table for a terminal. Not where the rows come from (server/device_rows.py)."""
+"""The devices of a served run as a table for a terminal. The rows come from server/device_rows.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`edgefl devices RUN`: every device of a served run, while it runs or after it. It reads the run's directory alone."""
+"""`edgefl devices RUN`: show every device of a served run, during the run or after it, from the run's
+directory alone.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,22 @@ LEGEND = "* the open round, or evaluation, waits for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, and how it is shown."""
-    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, which may be over")
+    """Adds the run, and how it is shown."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, running or over")
     add_how(parser)
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
-    """As JSON, once or again and again."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object; with --watch one a line")
+    """Adds --json and --watch: output as JSON, once or again and again."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object, or with --watch one object a line")
     parser.add_argument(
         "--watch",
         nargs="?",
         type=float,
         const=EVERY_S,
         metavar="S",
-        help=f"show it again every S seconds, until the run is over or Ctrl-C; default: {EVERY_S:g}",
+        help="show the table every S seconds, until the run is over or Ctrl-C is pressed; without S: every "
+        f"{EVERY_S:g} seconds; default: once",
     )
 
 

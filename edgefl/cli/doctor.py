@@ -1,4 +1,4 @@
-"""`edgefl doctor`: what this installation can do: kernels, instruction set, threads, versions, what tells the energy,
+"""`edgefl doctor`: describe this installation: kernels, instruction set, threads, versions, source of energy readings,
 data directories.
 
 It changes nothing.

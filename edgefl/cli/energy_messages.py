@@ -1,4 +1,6 @@
-"""What commands say of this machine's energy: its source, and why there is no other; and a device's meter by it."""
+"""Messages of the commands about this machine's energy: its source, or the reason why there is no source. The meter of
+a device follows the same choice.
+"""
 
 from __future__ import annotations
 

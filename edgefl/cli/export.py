@@ -1,4 +1,4 @@
-"""`edgefl export`: takes a trained model out of a run, or out of a device's directory, as a file."""
+"""`edgefl export`: write the trained model of a run, or of a device's directory, into a file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,30 @@ from edgefl.system.durable_files import check_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whose model, and where it goes."""
-    parser.add_argument("source", type=Path, metavar="RUN|STATE", help="directory of a run, or a device's --state")
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"ends in {', '.join(FORMATS)}")
-    parser.add_argument("--client", type=int, metavar="K", help="the model of this client's own; default: that of all")
-    parser.add_argument("--method", help="which of the methods of a simulation's run")
-    parser.add_argument("--seed", type=int, help="which of the seeds of a simulation's run; default: its first")
-    parser.add_argument("--run", type=Path, help="beside STATE: its server's run, where a method needs what all share")
-    parser.add_argument("--data-dir", help="directory of the data set's files")
+    """Adds the model to export, and the file that it is written to."""
+    parser.add_argument(
+        "source", type=Path, metavar="RUN|STATE", help="directory of a run, or the directory --state of a device"
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"file for the model; ends in {', '.join(FORMATS)}")
+    parser.add_argument(
+        "--client",
+        type=int,
+        metavar="K",
+        help="id of the client whose own model is exported; default: the model of all clients",
+    )
+    parser.add_argument(
+        "--method", metavar="NAME", help="method whose model is exported; needed where the run has several"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="seed whose model is exported; default: the first seed of the run"
+    )
+    parser.add_argument(
+        "--run",
+        type=Path,
+        metavar="RUN",
+        help="directory of the served run; only with STATE, for a method whose devices keep a part of the model only",
+    )
+    parser.add_argument("--data-dir", metavar="DIR", help="directory of the files of the run's data set")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Options and commands under the names that they had: each still works, and says its name of now on stderr."""
+"""Options and commands under their former names: each still works, and says its present name on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgefl inspect`: what edgefl sees in a model file, and what training it takes here."""
+"""`edgefl inspect`: describe a model file and the cost of training the model on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from edgefl.cli.experiment_options import LOSS_HELP, shares
+from edgefl.cli.experiment_arguments import LOSS_HELP, shares
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_steps
 from edgefl.errors import DataError, RequestError
@@ -29,10 +29,20 @@ KEEPS = (1.0, 0.5)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A file, and which steps to count and time."""
-    parser.add_argument("model", type=Path, metavar="FILE", help="as convert and export write it, .safetensors")
-    parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
-    parser.add_argument("--keep", type=shares, default=KEEPS, help="shares of active neurons; default: 1,.5")
-    parser.add_argument("--loss", default="cross-entropy", help=f"of the step: {LOSS_HELP}; default: %(default)s")
+    parser.add_argument(
+        "model", type=Path, metavar="FILE", help="file of a model that `edgefl convert` or `edgefl export` wrote"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=16, metavar="N", help="number of examples in a step; default: %(default)s"
+    )
+    parser.add_argument(
+        "--keep",
+        type=shares,
+        default=KEEPS,
+        metavar="SHARE,...",
+        help="shares of the neurons that are trained; default: 1,.5",
+    )
+    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -1,4 +1,4 @@
-"""`edgefl keys`: a key per device, and certificates if hosts are named: what a run over a network needs for trust."""
+"""`edgefl keys`: make one key per device for a run over a network, and certificates if hosts are named."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from edgefl.protocol.trust.keys import TABLE, key_file, make_keys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where, for how many clients, and the server's names."""
+    """Adds the directory, the number of clients, and the server's names."""
     parser.add_argument("directory", type=Path, metavar="DIR", help="directory for the files")
-    parser.add_argument("--clients", type=int, required=True, metavar="N", help="registered clients, 0 to N - 1")
+    parser.add_argument(
+        "--clients", type=int, required=True, metavar="N", help="number of clients, whose ids are 0 to N - 1"
+    )
     parser.add_argument(
         "--host",
         type=lambda text: [host for host in text.split(",") if host],
         default=[],
         metavar="NAME,...",
-        help="the server's names and addresses, to make certificates too (needs the package cryptography)",
+        help="names and addresses of the server, for which certificates are made as well; needs the package "
+        "cryptography; default: no certificates",
     )
-    parser.add_argument("--days", type=int, default=365, help="how long certificates are valid; default: 365")
+    parser.add_argument(
+        "--days", type=int, default=365, metavar="N", help="number of days that certificates are valid; default: 365"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

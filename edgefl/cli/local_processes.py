@@ -1,4 +1,4 @@
-"""A whole federation on one machine: a real server process and a device process per client, on loopback.
+"""A whole federation on one machine: a real server process and one device process per client, on loopback.
 
 What they do is `edgefl serve` and `edgefl client`; this file starts them, looks on, and measures. Not the tables
 (demo.py). Memory is the peak resident set that Linux counts for a device's process, interpreter included.

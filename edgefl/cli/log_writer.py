@@ -25,18 +25,23 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 class LogFormat:
-    """What this process writes of its log. `least`: the lowest level that is shown."""
+    """The format of this process's log. `least`: the lowest level that is shown."""
 
     least = "INFO"
     is_json = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How much of the log is shown, and how."""
+    """Adds how much of the log is shown, and in which form."""
     group = parser.add_argument_group("the log")
     how_much = group.add_mutually_exclusive_group()
-    how_much.add_argument("-v", "--verbose", action="store_true", help="show also what serves to look for a fault")
-    how_much.add_argument("-q", "--quiet", action="store_true", help="show warnings and errors only")
+    how_much.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="write every line of the log, also the lines that help to find a fault",
+    )
+    how_much.add_argument("-q", "--quiet", action="store_true", help="write only warnings and errors")
     group.add_argument(
         "--log-json",
         action="store_true",

@@ -1,4 +1,5 @@
-"""`edgefl memory`: what training a model takes in memory by the labelled accounts and meters, or what fits a limit.
+"""`edgefl memory`: the memory of training a model, by labelled accounts and meters, or the training that
+fits a limit.
 
 The accounts are edgefl.learning.memory's, the meters edgefl.study.memory_meter's; here is what they are asked for.
 """
@@ -14,18 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgefl import kernels
-from edgefl.cli.backend_option import add_backend
-from edgefl.cli.experiment_options import LOSS_HELP, OPTIMIZERS, SAVED, SAVED_HELP, shares
+from edgefl.cli import memory_options
 from edgefl.cli.memory_picture import draw
 from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
-from edgefl.cli.size_arguments import extents, size
 from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError, expected_name
 from edgefl.learning import SGD, Adam
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.updates import Terms
 from edgefl.learning.memory import (
-    ACCOUNTS,
-    METHODS,
     BatchSizeFit,
     Footprint,
     TrainingConfiguration,
@@ -33,7 +30,7 @@ from edgefl.learning.memory import (
     estimate,
     fit,
 )
-from edgefl.learning.memory.board_specs import BOARDS, BoardVariant, choose
+from edgefl.learning.memory.board_specs import BoardVariant, choose
 from edgefl.learning.memory.training_setup import PARTIAL, Method
 from edgefl.models.graph import Graph, model_files
 from edgefl.models.graph.architectures import EXAMPLES, build
@@ -46,40 +43,8 @@ ARM_INSTRUCTION_SETS = ("neon",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: a model, a way of training, and what to say about it."""
-    parser.add_argument("model", metavar="MODEL|FILE", help=f"one of {', '.join(EXAMPLES)}, or a .safetensors file")
-    parser.add_argument("--input", type=extents, metavar="C,H,W", help="shape of an example; default: the paper's")
-    parser.add_argument("--classes", type=int, help="outputs of a built-in model; default: the paper's")
-    parser.add_argument("--batch", type=int, default=16, help="examples per step; default: %(default)s")
-    parser.add_argument(
-        "--keep", type=shares, help="shares of active neurons; default: .2,.4,.6,.8,1 where they matter"
-    )
-    parser.add_argument("--cut", default="", metavar="NAME", help="a result before which all stands still (exact)")
-    parser.add_argument("--density", type=shares, help="with --method sparse, its default: densities of an ERK mask")
-    parser.add_argument("--method", choices=METHODS, help="way of training; default: fedspu")
-    parser.add_argument(
-        "--examples", type=int, help="examples in the data set; default: a whole and a partial batch (pflego: one)"
-    )
-    parser.add_argument(
-        "--account", type=_names, default=tuple(ACCOUNTS), help=f"accounts of {', '.join(ACCOUNTS)}; default: all"
-    )
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="default: plain sgd")
-    parser.add_argument("--momentum", type=float, default=0.0, help="of sgd; default: none")
-    parser.add_argument("--saved", choices=SAVED, default="fp32", help=f"{SAVED_HELP} (exact); default: %(default)s")
-    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
-    parser.add_argument("--measure", action="store_true", help="also train each row in a process of its own")
-    parser.add_argument("--fit", type=size, metavar="SIZE", help="find the largest share and batch that fit, e.g. 24MB")
-    parser.add_argument(
-        "--board",
-        metavar="BOARD",
-        help=f"what fits one of {', '.join(BOARDS)}, with its number of cores; pi4:4GB names its memory",
-    )
-    add_backend(parser)
-    parser.add_argument("--tensors", action="store_true", help="list the arena's tensors (account exact)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object; it lists the arena's tensors")
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw the accounts over the share p (needs matplotlib)"
-    )
+    """Adds the options of memory_options.py."""
+    memory_options.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -162,7 +127,7 @@ def _training(options: argparse.Namespace) -> TrainingConfiguration:
 
 
 def _terms(options: argparse.Namespace) -> Terms:
-    """What a step has beside plain SGD. Raises ValueError for a momentum that the optimizer does not have."""
+    """The terms of a step beside plain SGD. Raises ValueError for a momentum that the optimizer does not have."""
     if options.momentum and options.optimizer != "sgd":
         raise ValueError(f"--momentum {options.momentum} with --optimizer {options.optimizer}; expected sgd")
     if options.optimizer == "sgd":
@@ -244,10 +209,3 @@ def _about(training: TrainingConfiguration) -> dict[str, object]:
     graph = training.graph
     shapes = {"input_shape": list(graph.input_shape), "classes": graph.output_shape[0]}
     return {"model": training.model, "method": training.method, "batch": training.batch, **shapes}
-
-
-def _names(text: str) -> tuple[str, ...]:
-    for name in text.split(","):
-        if name not in ACCOUNTS:
-            raise argparse.ArgumentTypeError(f"{name!r}; expected some of {', '.join(ACCOUNTS)}")
-    return tuple(text.split(","))

@@ -1,4 +1,5 @@
-"""The accounts over p as a picture, after FedSPU's Figure 5: a bar per account, and a mark for what a learner held.
+"""The picture of the memory accounts over p, after FedSPU's Figure 5: a bar per account, and a mark for the bytes that
+a learner held.
 
 Resident sets are left out: the interpreter alone is several times a small CNN's training.
 """

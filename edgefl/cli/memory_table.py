@@ -1,4 +1,4 @@
-"""Accounts and meters of memory as tables for a terminal, every number under the name of its account."""
+"""Tables of memory accounts and meters for a terminal, with every number under the name of its account."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _flops(row: FootprintRow) -> int | None:
 
 
 def _where() -> str:
-    """What follows from the machine."""
+    """The sentence about the parts of the account that follow from the machine."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
     return f"{name}, {ops.isa()}" if name == "native" else name
@@ -127,7 +127,7 @@ def print_fit(
 
 
 def print_board(board: BoardVariant, is_json: bool) -> None:
-    """What is known of a board, and what that leaves; on stderr beside JSON."""
+    """Prints the facts about a board, and the memory that they leave; on stderr beside JSON."""
     console = Console(stderr=is_json, width=None if sys.stdout.isatty() else 140)
     left = f"left for training, by our estimate of the system and the process: {size(board.left_bytes)}"
     for sentence in (f"{board}.", f"{left[0].upper()}{left[1:]}."):

@@ -1,4 +1,4 @@
-"""`edgefl methods [NAME]`: what methods there are, and the settings of one."""
+"""`edgefl methods [NAME]`: list the methods, or describe one method and its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from edgefl.study import tables
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A name, or none."""
     parser.add_argument(
-        "name", nargs="?", help="a method, to list its settings; or package.module:Class; default: list all methods"
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="name of a method, or package.module:Class, whose settings are listed; default: all methods are listed",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -1,4 +1,4 @@
-"""`edgefl page RUN`: a served run in a browser, while it runs or after it. It reads the run's directory and no more.
+"""`edgefl page RUN`: show a served run in a browser, during the run or after it, from the run's directory alone.
 
 `edgefl serve --page` starts this command as a process of its own, with a socket that listens already.
 """
@@ -29,18 +29,18 @@ NAMES = ("--listen", "--token")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run, where, and who may see it."""
-    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, which may be over")
+    """Adds the run, the address of the page, and who may see it."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, running or over")
     parser.add_argument(
         "--listen",
         default=ANYWHERE,
         metavar="ADDR:PORT",
-        help="address to listen at; default: a free port of 127.0.0.1, which is printed",
+        help="address of the page; default: a free port of 127.0.0.1, which is printed",
     )
-    trust = parser.add_argument_group("trust", "beyond loopback: TLS and a token, or --insecure")
+    trust = parser.add_argument_group("trust", "Browsers on other machines need TLS and a token, or --insecure.")
     add_token(trust, "--token")
-    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the page's certificate")
-    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
+    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate of the page")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate --tls-cert")
     trust.add_argument("--insecure", action="store_true", help="show the page to other machines without TLS or a token")
     parser.add_argument("--until-input-ends", action="store_true", help=argparse.SUPPRESS)  # of `edgefl serve`
     parser.add_argument("--descriptor", type=int, help=argparse.SUPPRESS)

@@ -1,4 +1,5 @@
-"""Where a page listens and who may see it: the options of `edgefl page`, and of `edgefl serve --page`, and their check.
+"""The options of `edgefl page` and of `edgefl serve --page`, and their check: the address of a page, and who may see
+it.
 
 Everything is checked, the token is read and the socket is bound before a round, or a run directory, is made.
 """
@@ -54,7 +55,7 @@ def add_token(group: argparse._ArgumentGroup, name: str) -> None:
         name,
         type=Path,
         metavar="FILE",
-        help="file of the token that the page asks for; a file that is missing is made, with a new token; default on "
+        help="file of the token that the page asks for; a missing file is made, with a new token; default on "
         "loopback: no token",
     )
 

@@ -1,4 +1,4 @@
-"""The page of `edgefl serve --page`: a process beside the server, which costs the server's own process nothing.
+"""The process of `edgefl serve --page`, which runs beside the server and costs the server's process nothing.
 
 The page's process ends with the server's, however that goes: its standard input is a pipe that only the server holds.
 If the page's process ends before, the run goes on and the log says so.

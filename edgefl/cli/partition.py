@@ -1,4 +1,6 @@
-"""`edgefl partition`: gives every client of an experiment its samples as a file of its own, for its device."""
+"""`edgefl partition`: write the samples of every client of an experiment into a file of its own, for the client's
+device.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import sys
 from pathlib import Path
 
 from edgefl.cli.access_error import sentence
-from edgefl.cli.experiment_options import add_experiment, requested, unlist
+from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
+from edgefl.cli.experiment_options import requested
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
@@ -15,19 +18,20 @@ from edgefl.experiment.run_data import data_of, say_notes
 from edgefl.experiment.unit_checks import check_units
 
 USED = (
-    "--data", "--model", "--partition", "--clients", "--pool", "--partition-test", "--seed", "--preset", "--loss",
-    "--validation-share", "--standardise", "--help",
+    "--data", "--label", "--group", "--time", "--drop", "--axes", "--image-size", "--missing", "--fewest", "--model",
+    "--partition", "--clients", "--pool", "--partition-test", "--seed", "--preset", "--loss", "--validation-share",
+    "--standardise",
 )  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and where the files go."""
-    parser.epilog = "The other options of `edgefl serve` are accepted, too, and change nothing here."
+    parser.epilog = "The other options of `edgefl serve` are accepted as well, and change nothing here."
     add_experiment(parser)
     unlist(parser, USED.__contains__)
-    parser.add_argument("--data-dir", help="directory of the data set's files")
+    parser.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="directory for the files, device-0000.npz and so on"
+        "--out", type=Path, required=True, metavar="DIR", help="directory for the files: device-0000.npz and so on"
     )
 
 

@@ -1,4 +1,4 @@
-"""`edgefl predict`: the outputs of a model file for inputs in arrays, a table or images."""
+"""`edgefl predict`: compute the outputs of a model file for inputs in arrays, a table or images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgefl.cli.experiment_options import names
+from edgefl.cli.experiment_arguments import names
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment.data.column_choice import AXES, Reading
 from edgefl.experiment.data.model_inputs import model_inputs
@@ -21,31 +21,66 @@ from edgefl.system.durable_files import check_writable, write_atomically
 
 OUTPUTS = (".npy", ".npz")
 RUN_HELP = (
-    "the run that trained the model: inputs are read and scaled as its data were, and columns of a table are found by "
-    "their names"
+    "directory of the run that trained the model; the inputs are then read and scaled like the data of the run, and "
+    "the columns of a table are found by their names"
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A model, inputs, and what to do with the outputs."""
-    parser.add_argument("model", type=Path, metavar="FILE", help="as convert and export write it, .safetensors")
+    parser.add_argument(
+        "model", type=Path, metavar="FILE", help="file of a model that `edgefl convert` or `edgefl export` wrote"
+    )
     parser.add_argument(
         "inputs",
         type=Path,
         metavar="INPUT",
-        help=".npy of float32 [N, ...], .npz with x, and scale and shift; or a table, an image, a folder of images",
+        help="an .npy file of float32 [N, ...], an .npz file with x, and scale and shift, a table, an image or a "
+        "folder of images",
     )
+    _add_reading(parser.add_argument_group("reading of the inputs"))
+    _add_output(parser.add_argument_group("output"))
+
+
+def _add_reading(parser: argparse._ArgumentGroup) -> None:
+    """Adds how the inputs are read."""
     parser.add_argument("--run", type=Path, metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--data-dir", help="directory of the run's data files")
+    parser.add_argument("--data-dir", metavar="DIR", help="directory of the files of the run's data set")
     parser.add_argument(
-        "--drop", metavar="NAME,...", type=names, default=(), help="columns of a table that are no inputs"
+        "--drop",
+        metavar="NAME,...",
+        type=names,
+        default=(),
+        help="columns of a table that the model does not get as inputs",
     )
-    parser.add_argument("--axes", metavar="AXES", default="", help=f"of the array x: {', '.join(AXES)}")
-    parser.add_argument("--image-size", type=int, default=0, metavar="N", help="scale images to N x N pixels")
-    parser.add_argument("-o", "--output", type=Path, metavar="OUT", help=".npy, or .npz with logits; default: as text")
+    parser.add_argument(
+        "--axes", metavar="AXES", default="", help=f"order of the axes of the array x: {', '.join(AXES)}"
+    )
+    parser.add_argument(
+        "--image-size", type=int, default=0, metavar="N", help="width and height in pixels to which images are scaled"
+    )
+
+
+def _add_output(parser: argparse._ArgumentGroup) -> None:
+    """Adds the file of the outputs, and their form."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="file for the outputs: .npy, or .npz with logits; default: the outputs are printed",
+    )
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--decisions", action="store_true", help="1 for each logit above 0, of a model trained with bce")
-    kind.add_argument("--labels", action="store_true", help="the class of the largest logit; in an .npz beside them")
+    kind.add_argument(
+        "--decisions",
+        action="store_true",
+        help="print 1 for each logit above 0 and 0 for every other logit; for a model trained with the loss bce",
+    )
+    kind.add_argument(
+        "--labels",
+        action="store_true",
+        help="print the class of the largest logit; an .npz file gets the logits as well",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,14 +111,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _completed(given: Reading, of_run: Reading) -> Reading:
-    """What was given, and for the rest what the run says."""
+    """The given options, completed by the settings of the run."""
     return replace(
         of_run, drop=given.drop or of_run.drop, axes=given.axes or of_run.axes, size=given.size or of_run.size
     )
 
 
 def _answers(model: Predictor, logits: np.ndarray, options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """What is asked for beside the logits, by the name that it has in an .npz."""
+    """The arrays that are asked for beside the logits, by their names in an .npz file."""
     if options.decisions:
         return {"decisions": (logits > 0).astype(np.int64)}
     return {"labels": model.named(logits)} if options.labels else {}
@@ -98,7 +133,7 @@ def _text(logits: np.ndarray, answers: Mapping[str, np.ndarray]) -> str:
 
 
 def _content(path: Path, logits: np.ndarray, answers: Mapping[str, np.ndarray]) -> bytes:
-    """Of the file: one array, or all in an .npz."""
+    """The content of the file: one array, or all arrays of an .npz file."""
     file = io.BytesIO()
     if path.suffix == ".npy":
         np.save(file, next(iter(answers.values()), logits))

@@ -1,4 +1,5 @@
-"""Says which replies were refused, left out or shortened, a line each, as it happens. Not why (rounds/).
+"""The log lines of refused, excluded and clipped replies, one line each, as they happen. The reasons are decided in
+rounds/.
 
 A round says no more than MOST lines; how many more there were follows when it closes. In a served run a refusal is said
 when the reply is judged, whereas what is decided about replies beside each other is said when the round closes.

@@ -1,4 +1,4 @@
-"""`edgefl report RUN...`: runs beside each other in one HTML file."""
+"""`edgefl report RUN...`: write one HTML file that compares runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,23 @@ REPORT = "report.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which runs, and where the report goes."""
+    """Adds the runs, and the file of the report."""
     parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="directory of a run, simulated or served, also while it runs"
+        "runs", nargs="+", type=Path, metavar="RUN", help="directory of a run, simulated or served, running or over"
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path(REPORT), metavar="FILE", help=f"default: {REPORT}")
-    parser.add_argument("--data-dir", help="directory of the data set's files, where a run does not keep its data")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(REPORT),
+        metavar="FILE",
+        help=f"file for the report; default: {REPORT}",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="directory of the files of the data set, for a run that does not keep its data",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,6 @@
-"""`edgefl serve`: the server of one run. Devices connect with `edgefl client`; `edgefl status RUN` looks on."""
+"""`edgefl serve`: run the server of one run. Devices connect with `edgefl client`, and `edgefl status RUN` shows the
+progress.
+"""
 
 from __future__ import annotations
 
@@ -202,7 +204,7 @@ def _check_select(experiment: Experiment, rules: Rules) -> None:
 
 
 def words_of(deadline: Deadline) -> str:
-    """When rounds are closed, and how to change that."""
+    """A sentence that says when rounds are closed, and how to change that."""
     if deadline is None:
         return "rounds wait for every reply, however long (--deadline sets a limit)"
     if isinstance(deadline, AdaptiveDeadline):
@@ -223,7 +225,9 @@ def _experiment(options: dict[str, Any], resume: Path | None, data_dir: str | No
 
 
 def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] | None]:
-    """Where to listen, and the devices' keys if any. Raises ValueError if others could reach it without being asked."""
+    """The address to listen on, and the devices' keys if there are any. Raises ValueError if other machines could reach
+    the server without being asked for a key.
+    """
     if not 0 <= how.port < 1 << 16:
         raise ValueError(f"--port {how.port}; expected 0 to 65535")
     keys = None if how.keys is None else read_table(how.keys)
@@ -238,7 +242,7 @@ def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] |
 
 
 def _warning(request: _ServeRequest) -> str:
-    """What --insecure means here."""
+    """The warning that --insecure deserves here."""
     where, tls, keys = request.address.host, request.address.tls, request.keys
     missing = []
     if tls is None:

@@ -1,11 +1,13 @@
-"""The options of `edgefl serve` beside those of the experiment: place and address, rounds over a network, trust."""
+"""The options of `edgefl serve` other than those of the experiment: run directory, address, participation, end of a
+round, trust.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from edgefl.cli.experiment_options import add_experiment, unlist
+from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
 from edgefl.cli.page_options import ANYWHERE, add_token
 from edgefl.methods.rounds.round_closing import MAX_EMPTY_ROUNDS
 from edgefl.server import log_pruning
@@ -22,22 +24,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All options, those of the experiment as well."""
     add_experiment(parser)
     unlist(parser, lambda name: name not in SIMULATED)
-    how = parser.add_argument_group("how to serve it")
-    _add_directories_and_address(how)
-    _add_participation(how)
-    _add_round_closing(how)
-    _add_trust(parser.add_argument_group("trust", "beyond loopback: TLS and keys (see `edgefl keys`), or --insecure"))
+    _add_run(parser.add_argument_group("the run and its directory"))
+    _add_address(parser.add_argument_group("address and page"))
+    _add_participation(parser.add_argument_group("clients that take part"))
+    _add_round_closing(parser.add_argument_group("end of a round"))
+    _add_trust(
+        parser.add_argument_group(
+            "trust", "Devices on other machines need TLS and keys (see `edgefl keys`), or --insecure."
+        )
+    )
 
 
-def _add_directories_and_address(how: argparse._ArgumentGroup) -> None:
-    """Where files lie, and where it listens."""
-    how.add_argument("--data-dir", help="directory of the data set's files")
-    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
-    how.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
+def _add_run(how: argparse._ArgumentGroup) -> None:
+    """Adds the directory of the run, and the run that goes on."""
+    how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run; default: new in edgefl-runs")
+    how.add_argument("--resume", type=Path, metavar="RUN", help="directory of the run to continue")
+    how.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
     how.add_argument(
         "--accept-data",
         action="store_true",
-        help="with --resume: go on with data that have changed since the run began; run.json keeps the digests of both",
+        help="continue although the data have changed since the run began; only with --resume; run.json keeps both "
+        "digests",
     )
     how.add_argument(
         "--accept-loss",
@@ -45,29 +52,38 @@ def _add_directories_and_address(how: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="let this client's device in once although it has lost what it kept, or its secret; may be repeated",
-    )
-    how.add_argument("--host", default="127.0.0.1", help="address to listen on; default: loopback")
-    how.add_argument("--port", type=int, default=PORT, help=f"port to listen on, 0 for any free one; default: {PORT}")
-    how.add_argument(
-        "--page",
-        nargs="?",
-        const=ANYWHERE,
-        metavar="ADDR:PORT",
-        help="show the run as a page in a browser at this address; default address: a free port of 127.0.0.1, which is "
-        "printed; other machines need --tls-cert and --page-token, or --insecure",
+        help="id of a client whose device may enrol once although it has lost its state or its secret; may be repeated",
     )
     how.add_argument(
         "--keep-rounds",
         type=int,
         default=log_pruning.KEPT,
         metavar="N",
-        help=f"last rounds whose metrics are kept client by client, older ones in total; default: {log_pruning.KEPT}",
+        help="number of the last rounds whose metrics are kept for every client; of older rounds the totals are kept; "
+        f"default: {log_pruning.KEPT}",
+    )
+
+
+def _add_address(how: argparse._ArgumentGroup) -> None:
+    """Adds the address of the server, and the address of its page."""
+    how.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDR", help="address that the server listens on; default: 127.0.0.1"
+    )
+    how.add_argument(
+        "--port", type=int, default=PORT, metavar="PORT", help=f"port, or 0 for any free port; default: {PORT}"
+    )
+    how.add_argument(
+        "--page",
+        nargs="?",
+        const=ANYWHERE,
+        metavar="ADDR:PORT",
+        help="address at which a browser shows the run; without ADDR:PORT a free port of 127.0.0.1, which is printed; "
+        "other machines see the page only with --tls-cert and --page-token, or --insecure; default: no page",
     )
 
 
 def _add_round_closing(how: argparse._ArgumentGroup) -> None:
-    """When a round, or an evaluation, ends."""
+    """Adds when a round, or an evaluation, ends."""
     how.add_argument(
         "--quorum",
         type=int,
@@ -92,7 +108,7 @@ def _add_round_closing(how: argparse._ArgumentGroup) -> None:
 
 
 def _add_participation(how: argparse._ArgumentGroup) -> None:
-    """Which clients the server waits for, before round 1, in a round, and at the end of the run."""
+    """Adds the clients that the server waits for: before round 1, in a round, and at the end of the run."""
     how.add_argument(
         "--wait-for",
         type=int,
@@ -126,27 +142,30 @@ def _add_participation(how: argparse._ArgumentGroup) -> None:
 
 def _add_trust(trust: argparse._ArgumentGroup) -> None:
     trust.add_argument("--keys", type=Path, metavar="FILE", help="file of the devices' keys (see `edgefl keys`)")
-    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="the server's certificate")
-    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of --tls-cert")
+    trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate of the server")
+    trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate --tls-cert")
     trust.add_argument(
-        "--tls-client-ca", type=Path, metavar="FILE", help="ask devices for certificates signed by this authority"
+        "--tls-client-ca",
+        type=Path,
+        metavar="FILE",
+        help="certificate of the authority that has to have signed the devices' certificates",
     )
     trust.add_argument(
         "--strangers",
         type=int,
         default=Caps.strangers,
         metavar="N",
-        help=f"most connections that have not enrolled; default: {Caps.strangers}",
+        help=f"largest number of connections that have not enrolled; default: {Caps.strangers}",
     )
     trust.add_argument(
         "--strangers-per-address",
         type=int,
         default=Caps.per_address,
         metavar="N",
-        help=f"the same for one address; default: {Caps.per_address}",
+        help=f"largest number of connections from one address that have not enrolled; default: {Caps.per_address}",
     )
     add_token(trust, "--page-token")
-    trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or keys")
+    trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or without keys")
 
 
 def _deadline(text: str) -> Deadline:

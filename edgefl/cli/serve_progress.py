@@ -1,4 +1,4 @@
-"""What `edgefl serve` shows of its run while it goes on, from records that are durable: a line or a bar, and the log.
+"""The progress that `edgefl serve` shows of its run, from durable records: a line or a bar, and the log.
 
 Not what the server itself says of connections and rounds (server/event_loop.py).
 """
@@ -40,7 +40,7 @@ class ServeProgress:
         self._most, self._comparison = most_examples, comparison
 
     def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
-        """What to do once the server listens, for as long as it does."""
+        """Does what is due once the server listens, for as long as it listens."""
 
         def listening(host: str, port: int) -> AbstractContextManager[None]:
             say(f"listening on {host}:{port}")

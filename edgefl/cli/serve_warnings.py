@@ -1,5 +1,5 @@
-"""What `edgefl serve` says of its run before the run starts, and of devices that differ from its own partition. Words
-only: nothing is refused here.
+"""The warnings of `edgefl serve` before a run, and about devices whose samples differ from the server's own partition.
+Nothing is refused here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ MOST_NAMED = 5  # devices that differ from the partition
 
 
 def large_model(model_bytes: int) -> str:
-    """That clients refuse a packed model of this size unless they are told otherwise; "" if they take it."""
+    """A warning that clients refuse a packed model of this size unless they are told otherwise; "" if they
+    accept it.
+    """
     if model_bytes <= MAX_MODEL_BYTES:
         return ""
     return (
@@ -25,13 +27,17 @@ def large_model(model_bytes: int) -> str:
 
 
 def small_partition(assembled: AssembledExperiment) -> str:
-    """That the server's own partition gives clients too few samples, so that their devices will be refused; or ""."""
+    """A warning that the server's own partition gives clients too few samples, so that their devices will be refused;
+    or "".
+    """
     found = small_clients(assembled.algorithms, assembled.federation, assembled.experiment.rounds)
     return f"{found}; a device that declares so few is refused at its enrolment" if found else ""
 
 
 def early_start(assembled: AssembledExperiment, rules: Rules) -> str:
-    """That round 1 may choose clients that have not enrolled, and what chooses among the others; "" if it may not."""
+    """A warning that round 1 may choose clients that have not enrolled, with the option that prevents it; "" if it may
+    not.
+    """
     clients, ((_, algorithm),) = assembled.experiment.clients, assembled.algorithms.items()
     if rules.wait_for >= clients or rules.seen_s is not None or rules.among_enrolled or algorithm.asks_all:
         return ""

@@ -1,4 +1,4 @@
-"""`edgefl simulate`: run federated methods without a network, with live progress and a table of what was gained."""
+"""`edgefl simulate`: run federated methods without a network, with live progress and tables of the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from edgefl.cli.access_error import sentence
 from edgefl.cli.backend_option import add_backend
 from edgefl.cli.budget_arguments import HELP as BUDGET_HELP
 from edgefl.cli.budget_arguments import budget, share
-from edgefl.cli.experiment_options import add_experiment, requested, say_who_made
+from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment
+from edgefl.cli.experiment_options import requested, say_who_made
 from edgefl.cli.refusal_log import Refusals
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import run_toml, tuned_values
@@ -45,20 +46,25 @@ from edgefl.study.summary import Summary
 from edgefl.study.table_file import SUFFIXES, check_table_file, write_table
 from edgefl.study.tables import console, print_page, result_page
 
-DEVICES = "count each client's time and energy as a model of a device"
-DEADLINE = "with --devices: close a round after so much of its time; later replies are not folded; default: none"
-TARGET = (
-    "say what methods had spent when they reached this accuracy first, as .9; default, with --devices: the lowest that "
-    "one of them ends with"
+DEVICES = "count the virtual seconds and joules of every client as a model of a device does"
+DEADLINE = (
+    "virtual seconds after which a round is closed and later replies are left out; only with --devices; default: no "
+    "limit"
 )
-EMPTY = "end with an error after so many rounds in a row that accept nobody"
-SETTINGS = "what to run, as a file, like the run.toml that every run writes; options beside it go before it"
-SEEDS = "run every method so many times, with seed, seed + 1, ...; default: 1"
-RESUME = "continue the run in this directory, with more --rounds or --seeds if asked"
-ACCEPT_DATA = "with --resume: go on with data that have changed since the run began; run.json keeps the digests of both"
-TABLE = f"write the tables into a file, whose suffix names the format: {', '.join(SUFFIXES)}"
+TARGET = (
+    "accuracy above 0 and up to 1; the tables say what each method had spent when the method first reached it; default "
+    "with --devices: the lowest accuracy that a method ends with"
+)
+EMPTY = "number of rounds in a row without an accepted reply after which the run ends with an error"
+SETTINGS = "file of settings, like the run.toml that every run writes; an option overrides a setting of the file"
+SEEDS = "number of runs of every method, with the seeds seed, seed + 1, ...; default: 1"
+RESUME = "directory of the run to continue; --rounds and --seeds may then be larger than before"
+ACCEPT_DATA = (
+    "continue although the data have changed since the run began; only with --resume; run.json keeps both digests"
+)
+TABLE = f"file for the tables; its suffix names the format: {', '.join(SUFFIXES)}"
 ENGINES = ("threads", "ray")
-RAY_ADDRESS = "with --engine ray: a cluster of `ray start`, as HOST:PORT or auto"
+RAY_ADDRESS = "address of a cluster of `ray start`, as HOST:PORT or auto; only with --engine ray"
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
 HOW = (  # options that say how to run an experiment; every other option is a setting of the experiment
     "settings",
@@ -83,34 +89,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the experiment, and how it is run."""
     parser.add_argument("settings", nargs="?", type=Path, metavar="FILE.toml", help=SETTINGS)
     add_experiment(parser)
-    how = parser.add_argument_group("how to run it")
+    _add_run(parser.add_argument_group("the run and its directory"))
+    _add_results(parser.add_argument_group("what is shown and written"))
+    _add_machines(parser.add_argument_group("machines, real and modelled"))
+
+
+def _add_run(how: argparse._ArgumentGroup) -> None:
+    """Adds the directory of the run, and the run that goes on."""
     how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
-    how.add_argument(
-        "--devices", default=argparse.SUPPRESS, metavar="NAME|FILE.toml", help=f"{DEVICES}: {', '.join(FLEETS)}, or own"
-    )
-    how.add_argument(
-        "--deadline", type=float, dest="deadline_s", default=argparse.SUPPRESS, metavar="SECONDS", help=DEADLINE
-    )
-    how.add_argument("--data-dir", help="directory of the data set's files")
-    how.add_argument("--run-dir", type=Path, help="directory of the run; default: a new one in edgefl-runs")
+    how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run; default: new in edgefl-runs")
     how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
     how.add_argument("--accept-data", action="store_true", help=ACCEPT_DATA)
-    how.add_argument("--replay", type=Path, metavar="RUN", help="repeat a served run and compare its parameters")
-    how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS)
+    how.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
+    replayed = "directory of a served run; the run is repeated here and the parameters are compared bit by bit"
+    how.add_argument("--replay", type=Path, metavar="RUN", help=replayed)
+    often = f"number of rounds from one checkpoint to the next; default: {Experiment.checkpoint_every}"
+    how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS, help=often)
     how.add_argument(
         "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY}; default: {MAX_EMPTY_ROUNDS}", default=None
     )
-    how.add_argument("--workers", type=int, help="clients trained at the same time; default: the number of processors")
-    how.add_argument(
-        "--engine", choices=ENGINES, help="what trains: threads of this process (default), or actors of a Ray cluster"
+
+
+def _add_results(shown: argparse._ArgumentGroup) -> None:
+    """Adds the result as text, JSON, a picture or a table, and the budgets at which methods are compared."""
+    picture = "file for a picture of accuracy over rounds and bytes: .png, .svg or .pdf; needs matplotlib"
+    shown.add_argument("--plot", type=Path, metavar="FILE", help=picture)
+    shown.add_argument("--table", type=Path, metavar="FILE", help=TABLE)
+    shown.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    shown.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
+    shown.add_argument("--target-accuracy", type=share, metavar="SHARE", help=TARGET)
+
+
+def _add_machines(machines: argparse._ArgumentGroup) -> None:
+    """Adds what trains, and the modelled devices."""
+    fleets = f"{DEVICES}: {', '.join(FLEETS)}, or a file of profiles of your own; default: no model"
+    machines.add_argument("--devices", default=argparse.SUPPRESS, metavar="NAME|FILE.toml", help=fleets)
+    machines.add_argument(
+        "--deadline", type=float, dest="deadline_s", default=argparse.SUPPRESS, metavar="SECONDS", help=DEADLINE
     )
-    add_backend(how)
-    how.add_argument("--ray-address", metavar="ADDRESS", help=f"{RAY_ADDRESS}; default: one of its own on this machine")
-    how.add_argument("--plot", type=Path, metavar="FILE", help="draw accuracy over rounds and bytes (needs matplotlib)")
-    how.add_argument("--table", type=Path, metavar="FILE", help=TABLE)
-    how.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
-    how.add_argument("--target-accuracy", type=share, metavar="SHARE", help=TARGET)
-    how.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    together = "number of clients that train at once; default: the number of processors"
+    machines.add_argument("--workers", type=int, metavar="N", help=together)
+    engine = "what trains: threads of this process, or actors of a Ray cluster; default: threads"
+    machines.add_argument("--engine", choices=ENGINES, help=engine)
+    own = f"{RAY_ADDRESS}; default: a cluster that is started on this machine"
+    machines.add_argument("--ray-address", metavar="ADDRESS", help=own)
+    add_backend(machines)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,6 @@
-"""Numbers of bytes as a user writes them: 24MB, 24MiB, 25165824; and the shape of an example: 3,32,32."""
+"""The values of options for sizes and shapes: 24MB, 24MiB or 25165824 bytes, and 3,32,32 for the shape of
+an example.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgefl status RUN`: how far a served run has got, while it runs or after it."""
+"""`edgefl status RUN`: show the progress of a served run, during the run or after it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from edgefl.study.energy_totals import measured, words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which run."""
+    """Adds the run, and how it is shown."""
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run")
-    parser.add_argument("--devices", action="store_true", help="show every device, too, as `edgefl devices` does")
+    parser.add_argument("--devices", action="store_true", help="show every device as well, like `edgefl devices`")
     add_how(parser)
 
 

@@ -1,4 +1,5 @@
-"""The time of training steps on this machine, measured: a clock around a learner's `fit`. Not their memory.
+"""The measured time of training steps on this machine: a clock around a learner's `fit`. Memory is measured
+elsewhere.
 
 Several kinds of step run in turns in one process, so that a busy machine slows all of them alike.
 """
@@ -57,7 +58,7 @@ def _summary(seconds: list[float]) -> StepTime:
 
 
 def _call(model: Model, training: TrainingConfiguration) -> Callable[[], object]:
-    """What trains some steps on random inputs."""
+    """A function that trains some steps on random inputs."""
     learner, graph, batch = GraphLearner(model), model.graph, training.batch
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)

@@ -1,4 +1,4 @@
-"""What is run: the settings of an experiment, its data, and the federation of clients that follow from them.
+"""The contents of an experiment: its settings, its data, and the federation of clients that follow from them.
 
 data            readers of data files, data sets by name, and partitions among clients
 device_models   clients as modelled devices: speed, link, energy, hours, and a clock that counts

@@ -1,4 +1,4 @@
-"""Data that a program gave as arrays: named by their content, and kept with the run that began with them.
+"""Arrays that a program gave as data, named by their content and kept with the run that began with them.
 
 The settings of such a run have "own-", 32 hexadecimal digits and ".npz" in place of a data set's name. The file of that
 name in the run's directory has the arrays in the form that any data file has (data/npz.py), so that the run is resumed,
@@ -132,8 +132,8 @@ def name_of(arrays: Mapping[str, Array]) -> str:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """Of a torch tensor, wherever it lies and in whatever precision, without importing torch; or of whatever numpy
-    takes. Raises DataError if there is no array of it.
+    """Convert a torch tensor, on any device and of any precision, without importing torch, or any object that numpy
+    converts. Raises DataError if there is no array in it.
     """
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "iub" and value.mask.any():
         at = ", ".join(str(int(each[0])) for each in np.nonzero(np.ma.getmaskarray(value)))
@@ -157,7 +157,7 @@ def as_array(name: str, value: Any) -> Array:
 
 
 def _uneven(name: str, value: Any, error: ValueError) -> str:
-    """Which row has another length than the first one, in words."""
+    """A sentence that names the first row whose length differs from the first row's."""
     shapes = [tuple(np.shape(row)) for row in value[:1]] if isinstance(value, list | tuple) else []
     for at, row in enumerate(value if shapes else ()):
         try:

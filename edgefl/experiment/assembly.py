@@ -1,5 +1,5 @@
-"""From an experiment's settings to all that follows from them: load the data, choose the model, give every client its
-samples, build the methods, and check that the methods can begin. What comes of it is assembled_experiment.py's.
+"""The assembly of an experiment from its settings: load the data, choose the model, give every client its samples,
+build the methods, and check that the methods can begin. The result is assembled_experiment.py's.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
 
 
 def _split(experiment: Experiment, data: DataSet, client: int, client_samples: Indices) -> Split:
-    """What a client trains on, validates on and is tested on, of the samples that are its own."""
+    """The training, validation and test samples of a client, out of the samples that it owns."""
     parts, who = (experiment.train_share, experiment.validation_share), f"client {client}"
     if data.groups is not None and experiment.partition == "group":
         who = f"client {client}, group {data.name_of_group(int(data.groups[client_samples[0]]))},"

@@ -31,7 +31,7 @@ CLIENT = "client"
 
 
 def partition_file(directory: Path, client: int) -> Path:
-    """Where `edgefl partition` puts the samples of a client."""
+    """The file into which `edgefl partition` writes the samples of a client."""
     return directory / f"device-{client:04d}.npz"
 
 
@@ -57,7 +57,9 @@ def write_partition(path: Path, federation: Federation, client: int) -> None:
 
 
 def client_of(path: Path) -> int | None:
-    """Whose samples they are, as far as the file says. Raises DataError for what is no id of a client."""
+    """The client that owns the samples, as far as the file says. Raises DataError for a value that is not the id of a
+    client.
+    """
     found = read_integers(path, (CLIENT,)).get(CLIENT)
     if found is None:
         return None

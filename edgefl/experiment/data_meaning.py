@@ -24,7 +24,7 @@ DATA_JSON = "data.json"
 
 @dataclass(frozen=True)
 class DataMeaning:
-    """What was taken for what; each field as in data.json."""
+    """The meaning that the reader found in the data; each field is a field of data.json."""
 
     notes: tuple[str, ...] = ()
     label_values: tuple[int, ...] | None = None
@@ -36,8 +36,8 @@ class DataMeaning:
         return DataMeaning(data.notes, data.label_values, data.standardised)
 
     def classes(self, outputs: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """What each output of a model stands for in the data, where an output stands for these classes; None: for
-        the data's classes in order.
+        """The classes in the data that each output of a model stands for, where an output stands for these classes;
+        None: the data's classes in order.
         """
         if self.label_values is None:
             return outputs
@@ -57,7 +57,7 @@ def write_meaning(run: Path, meaning: DataMeaning) -> None:
 
 
 def read_meaning(run: Path) -> DataMeaning:
-    """What is in the file of a run; nothing if there is no file. Raises RunError if the file is damaged."""
+    """Read the file of a run; nothing if there is no file. Raises RunError if the file is damaged."""
     try:
         content = read_json(run / DATA_JSON)
     except FileNotFoundError:

@@ -37,7 +37,7 @@ class DataRecord:
 
     @staticmethod
     def of(samples: Samples, clients: Iterable[Split] | None = None, common: Samples | None = None) -> DataRecord:
-        """Of samples that these clients own. `common`: test samples that no client owns."""
+        """Record the samples that these clients own. `common`: test samples that no client owns."""
         found = hashlib.sha256()
         for each in (samples, common):
             if each is not None:
@@ -53,12 +53,12 @@ class DataRecord:
 
     @staticmethod
     def of_federation(federation: Federation) -> DataRecord:
-        """Of all that the clients own, and of the test samples that no client owns."""
+        """Record all samples that the clients own, and the test samples that no client owns."""
         return DataRecord.of(federation.data, federation.clients, federation.common)
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> DataRecord:
-        """Of what `to_json` gave. Raises KeyError, TypeError or ValueError."""
+        """Read the values that `to_json` gave. Raises KeyError, TypeError or ValueError."""
         counts = record["counts"]
         if counts is not None:
             training, validation, testing = map(int, counts)
@@ -70,7 +70,7 @@ class DataRecord:
         return asdict(self)
 
     def change_to(self, now: DataRecord) -> str | None:
-        """What has changed since this record was made, in words; None if nothing has."""
+        """A sentence about the changes since this record was made; None if nothing has changed."""
         if now == self:
             return None
         if (now.samples, now.shape) != (self.samples, self.shape):

@@ -1,4 +1,4 @@
-"""Who takes part in a simulation: the model, every client's samples, and the few learners that play all clients.
+"""The participants of a simulation: the model, every client's samples, and the few learners that play all clients.
 
 Not a method and not the round loop. A hundred clients' models are never alive at once: a client's model is read from
 its file into one of the learners, and written back after training.
@@ -48,7 +48,7 @@ class Federation:
         return self if self.weights is not None else replace(self, weights=self.initial())
 
     def task(self, rounds: int, limits: Mapping[int, float] = {}) -> Task:
-        """What the server and the clients agree on before round 1.
+        """The agreement of server and clients before round 1.
 
         rounds  how many rounds the whole run has
         limits  by client, the largest share of active neurons that the client is willing to train
@@ -77,5 +77,5 @@ class Federation:
 
     @property
     def examples(self) -> int:
-        """For training, of all clients together."""
+        """The number of training samples of all clients together."""
         return sum(len(split.train) for split in self.clients)

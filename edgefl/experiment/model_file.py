@@ -107,7 +107,7 @@ def check_fits(graph: Graph, name: str, data: DataSet, outputs: int, has_labels:
 
 
 def _remedy(graph: Graph, has_labels: bool) -> str:
-    """What to do about a model whose outputs are not as many as classes, or values."""
+    """The remedy for a model whose number of outputs is not the number of classes or values."""
     if graph.output_shape == (1,) and has_labels:
         return ': an output for each class; or loss="bce" for one output and two classes, loss="mse" for numbers'
     if not has_labels and len(graph.output_shape) == 1 and graph.output_shape[0] > 1:

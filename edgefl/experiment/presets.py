@@ -26,7 +26,7 @@ PFLEGO_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """What one paper does with one data set: fields of Experiment, and hyper-parameters by name.
+    """The settings of one paper for one data set: fields of Experiment, and hyper-parameters by name.
 
     data  what the names of this data set, or of a file of it, begin with
     """

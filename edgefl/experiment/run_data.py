@@ -58,7 +58,9 @@ def check_samples(data: DataSet) -> None:
 
 
 def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> int:
-    """How many groups an experiment's data have: its clients, if all are to be. Raises DataError if there are none."""
+    """The number of groups in an experiment's data, which is the number of clients if every group is a client. Raises
+    DataError if there are no groups.
+    """
     data = data_of(experiment, data_dir)
     if data.groups is None or not (count := len(data.group_sizes()[0])):
         raise DataError(f"clients=all with data={data.name}, which has no groups; expected some (--group NAME)")
@@ -73,8 +75,8 @@ def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
 
 
 def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
-    """What the clients of the run in this directory are partitioned from. Raises RunError or DataError if there is
-    none.
+    """The data that the clients of the run in this directory are partitioned from. Raises RunError or DataError if
+    there are none.
     """
     return data_of(experiment, data_dir, own_of_run(run, experiment))
 

@@ -87,7 +87,9 @@ def check_data(path: Path, found: DataRecord, accept: bool = False) -> str | Non
 
 
 def read_data_records(path: Path) -> list[DataRecord]:
-    """What the run has trained on, the latest last; none for a run of before. Raises RunError if that is damaged."""
+    """The records of the data that the run has trained on, the latest last; none for a run of an older version. Raises
+    RunError if a record is damaged.
+    """
     try:
         return [DataRecord.read(record) for record in _read(path).get(TRAINED_ON, [])]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -131,7 +133,7 @@ def check_run(path: Path, experiment: dict[str, Any]) -> None:
 
 
 def _cure(path: Path, name: str, is_stored: bool, is_known: bool) -> str:
-    """What to do about a setting that only one edgefl has, this one or the one that made the run."""
+    """The remedy for a setting that only one edgefl has, this one or the one that made the run."""
     if is_stored and is_known:
         return ""
     makers = " and ".join(read_provenances(path)) or "an edgefl of before"
@@ -145,7 +147,7 @@ def read_experiment(path: Path) -> dict[str, Any]:
 
 
 def read_provenances(path: Path) -> list[str]:
-    """Who made the run, in order of appearance. Raises RunError if the directory holds no run."""
+    """The provenances of the run, in order of appearance. Raises RunError if the directory holds no run."""
     provenances = _read(path).get(MADE_BY, [])
     if not isinstance(provenances, list):
         raise RunError(f"{path / EXPERIMENT} has {MADE_BY}={provenances!r}; expected a list")
@@ -158,7 +160,7 @@ def settings_digest(path: Path) -> str:
 
 
 def _beside(path: Path) -> dict[str, Any]:
-    """What run.json has beside the settings."""
+    """The entries of run.json other than the settings."""
     return {name: value for name, value in _read(path).items() if name in BESIDE}
 
 

@@ -1,4 +1,4 @@
-"""What a simulation of several methods and seeds consists of, and where in the run's directory each part lies.
+"""The parts of a simulation of several methods and seeds, and the places of the parts in the run's directory.
 
     RUN/METHOD/...             of one seed; colons of a method's label are plus signs
     RUN/seed-SEED/METHOD/...   of several

@@ -1,15 +1,17 @@
-"""run.toml: the settings of a simulation as a file that a person writes or changes, and that `edgefl simulate` takes.
+"""run.toml: the settings of a simulation as a file that a person writes or changes, and that `edgefl simulate` reads.
 
     methods = ["fedspu", "fedavg"]      or method = "fedspu,fedavg"
-    data = "digits"                     a name, or a file's path from where run.toml lies; model and devices likewise
+    data = "digits"                     a name, or the path of a file, relative to run.toml; model and devices can be
+                                        paths as well
     rounds = 60
     [options]                           hyper-parameters of the methods
     momentum = 0.9
-    [tune]                              those that each method gets by validation data
+    [tune]                              hyper-parameters that validation data choose for each method
     lr = [0.01, 0.1]
 
-The keys are the fields of Experiment; `preset` and `data_dir` may be there too. What is left out has its default. Every
-run writes one that repeats it, bit for bit. Not run.json, by which a run knows its own settings (run_json.py).
+The keys are the fields of Experiment; `preset` and `data_dir` may be there as well. A field that is left out has its
+default. Every run writes a run.toml that repeats the run, bit for bit. A run knows its own settings by run.json
+(run_json.py).
 """
 
 from __future__ import annotations

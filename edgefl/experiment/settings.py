@@ -59,7 +59,7 @@ def processors() -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is carried out. `workers` is the only field that no result depends on.
+    """The settings of the round loop. `workers` is the only field that no result depends on.
 
     eval_every, evaluate_first  after which rounds models are evaluated (evaluation_rounds.py)
     stop_after        the round after which it ends early, of `rounds` that methods are told of; None: none
@@ -95,7 +95,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to run. The defaults are the demonstration that `edgefl simulate` gives."""
+    """The settings of an experiment. The defaults are the demonstration that `edgefl simulate` gives.
+
+    data                           name of a data set, or file of the user's own
+    partition                      partition of the samples among clients, by name (data/partition_by_name.py)
+    clients, rounds                number of clients, number of rounds
+    keep                           shares of neurons that the capacity tiers train, each above 0 and at most 1
+    seed                           seed of every random choice
+    train_share, validation_share  share of a client's samples for training; share of the training samples for
+                                   validation
+    values                         number format of the payloads: float32, float16, bfloat16 or int8
+    eval_every, checkpoint_every   rounds between two evaluations, None: about twenty in a run; between two checkpoints
+    train_scores                   whether the models are evaluated on training samples as well
+    group, time, drop, axes, image_size  fields of Reading (data/column_choice.py), which say how a file is read
+    devices                        assignment of device models (device_models/device_assignment.py); empty: no modelled
+                                   devices
+    """
 
     methods: tuple[str, ...] = ("fedspu", "local", "fedavg-ft", "fedavg")  # labels (method_label.py)
     data: str = "digits"
@@ -192,21 +207,26 @@ class Experiment:
 
     @property
     def evaluates_first(self) -> bool:
-        """Whether models are evaluated after round 1, whatever the interval is."""
+        """Whether the models are evaluated after round 1, whatever the interval is."""
         return self.evaluate_first or self.eval_every is None
 
     def with_evaluation_rounds(self) -> Experiment:
-        """The experiment whose evaluated rounds are told by numbers, which more rounds do not change."""
+        """The experiment with the number of its evaluation interval written out, so that more rounds do not
+        change it.
+        """
         return replace(self, eval_every=self.eval_interval, evaluate_first=self.evaluates_first)
 
     def how_to_read(self) -> Reading:
-        """What is said about a file of one's own. Raises DataError naming a value that is none."""
+        """The user's choices for reading a file of their own. Raises DataError that names a value which is
+        not allowed.
+        """
         return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size, self.missing)
 
     def algorithms(self) -> dict[str, Algorithm]:
-        """The methods with their hyper-parameters; those that are not edgefl's are taken in (user_methods.py).
+        """The methods by label, with their hyper-parameters. Methods of the user's own are registered
+        (user_methods.py).
 
-        Raises ValueError naming a value that is out of range, or a method that is none.
+        Raises  ValueError that names a value out of range, or an unknown method
         """
         for label in self.methods:
             admit(Variant.of(label).method)
@@ -219,7 +239,7 @@ class Experiment:
         return methods
 
     def check_served(self) -> None:
-        """Raises ValueError for what is asked of a simulation only."""
+        """Raise ValueError for a setting that only a simulation can have."""
         if len(self.methods) != 1:
             raise ValueError(f"methods {', '.join(self.methods)}; expected one, as a server runs one method")
         if self.refresh or self.train_scores:
@@ -231,7 +251,7 @@ class Experiment:
             raise ValueError(f"tune={self.tune[0][0]} with a server; expected it of a simulation, which has trials")
 
     def settings(self, workers: int) -> Settings:
-        """How the rounds are carried out."""
+        """The settings of the round loop, with `workers` clients trained at the same time."""
         return Settings(
             self.rounds,
             self.eval_interval,
@@ -247,27 +267,33 @@ class Experiment:
         )
 
     def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:
-        """What is done with accepted replies. `largest`: the most examples that count where `max_examples` is None."""
+        """The settings of the aggregation. `largest` is the largest number of examples that counts where `max_examples`
+        is None.
+        """
         most = largest if self.max_examples is None else self.max_examples
         return AggregationSettings(AggregationRule.parse(self.aggregation), UpdateNormBound.parse(self.bound), most)
 
     def training_samples(self, declared: Sequence[int]) -> int:
-        """How many samples a client trains on that declares so many (wire: Enrol.examples)."""
+        """The number of training samples of a client that declares these numbers of samples (wire: Enrol.examples)."""
         return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, as in run.json. What older runs have no word for is left out where nobody asked for it."""
+        """The settings as plain JSON values, as run.json has them. A setting that older runs do not know is left out
+        unless it was asked for.
+        """
         values: dict[str, Any] = json.loads(json.dumps(asdict(replace(self.with_evaluation_rounds(), tuned=()))))
         del values["tuned"]
         return {STORED.get(name, name): value for name, value in values.items() if (name, value) not in UNSAID}
 
     def each_seed(self) -> tuple[Experiment, ...]:
-        """The experiments of one seed that this one stands for."""
+        """One experiment for each seed of this experiment."""
         return tuple(replace(self, seed=self.seed + i, seeds=1) for i in range(self.seeds))
 
     @staticmethod
     def of_run(path: Path) -> Experiment:
-        """The experiment of the run in this directory, tuned if that is done. Raises RunError naming the file."""
+        """Read the experiment of the run in this directory, with its tuned values if the tuning is done. Raises
+        RunError that names the file.
+        """
         values, tuned = read_experiment(path), choices(path)
         try:
             return replace(Experiment.from_json(values), tuned=tuned)
@@ -276,7 +302,9 @@ class Experiment:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Experiment:
-        """The inverse of `to_json`. Raises RunError for a name that is no setting, or a value that it cannot have."""
+        """Make the experiment from the values of `to_json`. Raises RunError for an unknown setting or for a value that
+        the setting cannot have.
+        """
         values = {FORMER.get(name, name): value for name, value in values.items()}
         known = {each.name for each in fields(Experiment)} - {"tuned"}
         if unknown := sorted(values.keys() - known):

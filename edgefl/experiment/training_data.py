@@ -1,4 +1,4 @@
-"""What a run was trained on, for those who run its model on other samples: columns, texts, means and scaling.
+"""The training data of a run, for running its model on other samples: columns, texts, means and scaling.
 
 Not how such samples are read (data/model_inputs.py).
 """

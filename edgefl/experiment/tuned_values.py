@@ -49,7 +49,7 @@ def read(run: Path) -> dict[str, Any] | None:
 
 
 def choices(run: Path) -> Choices:
-    """What was chosen in a run, as an experiment has it. Raises RunError if the record is damaged."""
+    """The values that were chosen in a run, as an experiment has them. Raises RunError if the record is damaged."""
     record = read(run)
     try:
         found = {} if record is None else {label: each["chosen"] for label, each in record["methods"].items()}

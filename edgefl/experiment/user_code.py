@@ -1,4 +1,4 @@
-"""MODULE:FACTORY, what a user's own code makes: how it is found, and whose fault it is where it fails."""
+"""Code of the user's own by MODULE:FACTORY: how it is found, and the error where it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from types import ModuleType
 
 from edgefl.errors import RequestError
 
-HELP = "a Python module here, or the path of its file, and what in it is a torch.nn.Module or returns one"
+HELP = (
+    "torch module: a Python module or its file, and the name in it of a torch.nn.Module or of a function that returns "
+    "one"
+)
 
 
 @contextmanager
@@ -29,7 +32,7 @@ def users_code(text: str) -> Iterator[None]:
 
 
 def found(text: str) -> object:
-    """What MODULE:FACTORY names. Raises RequestError if there is no such thing."""
+    """The object that MODULE:FACTORY names. Raises RequestError if there is no such object."""
     module, colon, name = text.rpartition(":")
     if not (colon and module and name):
         raise RequestError(f"{text!r}; expected MODULE:FACTORY")

@@ -1,5 +1,5 @@
-"""A method of somebody else's by its name, found and taken in: `package.module:Class`, or what an installed package
-calls it among its entry points of the group edgefl.methods.
+"""Methods of other authors by name: `package.module:Class`, or the name that an installed package gives among its entry
+points of the group edgefl.methods.
 
 Names come from whoever sits here: the command line, the agent's settings, a run's own run.json. A device that a server
 names one to looks it up in what was taken in (methods/method_registry.py), so nothing is imported because the network
@@ -48,7 +48,7 @@ def label(text: str) -> str:
 
 
 def _entries() -> list[EntryPoint]:
-    """What installed packages call their methods."""
+    """The names that installed packages give their methods."""
     from importlib.metadata import entry_points  # takes its time and memory, which a device saves
 
     return list(entry_points(group=GROUP))

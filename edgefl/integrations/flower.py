@@ -68,13 +68,13 @@ def client_app(
     max_model: int = MAX_MODEL_BYTES,
     max_memory: int | None = None,
 ) -> ClientApp:
-    """A device of any method.
+    """Make the ClientApp of a device, for any method.
 
-    data      gives the samples of the node. Its client is the node config's "partition-id"; without one the server
-              chooses, and the run's replay does not know which data it has
-    state     the directory of what the device keeps between rounds, which survives the SuperNode; one for each node.
-              None: it is kept in the node's Context, which lives as long as the SuperNode and its run
-    capacity, max_model, max_memory  as options of `edgefl client`
+    data   function that returns the samples of the node. The client's id is the node config's "partition-id". Without a
+           partition-id the server chooses the id, and the replay of the run does not know the samples of the client
+    state  directory of what the device keeps between rounds, which outlives the SuperNode; one directory for each node.
+           None: the state is kept in the Context of the node, which lives as long as the SuperNode and its run
+    capacity, max_model, max_memory  as the options of `edgefl client`: a share of neurons, bytes and bytes
     """
     app = ClientApp()
 
@@ -120,7 +120,12 @@ def _directory(context: Context, state: Of[Path] | None) -> Iterator[Path]:
 
 
 def server_app(experiment: Of[Experiment], run_dir: Of[Path], **options: Any) -> ServerApp:
-    """The server of an experiment with one method. `options`: those of `serve`."""
+    """Make the ServerApp of an experiment with one method.
+
+    experiment  settings of the run, or a function of the Context that returns them
+    run_dir     directory of the run, or a function of the Context that returns it
+    options     options of `serve`
+    """
     app = ServerApp()
 
     @app.main()

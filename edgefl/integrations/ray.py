@@ -72,7 +72,7 @@ class Item(NamedTuple):
 
 
 class PlayerActor:
-    """What an actor is: one learner, and what clients keep."""
+    """The actor of a Ray cluster: one learner, and the states that clients keep."""
 
     def __init__(self, cast: SimulationContext) -> None:
         self._threads = kernel_threads(1)
@@ -81,7 +81,7 @@ class PlayerActor:
         self._held: dict[int, tuple[int, StoredClientState]] = {}
 
     def provenance(self) -> tuple[str, int]:
-        """What computes here, and the process."""
+        """The provenance of the computation here, and the process."""
         return provenance(), os.getpid()
 
     def do(

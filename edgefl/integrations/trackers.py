@@ -21,7 +21,9 @@ COORDINATES = ("seed", "round")  # numbers of a record that are no measurements
 
 
 class Tracker:
-    """What the trackers share: one of their runs after the other, in the order in which methods and seeds are run."""
+    """The common part of the trackers: one run of the tracker after the other, in the order in which methods and seeds
+    are run.
+    """
 
     def __init__(self) -> None:
         self._settings: dict[str, Any] = {}
@@ -57,9 +59,10 @@ class Tracker:
 
 
 class TensorBoard(Tracker):
-    """Event files below a directory, DIRECTORY/METHOD/seed-SEED, for `tensorboard --logdir DIRECTORY`.
+    """Write event files below a directory, DIRECTORY/METHOD/seed-SEED, for `tensorboard --logdir DIRECTORY`.
 
-    Raises  ModuleNotFoundError without the package tensorboard.
+    directory  folder of the event files
+    Raises     ModuleNotFoundError without the package tensorboard
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -81,10 +84,11 @@ class TensorBoard(Tracker):
 
 
 class MLflow(Tracker):
-    """Runs of an MLflow experiment, which is made if there is none of that name.
+    """Log the runs in an MLflow experiment.
 
-    tracking_uri  where MLflow keeps them; None: as it is set up
-    Raises        ModuleNotFoundError without the package mlflow, or mlflow-skinny.
+    experiment    name of the experiment, which is made if it does not exist
+    tracking_uri  place where MLflow keeps the runs. None: the place that MLflow is set up for
+    Raises        ModuleNotFoundError without the package mlflow or mlflow-skinny
     """
 
     def __init__(self, experiment: str = "edgefl", tracking_uri: str | None = None) -> None:
@@ -110,11 +114,12 @@ class MLflow(Tracker):
 
 
 class WandB(Tracker):
-    """Runs of Weights & Biases, or of a module with its `init`, whose runs have `log(values, step=...)` and `finish()`.
+    """Log the runs in Weights & Biases.
 
-    module   such a module; None: wandb
-    options  further arguments of `init`: project, mode="offline", ...
-    Raises   ModuleNotFoundError without the package wandb, if no other module is given.
+    module   module with a function `init`, whose runs have `log(values, step=...)` and `finish()`. None: the package
+             wandb
+    options  further arguments of `init`, such as project="..." or mode="offline"
+    Raises   ModuleNotFoundError without the package wandb, unless another module is given
     """
 
     def __init__(self, module: Any = None, **options: Any) -> None:

@@ -1,4 +1,5 @@
-"""What a row of the table cannot say in letters: one function per rule, named in the row. No types or shapes of arrays.
+"""The rules about arguments that a row of the table cannot state in letters: one function for each rule, named in the
+row. Types and shapes of arrays are not checked here.
 
 A rule gets the call's values by name and the extents found so far; what does not depend on a rule has been checked. It
 raises ValueError, or gives an extent of DERIVED, with which the remaining shapes are then compared.

@@ -1,4 +1,4 @@
-"""Where a backend's kernels work: in the host's own memory, unless the backend has one of its own (cuda/memory.py).
+"""The memory in which a backend's kernels work: the host's, or that of the backend (cuda/memory.py).
 
 Whoever keeps arrays over many calls takes them as a block of that memory, and says when the host has written to one and
 when it is about to read. Arrays of other origin are copied for each call where they have to be.
@@ -19,7 +19,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest simd word
 
 
 class BackendMemory(Protocol):
-    """What a backend's MEMORY can do."""
+    """The protocol of a backend's MEMORY."""
 
     def block(self, size: int) -> NDArray[np.uint8]:
         """So many uninitialised bytes that start on a cache line. Raises MemoryError; a device's, MemoryLimitError."""

@@ -1,4 +1,4 @@
-"""What one row of the table says of an operation: its arguments, read from a line of text. The rows are in table.py.
+"""The arguments of an operation, read from the line of text in its row of the table. The rows are in table.py.
 
 An argument is its name, its :type, its [extents], and what happens to it:
 
@@ -90,12 +90,12 @@ class Signature:
 
     @cached_property
     def required(self) -> int:
-        """How many arguments have to be given: all but the optional ones at the end."""
+        """The number of arguments that have to be given: all but the optional arguments at the end."""
         return max(position for position, word in enumerate(self.text.split(), 1) if "?" not in word)
 
     @property
     def as_python(self) -> str:
-        """As Python shows it: (x, y, bits=None)."""
+        """The signature as Python shows it: (x, y, bits=None)."""
         given, optional = self.names[: self.required], self.names[self.required :]
         return f"({', '.join([*given, *(f'{name}=None' for name in optional)])})"
 

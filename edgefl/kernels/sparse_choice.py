@@ -1,4 +1,5 @@
-"""Which masked layers run sparse: the one rule, on shape, batch, density and instruction set. Not the kernels.
+"""The choice of the masked layers that run sparse: one rule on shape, batch, density and instruction set. The kernels
+are elsewhere.
 
 A layer that the rule turns down runs dense with a weight that is 0 outside its mask, so that no layer is slower for its
 mask. The densities are those up to which `python -m bench sparse` found forward and backward together to be faster than

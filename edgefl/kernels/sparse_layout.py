@@ -1,4 +1,4 @@
-"""How the structure of a masked convolution lies in memory, as csrc/core/sparse_convolution.h tells it.
+"""The layout of a masked convolution's structure in memory, as csrc/core/sparse_convolution.h describes it.
 
 What follows from the layer and from the number of its weights: blocks of channels, parts of rows, bands, words. Which
 weights there are is in the structure itself (reference/sparse_convolution.py builds and reads one).
@@ -70,7 +70,7 @@ class CorrelationAxis:
 
     @property
     def step(self) -> int:
-        """From a position's row of the source to the next one's."""
+        """The distance from a position's row of the source to the next position's row."""
         return 1 if self.is_transposed else self.stride
 
     @property
@@ -188,7 +188,7 @@ class SparseConvolutionLayout:
 
     @cached_property
     def fits(self) -> bool:
-        """In offsets of 16 bits."""
+        """Whether the structure fits in offsets of 16 bits."""
         return self.plane <= OFFSETS and self.layer.taps < OFFSETS and self.row_phases <= PHASES
 
     @cached_property

@@ -46,7 +46,7 @@ class SparseLinearLayout(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """Where the entries begin."""
+        """The index at which the entries begin."""
         return HEADER + 2 * (self.segments + 1)
 
     @property

@@ -33,7 +33,7 @@ class Window(NamedTuple):
 
     @property
     def overhang(self) -> Pair:
-        """How far the last window of an axis reaches past the padding."""
+        """The distance by which the last window of an axis reaches past the padding."""
         axes = zip(self.kernel, self.stride, self.padding, self.dilation, self.source, self.result, strict=True)
         height, width = (max(0, (r - 1) * s + d * (k - 1) + 1 - n - 2 * p) for k, s, p, d, n, r in axes)
         return height, width

@@ -17,7 +17,7 @@ Index = NDArray[np.int32]
 
 
 class Keyed(NamedTuple):
-    """Of a fit, where the stream of its dropout begins: a 64-bit key, and the number of the first step."""
+    """The begin of a fit's dropout stream: a 64-bit key, and the number of the first step."""
 
     key: int
     step: int = 0
@@ -152,7 +152,7 @@ def joined(batches: Sequence[Index]) -> Sequence[Index]:
 
 
 def keyed(batches: Sequence[Index]) -> Keyed | None:
-    """Where the stream of dropout begins over these batches; None where they do not say."""
+    """The begin of the dropout stream over these batches; None where the batches do not say."""
     return getattr(batches, "dropout", None)
 
 

@@ -23,7 +23,7 @@ Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; No
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a call of `Learner.fit` trains, and which terms it adds to the loss of the samples.
+    """The parameters that a call of `Learner.fit` trains, and the terms that it adds to the loss of the samples.
 
     trainable  A NeuronSet selects the blocks of parameters that belong to its neurons. It cannot be used while the
                learner keeps to a mask. A frozenset of names selects whole layers. None selects every parameter. A

@@ -1,4 +1,4 @@
-"""What a method may ask of a model on a device: the Learner protocol and the values it takes and returns.
+"""The requests of a method to a model on a device: the Learner protocol, and the values that it takes and returns.
 
 No arithmetic happens here; graph_learner.py implements the protocol over a Graph. What is minimised is the loss of the
 samples, of the graph's output, which has no softmax nor sigmoid in it.
@@ -213,7 +213,9 @@ class Learner(Protocol):
         """Bytes held, by purpose."""
 
     def work(self) -> ExecutedFlops:
-        """What it and its relatives have executed since it was made. Evaluations and predictions do not count."""
+        """The operations that the learner and its relatives have executed since it was made. Evaluations and
+        predictions do not count.
+        """
 
 
 MakeLearner = Callable[[Model], Learner]

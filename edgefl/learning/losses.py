@@ -1,4 +1,4 @@
-"""What a model's outputs are trained for: the losses and their settings, as values. Not their arithmetic (kernels).
+"""The losses that a model's outputs are trained for, with their settings, as values. The arithmetic is the kernels'.
 
 A loss says what targets there are: a label for each example, int32 [N]; or a value for each output, float [N, outputs].
 All are means over a batch as torch's are; an example's loss is the mean over its outputs. In text, as on the command
@@ -71,10 +71,12 @@ class Loss(ABC):
 
     @abstractmethod
     def decisions(self, outputs: int) -> int:
-        """How many decisions of an example are right or wrong; 0 where none is."""
+        """The number of decisions of an example that are right or wrong; 0 where there are no decisions."""
 
     def divisor(self, y: Targets, rows: Rows) -> float:
-        """What the mean over these rows of the targets, of any shape, divides the sum of their losses by."""
+        """The number by which the mean over these rows of the targets, of any shape, divides the sum of
+        their losses.
+        """
         return rows.size
 
     def of_classes(self, classes: Sequence[int]) -> Loss:

@@ -1,4 +1,4 @@
-"""What a step does with a gradient: the settings of SGD, Adam and AdamW, as values. Not their arithmetic (kernels).
+"""The settings of SGD, Adam and AdamW, as values. The arithmetic of their steps is the kernels'.
 
 All three start anew in every call of `fit`: velocities and moments are zero, and Adam's steps count from 1. They exist
 for the coordinates that are trained, and for no others.

@@ -19,10 +19,11 @@ Logits = NDArray[np.float32]
 
 
 class Predictor:
-    """A model in memory, on the fastest backend of this machine.
+    """A model in memory, which predicts on the fastest backend of this machine.
 
-    graph    its operations; inputs are [N, *graph.input_shape]
-    classes  what each output stands for; None: the data's classes, in order
+    path     name of the .safetensors file that the model is read from
+    graph    operations of the model; inputs are [N, *graph.input_shape]
+    classes  class that each output stands for. None: the classes of the data, in order
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -31,7 +32,7 @@ class Predictor:
 
     @classmethod
     def of(cls, model: Model, classes: tuple[int, ...] | None = None) -> Predictor:
-        """Of a model that is in memory already."""
+        """Make the predictor of a model that is in memory already."""
         made = cls.__new__(cls)
         made._hold(model, classes)
         return made
@@ -43,13 +44,14 @@ class Predictor:
 
     @property
     def model(self) -> Model:
-        """Its graph and values, as `simulate(model=...)` goes on from."""
+        """The graph and the parameters, from which `simulate(model=...)` goes on."""
         return Model(self.graph, dict(self._learner.read()))
 
     def predict(self, x: NDArray[Any]) -> Logits:
-        """Logits [N, outputs] of float32 inputs [N, *input_shape], scaled as the samples were in training.
+        """Compute the logits [N, outputs] of float32 inputs [N, *input_shape], which are scaled as the samples were in
+        training.
 
-        Raises  DataError if `x` has another type or shape.
+        Raises  DataError if `x` has another type or shape
         """
         expected = self.graph.input_shape
         if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.shape[1:] != expected or x.ndim == 0:
@@ -61,17 +63,19 @@ class Predictor:
         return logits
 
     def labels(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """The class [N] of the largest logit of each input. Raises DataError like `predict`."""
+        """Compute the class [N] of the largest logit of each input. Raises DataError like `predict`."""
         return self.named(self.predict(x))
 
     def decisions(self, x: NDArray[Any]) -> NDArray[np.bool_]:
-        """Of each input and output whether its logit is above 0 [N, outputs]: of a model trained with bce, that it is
-        more likely than not. Raises DataError like `predict`.
+        """Compute for each input and output whether the logit is above 0, bool [N, outputs]. For a model that was
+        trained with bce a true value means a probability above one half. Raises DataError like `predict`.
         """
         return self.predict(x) > 0
 
     def named(self, logits: Logits) -> NDArray[np.int64]:
-        """The class [N] of the largest of each row of logits. Raises DataError for a model of one output."""
+        """Compute the class [N] of the largest logit in each row [N, outputs]. Raises DataError for a model of one
+        output.
+        """
         if logits.shape[1:] == (1,):
             raise DataError("labels of a model with one output; expected several, one for each class")
         largest = logits.argmax(1)
@@ -79,5 +83,9 @@ class Predictor:
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:
-    """The model in a file. Raises GraphError if it is none, or contradicts itself; OSError if it cannot be opened."""
+    """Read the model in a file.
+
+    path    name of a .safetensors file
+    Raises  GraphError if the file is not a model or contradicts itself, OSError if the file cannot be opened
+    """
     return Predictor(path)

@@ -14,16 +14,20 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 class Accumulator:
-    """What the accepted replies of one open round add up to. Thrown away when the round closes.
+    """The sums of the accepted replies of one open round, which are discarded when the round closes.
 
-    masks  that clients sent, by client
+    masks  masks that clients sent, by client
     """
 
     def __init__(
         self, spec: ModelSpec, aggregation: AggregationRule = MEAN, old: Mapping[str, Params] | None = None
     ) -> None:
-        """`aggregation`: which mean, of which some need `old`: by payload, what its values were before the round; those
-        of a payload that is not in it are changes.
+        """Start with empty sums.
+
+        spec         specification of the model
+        aggregation  mean that is taken
+        old          values before the round by payload, which some means need; a payload that is not in `old` carries
+                     changes
         """
         self._spec, self._aggregation, self._old = spec, aggregation, old or {}
         self._others: dict[str, Mean] = {}
@@ -33,13 +37,13 @@ class Accumulator:
         self.stopped: list[int] = []
 
     def of(self, payload: str) -> Mean:
-        """The sums of a payload beside the model."""
+        """The sums of a payload other than the model."""
         if payload not in self._others:
             self._others[payload] = self._new(payload)
         return self._others[payload]
 
     def settle(self) -> None:
-        """Every reply has been added: the means may be read."""
+        """Close the sums: every reply has been added, and the means may be read."""
         for mean in (self.mean, *self._others.values()):
             mean.settle()
 

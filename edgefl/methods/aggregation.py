@@ -1,4 +1,5 @@
-"""Which mean of the replies the server takes, by name: a setting of a run, and the object that computes it.
+"""The choice of the mean that the server takes of the replies: a setting of a run by name, and the object that computes
+the mean.
 
 Not the means (weighted_mean.py, robust_mean.py) nor what is done to a reply before it is aggregated
 (rounds/change_bound.py), where `clipped` cuts changes to their median length; what follows is the weighted mean.
@@ -42,7 +43,9 @@ class AggregationRule:
         return {"trimmed": 2 * self.trim + 1, "median": 3}.get(self.kind, 1)
 
     def mean(self, spec: ModelSpec, old: Params) -> Mean:
-        """Of one payload in one round. `old`: its values before, those of what carries changes being none."""
+        """The mean of one payload in one round. `old`: its values before the round; payloads that carry changes have no
+        old values.
+        """
         if self.kind == "trimmed":
             return TrimmedMean(spec, old, self.trim)
         return TrimmedMean(spec, old, None) if self.kind == "median" else Mean(spec)

@@ -29,18 +29,19 @@ Scored = Literal["personal", "adapted"]
 
 
 class Algorithm(ABC):
-    """A federated method: a frozen dataclass whose fields are the hyper-parameters, with five verbs.
+    """A federated method: a frozen dataclass with five verbs, whose fields are the hyper-parameters.
 
-    name         in what is said of it
-    keeps_model  the client keeps a personal model between rounds, which is what is evaluated
-    keeps_state  it keeps private values or arrays, with or without a model; always true where it keeps a model
-    adapts       what is evaluated of a client is the model of all clients, after `evaluate` has adapted it to the
-                 client; nothing of that is kept
-    no_statistics  it cannot train a model with running statistics (BatchNorm)
-    asks_all     every client has a part in every round, so none can be left out of it
-    former       names that hyper-parameters had, which older runs and devices use: the name now, by that
-    changes      names of payloads that carry changes or gradients in a reply, not new values of what the server's state
-                 has by that name
+    name           name of the method in tables and messages
+    keeps_model    whether a client keeps a personal model between rounds, which is then the evaluated model
+    keeps_state    whether a client keeps private values or arrays, with or without a model; always true with
+                   `keeps_model`
+    adapts         whether the evaluated model of a client is the model of all clients after `evaluate` has adapted it
+                   to the client; the adapted model is not kept
+    no_statistics  whether the method cannot train a model with running statistics (BatchNorm)
+    asks_all       whether every client has a part in every round, so that no client can be left out of a round
+    former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
+    changes        names of payloads that carry changes or gradients in a reply, and not new values of the server's
+                   state
     """
 
     name: ClassVar[str] = "this method"
@@ -65,77 +66,88 @@ class Algorithm(ABC):
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
-        """Server: the state before round 1."""
+        """Server: make the state before round 1."""
 
     @abstractmethod
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
-        """Server: one plan per selected client, in ascending client order; empty when the run is over."""
+        """Server: make one plan for each selected client, in ascending order of clients. The list is empty when the run
+        is over.
+        """
 
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
-        """Server: the plan of one client again, whose limit or loss `task` has come to know since. A method whose plans
-        depend on either saves the others' by its own.
+        """Server: make the plan of one client again, after `task` has learnt the client's limit or loss of state. A
+        method overrides this where it can plan one client alone.
         """
         return next(again for again in self.plan(task, state, plan.round) if again.client == plan.client)
 
     @abstractmethod
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
-        """Server: takes one accepted reply into the round. Called in ascending client order."""
+        """Server: add one accepted reply to the round. Replies are added in ascending order of clients."""
 
     @abstractmethod
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        """Server: closes the round; the state for the next one. `state` is not changed."""
+        """Server: close the round and return the state for the next round. `state` is not changed."""
 
     @abstractmethod
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        """Client: merges what came, trains in place, and answers."""
+        """Client: merge the payload of the plan into the model, train in place, and return the reply."""
 
     @property
     def needs_rounds(self) -> bool:
-        """True if what is done in a round depends on how many the whole run has: such a run cannot go on with more."""
+        """Whether a round depends on the number of rounds of the whole run. Such a run cannot go on with
+        more rounds.
+        """
         return False
 
     @property
     def wants_throughput(self) -> bool:
-        """True if plans follow from how fast clients are (Task.throughputs): their devices are asked to measure it."""
+        """Whether plans depend on the speed of the clients (Task.throughputs). The devices are then asked to measure
+        their speed.
+        """
         return False
 
     def brief(self, steps: int, examples: int) -> tuple[Algorithm, int]:
-        """Client: the method with so few passes, and how few of its training samples, that a round has about so many
-        steps: for its trials.
+        """Client: the method with so few passes, and so few training samples of the client, that a round has about
+        `steps` steps. Trials use this short form.
         """
         return self, examples
 
     def trials(self, task: Task, state: State, examples: int, round: int) -> Sequence[tuple[Plan, Workload]]:
-        """Client: plans for one client of so many training samples, as unlike in work as there are, with the work of
-        each. A device trains them for a moment to learn how fast it is; nobody plans them in earnest.
+        """Client: plans for one client of `examples` training samples whose work differs as much as possible, with the
+        work of each plan. A device trains each plan for a moment to measure its throughput. The server never sends
+        these plans.
         """
         return ()
 
     @property
     def needs_validation(self) -> bool:
-        """True if training reads validation samples, of which every client then needs at least one."""
+        """Whether training reads validation samples. Every client then needs at least one validation sample."""
         return False
 
     def effort(self, examples: int) -> tuple[int, int]:
-        """Client: the gradient steps of a round over so many training samples, and the samples that they see.
+        """Client: the number of gradient steps of a round over `examples` training samples, and the number of samples
+        in these steps.
 
-        What a device holds against its time before it begins; 0 is no effort that counts.
+        A device compares this effort with its time limit before a round begins. 0 steps stand for a negligible effort.
         """
         return 0, 0
 
     def steps(self, examples: int) -> int | None:
-        """How many gradient steps a client with so many training samples takes in a round; None: that is not said."""
+        """The number of gradient steps of a client with `examples` training samples in a round. None: the method does
+        not say.
+        """
         return None
 
     def single_value_norm(self, task: Task, client: int) -> str:
-        """Of the layers that a client trains through, the first batch normalisation that sees one value per channel in
-        a sample, by name. Such a client needs two training samples, and batches of two. "": no layer needs them.
+        """The name of the first batch normalisation, among the layers that a client trains, that sees one value per
+        channel in a sample. Such a client needs two training samples, and batches of two. Empty if there is no such
+        layer.
         """
         return ""
 
     def flops(self, graph: Graph, examples: int) -> float | None:
-        """Client: floating point operations of a round over so many training samples, as papers count them
-        (neurons/sparse_cost.py), not as they are executed; None: that is not said.
+        """Client: the floating point operations of a round over `examples` training samples, as papers count them
+        (neurons/sparse_cost.py) and not as they are executed. None: the method does not say.
         """
         return None
 
@@ -145,21 +157,22 @@ class Algorithm(ABC):
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
-        """Client: its personal model, or the one that it adapts, for the length of the with block.
+        """Client: the personal model, or the model that the method adapts to the client, for the length of the with
+        block.
 
-        shared  of the server's state: the body, where the personal model is a head under it, or the model that is
-                adapted; None where the learner holds the client's own model
+        shared  part of the server's state: the body, where the personal model is a head on a common body, or the model
+                to adapt. None where the learner holds the client's own model
         """
         yield OwnModel(client_state.learner, client_state.data)
 
     def evaluate(self, client_state: ClientState, shared: Params | None) -> Evaluation:
-        """Client: `own` on its own test samples."""
+        """Client: evaluate `own` on the client's test samples."""
         with self.own(client_state, shared) as model:
             return model.evaluate(client_state.test)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Server: what the devices of these clients would download in that round, in their order, to be evaluated after
-        it. Unless a method says otherwise, all that clients share.
+        """Server: what the devices of these clients would download in this round for an evaluation after it, in the
+        order of `clients`. Unless a method says otherwise, a client downloads everything that all clients share.
         """
         parts = {MODEL: None, BODY: task.spec.body}
         found = {part: names for part, names in parts.items() if part in state.arrays}
@@ -168,28 +181,31 @@ class Algorithm(ABC):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """Client: its model after it has taken what such a plan brings and trained on it for so many passes in the
-        method's way, at the rate `lr` and in the order of round 0, the same for all methods; for the length of the with
-        block. Nothing of it is kept.
+        """Client: the model after it has taken the payload of such a plan and has trained for `epochs` passes in the
+        method's way, for the length of the with block. The learning rate is `lr`, and the order of samples is that of
+        round 0, for all methods. The trained model is not kept.
         """
         raise NotImplementedError(f"{self.name} says nothing of a refresh")
         yield  # which makes it a generator
 
     @property
     def can_refresh(self) -> bool:
-        """Whether the method says how a client trains after a refresh."""
+        """Whether the method defines how a client trains after a refresh."""
         return type(self).refreshed is not Algorithm.refreshed
 
     def held(self, client_state: ClientState) -> Sequence[Mask]:
-        """Client: the masks that it keeps, the one it uses first, at one of which values may come without ids.
+        """Client: the masks that the client keeps, the mask in use first. Values at one of these masks may come without
+        ids.
 
-        The server knows the last one that it aggregated. A reply that came too late was not, though the client keeps
-        what it trained: a method that moves masks keeps the one that it moved from, too.
+        The server knows the last mask that it aggregated. The server has not aggregated a reply that came too late,
+        though the client keeps the result of that training. A method that moves masks therefore also keeps the mask
+        before the move.
         """
         return ()
 
     def scored(self, parts: Collection[str]) -> Scored | None:
-        """What `evaluate` tests of a client, by the name it has in metrics; None: nothing but the model of all clients.
+        """The models of a client that `evaluate` tests, by their name in the metrics. None: only the model of all
+        clients is tested.
 
         parts  names of the arrays of the server's state
         """
@@ -198,11 +214,11 @@ class Algorithm(ABC):
         return "personal" if self.keeps_model or BODY in parts else None
 
     def shared(self, arrays: Mapping[str, Params]) -> Params | None:
-        """What `evaluate` is given, of the arrays of the server's state."""
+        """The part of the server's state, among these arrays, that `evaluate` gets as its argument."""
         return arrays.get(MODEL if self.adapts else BODY)
 
     def beside(self, parts: Collection[str]) -> tuple[str, ...]:
-        """Of the arrays of the server's state, by name, those that `shared` needs beside model and body: running
-        statistics alone, which an evaluation on devices sends with them.
+        """The names of the arrays of the server's state that `shared` needs in addition to model and body. These are
+        running statistics, which an evaluation on devices sends with the model.
         """
         return ()

@@ -1,5 +1,5 @@
-"""What a client's round costs by its share of neurons and its cut, counted, and which of them a budget allows. Not a
-method.
+"""The cost of a client's round by its share of neurons and its cut, counted, and the shares and cuts that a budget
+allows. Not a method.
 
 Counted are the multiply-adds of the learner's products (learning/lowering/product_flops.py), training memory by the
 account `exact`, and values on the wire. A cut is a result of the graph before which everything stands still
@@ -27,21 +27,23 @@ GOOD_PART = 0.5  # of a round's seconds
 
 
 class SubmodelOption(NamedTuple):
-    """What a client may be asked to train: a share of active neurons, after a cut; "": all of the model's layers."""
+    """A part of the model that a client may be asked to train: a share of active neurons, after a cut; "": all of the
+    model's layers.
+    """
 
     keep: float
     cut: str = ""
 
 
 class Effort(NamedTuple):
-    """Of a client's training: passes over its samples in a round, and examples in a step."""
+    """The effort of a client's training: passes over its samples in a round, and examples in a step."""
 
     epochs: int
     batch: int
 
 
 class Cost(NamedTuple):
-    """Of a client's round.
+    """The cost of a client's round.
 
     still, steps  multiply-adds for each training sample: of what stands still, once, and of all passes' steps
     memory        bytes of training, with the results of one batch kept at a cut
@@ -73,7 +75,7 @@ class Shares(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """What a device's rounds may take: the seconds there are, and how fast it says that it is."""
+    """The time limit of a device's rounds: the available seconds, and the throughput that the device reports."""
 
     seconds: float
     throughput: Throughput
@@ -81,7 +83,8 @@ class Timing(NamedTuple):
 
 @lru_cache(maxsize=512)
 def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
-    """Of a round of FedSPU. Which neurons are drawn makes no difference but under GroupNorm; counted are the first.
+    """The cost of a round of FedSPU. The draw of the neurons makes no difference except under GroupNorm; the first
+    neurons are counted.
 
     Raises  GraphError for a cut that is none.
     """
@@ -120,7 +123,7 @@ def choose(graph: Graph, keeps: Sequence[float], effort: Effort, shares: Shares)
 
 
 def work(graph: Graph, offer: SubmodelOption, effort: Effort, examples: int) -> Workload:
-    """Of a round with so many training samples."""
+    """The work of a round over so many training samples."""
     found = cost(graph, offer, effort)
     return Workload(found.still * examples, found.steps * examples, effort.epochs * -(-examples // effort.batch))
 

@@ -23,11 +23,14 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 @dataclass
 class ClientState:
-    """One client: its learner, its data and its private state. The same object in `simulate` and on a device.
+    """One client: its learner, its data and its private state. `simulate` and a device use the same class.
 
-    data     all samples the client can read; train, validation and test are int32 indices into them
-    private  plain JSON values that persist between rounds and never leave the device
-    arrays   named sets of arrays that do so too, beside the model; `model` is none of the names
+    client      id of the client
+    seed, spec  seed of the run, specification of the model
+    learner     learner that holds the model
+    data        all samples that the client can read; train, validation and test are int32 indices into them
+    private     plain JSON values that persist between rounds and never leave the device
+    arrays      named sets of arrays that persist between rounds beside the model; `model` is not one of the names
     """
 
     client: int
@@ -45,11 +48,11 @@ class ClientState:
 class OwnModel(NamedTuple):
     """A client's model as its method evaluates it.
 
-    learner  that holds it
-    samples  of the client; their labels are outputs of this model
-    classes  what each output stands for; None: the classes of the data, in order
-    known    of each sample whether its class is among them; None: all are
-    neurons  that it has, of the model of all; None: every one
+    learner  learner that holds the model
+    samples  samples of the client; the labels are outputs of this model
+    classes  class that each output stands for; None: the classes of the data, in order
+    known    for each sample whether its class is among `classes`; None: every class is
+    neurons  neurons of the common model that this model has; None: all neurons
     """
 
     learner: Learner
@@ -59,8 +62,8 @@ class OwnModel(NamedTuple):
     neurons: NeuronSet | None = None
 
     def evaluate(self, index: NDArray[np.int32]) -> Evaluation:
-        """On these samples. Those of a class that it has no output for count as wrong, each with the loss of a guess
-        among its classes and one more.
+        """Evaluate the model on the samples `index`. A sample of a class without an output counts as wrong, with the
+        loss of a guess among the classes and one more.
         """
         fitting = index if self.known is None else index[self.known[index]]
         if len(fitting) == len(index):
@@ -89,7 +92,7 @@ def minibatches(client_state: ClientState, round: int, epochs: int, batch: int, 
 
 
 def dropout_key(client_state: ClientState, round: int) -> int:
-    """Of what a client's training drops in a round."""
+    """The key of the random stream that drops values in a client's training of a round."""
     return rng.stream(client_state.seed, rng.DROPOUT, client=client_state.client, round=round).key()
 
 

@@ -22,11 +22,13 @@ from edgefl.models.neurons.update import values
 
 @dataclass(frozen=True)
 class Ditto(FedAvg):
-    """v <- v - eta (grad F_k(v) + mu (v - w)), where w is the global model as it was received.
+    """The method Ditto: v <- v - eta (grad F_k(v) + mu (v - w)), where v is the personal model and w the received
+    global model.
 
-    mu               how strongly the personal model is drawn
-    epochs           passes of the copy that is sent
-    personal_epochs  passes of the personal model, over batches in the same order; it begins as w^0
+    mu               strength by which the personal model is drawn to w
+    epochs           passes in a round over the model that is sent to the server
+    personal_epochs  passes in a round over the personal model, on batches in the same order; the personal model begins
+                     as w^0
     """
 
     name: ClassVar[str] = "ditto"
@@ -59,7 +61,7 @@ class Ditto(FedAvg):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """The personal model, drawn towards the newest global one."""
+        """Train the personal model, drawn towards the newest global model."""
         options = FitOptions(pull=(self.mu, values(plan.payload[MODEL])))
         mine = OwnModel(client_state.learner, client_state.data)
         yield self.refit(mine, client_state, epochs, self.batch, options=options)

@@ -1,4 +1,4 @@
-"""What a plan asks a reply to carry, where that is not simply what the plan sent. Not the check of it (exchange.py)."""
+"""The expected content of a reply, where it differs from the content of the plan. exchange.py checks the reply."""
 
 from __future__ import annotations
 

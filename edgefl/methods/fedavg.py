@@ -22,10 +22,10 @@ from edgefl.models.neurons.update import Update
 
 @dataclass(frozen=True)
 class FedAvg(LocalTraining):
-    """w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
+    """The method FedAvg: w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
 
-    weight      average by 'samples' (n_k), or 'uniform' (every n_k counts as 1)
-    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+    weight      weight of a client in the average: 'samples' (n_k), or 'uniform' (1 for every client)
+    eval_point  'post_local': a reply also has the test result of the client's model after training; 'none': it has not
     """
 
     name: ClassVar[str] = "fedavg"
@@ -67,5 +67,7 @@ class FedAvg(LocalTraining):
         return tested(reply, evaluate(client_state)) if self.eval_point == "post_local" else reply
 
     def pull(self, received: Update) -> Pull | None:
-        """Where a client's model is drawn while it trains, and how strongly; None: nowhere."""
+        """The point towards which a client's model is drawn in training, and the strength. None: the model is not
+        drawn.
+        """
         return None

@@ -21,8 +21,10 @@ from edgefl.models.graph import Params
 
 @dataclass(frozen=True)
 class FedAvgFT(FedAvg):
-    """ft_epochs  passes over the client's training samples before its test
-    ft_lr      their learning rate; 0: `lr`, which does not decay here
+    """FedAvg whose model is fine-tuned on a client's training samples before the client's test.
+
+    ft_epochs  passes of the fine-tuning over the client's training samples
+    ft_lr      learning rate of the fine-tuning; 0 stands for `lr`, which does not decay here
     """
 
     name: ClassVar[str] = "fedavg-ft"

@@ -29,9 +29,10 @@ from edgefl.models.neurons.update import Update
 
 @dataclass(frozen=True)
 class FedBABU(LocalTraining):
-    """The body is the mean of the clients' bodies, weighted by their training samples; the head keeps the bits of w^0.
+    """The method FedBABU: the body is the mean of the clients' bodies, weighted by their training samples, and the head
+    keeps the bits of w^0.
 
-    ft         which part a client fine-tunes before its test: 'full' is the whole model
+    ft         part of the model that a client fine-tunes before its test: 'full', 'body' or 'head'
     ft_epochs  passes of the fine-tuning over the client's training samples
     ft_lr      learning rate of the fine-tuning; 0 stands for `lr`, which does not decay here
     """
@@ -53,7 +54,7 @@ class FedBABU(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        """Raises ValueError for a model without a body or without a head."""
+        """Make the state before round 1. Raises ValueError for a model without a body or without a head."""
         spec = task.spec
         check(bool(spec.head and spec.body), "model", f"head {list(spec.head)} and body {list(spec.body)}", "both")
         check_body(spec)
@@ -74,7 +75,7 @@ class FedBABU(LocalTraining):
         return State({MODEL: accumulator.mean.over(state.arrays[MODEL])})
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """The body alone, as in a round: the devices have the head."""
+        """Plans of the body alone, as in a round, because the devices have the head."""
         payload = {MODEL: take(state.arrays[MODEL], task.spec, None, names=task.spec.body)}
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
 

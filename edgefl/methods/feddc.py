@@ -35,11 +35,11 @@ GRADIENT = "gradient"  # s_i of a client, its last gradient; of the server s_g, 
 
 @dataclass(frozen=True)
 class FedDC(LocalTraining):
-    """w^{t+1} = mean of the reporters' models + mean of the drifts.
+    """The method FedDC: w^{t+1} = mean of the reporting clients' models + mean of the drifts.
 
     alpha   weight of alpha / 2 |x - (w - h_i)|^2 in the local loss
-    drifts  the mean is over those of 'all' clients, as in the released code, or of the 'participants', as in the paper;
-            these add their h_i to what they send
+    drifts  clients whose drifts the mean is over: 'all' clients, as in the released code, or the 'participants', as in
+            the paper, which add their h_i to the values that they send
     """
 
     name: ClassVar[str] = "feddc"
@@ -69,7 +69,7 @@ class FedDC(LocalTraining):
 
     @staticmethod
     def payload(task: Task, state: State) -> dict[str, Update]:
-        """What every client of a round receives: w and s_g."""
+        """The payload of every client of a round: w and s_g."""
         gradient = take(state.arrays[GRADIENT], task.spec, None, kinds=LEARN)
         return {MODEL: take(state.arrays[MODEL], task.spec, None), GRADIENT: gradient}
 
@@ -79,7 +79,9 @@ class FedDC(LocalTraining):
             accumulator.of(GRADIENT).add(reply.client, reply.payload[GRADIENT], 1)
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        """The server needs no h_i: it adds up d_i = x_i - w. A round without replies changes nothing."""
+        """Close the round. The server needs no h_i: it adds up d_i = x_i - w. A round without replies
+        changes nothing.
+        """
         count, old, total = len(accumulator.mean.clients), state.arrays[MODEL], accumulator.mean.total
         if not count:
             return state
@@ -100,7 +102,7 @@ class FedDC(LocalTraining):
         return self.commit(client_state, plan, self.fit(client_state, plan))
 
     def fit(self, client_state: ClientState, plan: Plan) -> FitResult:
-        """Minimises F_i(x) + alpha / 2 |x - (w - h_i)|^2 + <x, s_g - s_i> from the model that the learner holds."""
+        """Minimise F_i(x) + alpha / 2 |x - (w - h_i)|^2 + <x, s_g - s_i> from the model that the learner holds."""
         w, shared = values(plan.payload[MODEL]), values(plan.payload[GRADIENT])
         drift, gradient = own(client_state, shared)
         return client_state.learner.fit(
@@ -114,7 +116,9 @@ class FedDC(LocalTraining):
         )
 
     def commit(self, client_state: ClientState, plan: Plan, fit: FitResult) -> Reply:
-        """Adds the move d = x - w to h_i, estimates s_i anew, and answers. The rate in d / (K eta) does not decay."""
+        """Add the move d = x - w to h_i, estimate s_i anew, and return the reply. The rate in d / (K eta) does not
+        decay.
+        """
         x, w = client_state.learner.read(), values(plan.payload[MODEL])
         shared = values(plan.payload[GRADIENT])
         drift, before = own(client_state, shared)

@@ -27,7 +27,7 @@ GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
 
 @dataclass(frozen=True)
 class FedDyn(LocalTraining):
-    """w^{t+1} = mean of the reporters' models - h / alpha.
+    """The method FedDyn: w^{t+1} = mean of the reporting clients' models - h / alpha.
 
     alpha  weight of alpha / 2 |x - w|^2 in the local loss
     """
@@ -57,7 +57,9 @@ class FedDyn(LocalTraining):
             accumulator.mean.add(reply.client, reply.payload[MODEL], 1)
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        """h -= alpha / N sum (x_i - w), then w = mean x_i - h / alpha. A round without replies changes nothing."""
+        """Update h -= alpha / N sum (x_i - w), then w = mean x_i - h / alpha. A round without replies
+        changes nothing.
+        """
         count, old = len(accumulator.mean.clients), state.arrays[MODEL]
         if not count:
             return state
@@ -71,7 +73,7 @@ class FedDyn(LocalTraining):
     # The client.
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        """Minimises F_i(x) - <g_i, x> + alpha / 2 |x - w|^2, then g_i -= alpha (x - w)."""
+        """Minimise F_i(x) - <g_i, x> + alpha / 2 |x - w|^2, then update g_i -= alpha (x - w)."""
         client_state.learner.write(plan.payload[MODEL])
         received = learnable(client_state.learner.read(), client_state.spec)
         gradient = client_state.arrays.get(GRADIENT) or zeros(received)

@@ -24,10 +24,11 @@ from edgefl.models.neurons.update import values
 
 @dataclass(frozen=True)
 class FedPer(LocalTraining):
-    """theta^{t+1} = sum n_k theta_k / sum n_k over the clients that reported; heads stay at home.
+    """The method FedPer: theta^{t+1} = sum n_k theta_k / sum n_k over the clients that reported. The heads stay on the
+    clients.
 
-    head_init   of a client's first round; see personal_head.py
-    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+    head_init   head of a client before its first round; see personal_head.py
+    eval_point  'post_local': a reply also has the test result of the client's model after training; 'none': it has not
     """
 
     name: ClassVar[str] = "fedper"
@@ -72,7 +73,7 @@ class FedPer(LocalTraining):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """Body and head, as in a round."""
+        """Train body and head, as in a round."""
         with self.own(client_state, values(plan.payload[BODY])) as mine:
             yield self.refit(mine, client_state, epochs, self.batch)
 

@@ -16,9 +16,9 @@ from edgefl.models.neurons.update import Update, values
 
 @dataclass(frozen=True)
 class FedProx(FedAvg):
-    """A client minimises F_k(x) + mu / 2 |x - w|^2, w as it was received.
+    """The method FedProx: a client minimises F_k(x) + mu / 2 |x - w|^2, where w is the received model.
 
-    mu  how strongly its model is drawn to w; 0 is FedAvg, bit for bit
+    mu  strength by which the client's model is drawn to w; 0 is FedAvg, bit for bit
     """
 
     name: ClassVar[str] = "fedprox"

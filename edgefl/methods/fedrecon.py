@@ -27,8 +27,11 @@ from edgefl.models.neurons.update import values
 
 @dataclass(frozen=True)
 class FedRecon(HeadTraining):
-    """server  what the server does with the mean of the bodies' gradients, by examples of the participants
-    reset   draw the head anew in every round, as in the original, whose clients keep nothing
+    """The method FedRecon: a client reconstructs its head, then sends the gradient of the body.
+
+    server  what the server does with the mean of the bodies' gradients, weighted by the participants' examples: an
+            optimizer
+    reset   whether the head is drawn anew in every round, as in the original, whose clients keep nothing
     """
 
     name: ClassVar[str] = "fedrecon"

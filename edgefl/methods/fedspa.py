@@ -42,16 +42,17 @@ from edgefl.models.neurons.update import Update, changed_by, mask_of
 
 @dataclass(frozen=True)
 class FedSpa(LocalTraining):
-    """w <- w - (1/S) sum of U_k, everywhere, of the S clients that reported.
+    """The method FedSpa: w <- w - (1/S) sum of U_k, everywhere, over the S clients that reported.
 
-    search        'dst': clients move their masks; 'rsm': they keep the first one
-    density       share of all weights that a mask has
-    distribution  how it is spread over the layers: 'erk', or the same in all of them
-    masks         first ones: the 'same' for all clients, or 'different'
-    prune_rate    alpha of the paper: the rate of round 1, which falls to 0 in the last one
-    growth        coordinates enter by 'gradient', or at 'random'
-    floor         how many leave is rounded down, as in RigL
-    exclude_just_pruned  what leaves cannot enter again at once
+    search               'dst': clients move their masks; 'rsm': clients keep their first mask
+    density              share of all weights that a mask has
+    distribution         how the density is spread over the layers: 'erk', or 'uniform', the same density in every layer
+    masks                first masks: the 'same' mask for all clients, or 'different' masks
+    prune_rate           alpha of the paper: share of a mask that leaves in round 1; the share falls to 0 in the last
+                         round
+    growth               how coordinates enter a mask: by 'gradient', or at 'random'
+    floor                whether the number of coordinates that leave is rounded down, as in RigL
+    exclude_just_pruned  whether a coordinate that has just left cannot enter again at once
     """
 
     name: ClassVar[str] = "fedspa"
@@ -84,7 +85,7 @@ class FedSpa(LocalTraining):
         return self.search == "dst" or super().needs_rounds
 
     def first_mask(self, spec: ModelSpec, seed: int, client: int) -> Mask:
-        """m_k,0, which both sides draw."""
+        """m_k,0, the first mask of a client, which server and client draw alike."""
         own = client if self.masks == "different" else 0
         return random_mask(spec, self.density, self.distribution, seed, own)
 
@@ -202,14 +203,14 @@ class FedSpa(LocalTraining):
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
-        """Its mask on the dense model as that is now."""
+        """The present dense model under the client's mask."""
         assert shared is not None
         with restricted(client_state.learner, self.held(client_state)[0], self.batch):
             client_state.learner.write(shared)
             yield OwnModel(client_state.learner, client_state.data)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """At their masks."""
+        """Plans of the values at the clients' masks."""
         held = [self._mask(task, state, client) for client in clients]
         payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}
         return [Plan("evaluate", round, k, payload=payloads[id(mask)], held=mask) for k, mask in zip(clients, held)]

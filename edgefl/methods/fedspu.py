@@ -30,19 +30,21 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 @dataclass(frozen=True)
 class FedSPU(LocalSteps):
-    """FedSPU; with `es=True` FedSPU+ES.
+    """The method FedSPU, or FedSPU+ES with `es=True`.
 
-    keep         p_k of the capacity tiers; the clients are split into equal clusters in id order
-    delta        'exact': the true gradient on active coordinates (Eq. 4). 'cut': the backward signal stops at
-                 frozen neurons, which is cheaper and is not FedSPU
-    bn_frozen    running statistics of frozen channels: 'track' them locally, or 'freeze' them
-    first_state  what a client holds before its first participation: 'init' is w^0, 'current_global' the server's
-                 model of that round, whose frozen part is then sent too (as the released code has it)
-    weight       average by 'samples', or by 'batches' as the released code
-    es_ties      a loss equal to the last one: 'continue' (Alg. 2), or 'stop' as the released code
-    es_set       L_val on the carved 'validation' data ('carve'), or on the test data ('test'), as the paper
+    keep         p_k: share of active neurons of each capacity tier; the clients are split into equal clusters in the
+                 order of ids
+    delta        'exact': the true gradient on active coordinates (Eq. 4). 'cut': the backward signal stops at frozen
+                 neurons, which is cheaper and is not FedSPU
+    bn_frozen    running statistics of frozen channels: 'track' updates them locally, 'freeze' keeps them
+    first_state  model of a client before its first participation: 'init' is w^0, 'current_global' is the server's model
+                 of that round, whose frozen part is then sent as well (as in the released code)
+    weight       weight of a client in the average: its 'samples', or its 'batches' as in the released code
+    es_ties      what follows a loss that equals the last loss: 'continue' (Alg. 2), or 'stop' as in the released code
+    es_set       samples of L_val: the carved validation data ('carve'), or the test data ('test') as in the paper
     lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
-    Steps are the paper's plain SGD at one rate unless a setting of LocalSteps says otherwise [ours].
+
+    The steps are the paper's plain SGD at one rate, unless a setting of LocalSteps says otherwise [ours].
     """
 
     name: ClassVar[str] = "fedspu"
@@ -69,7 +71,7 @@ class FedSPU(LocalSteps):
         self._check_local()
 
     def tier(self, client: int, clients: int) -> float:
-        """p_k of a client."""
+        """p_k, the share of active neurons in the tier of a client."""
         return tier(self.keep, client, clients)
 
     def steps(self, examples: int) -> int:
@@ -107,7 +109,7 @@ class FedSPU(LocalSteps):
         return self._plan(task, state, plan.round, plan.client)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Their next selections, those of clients that have stopped too."""
+        """The next selections of the clients, also of clients that have stopped."""
         return [self._plan(task, state, round, client) for client in clients]
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:

@@ -40,17 +40,21 @@ PREFIX = "prefix"  # the payload's name for what stands still
 
 @dataclass(frozen=True)
 class FedSPUCached(FedSPU):
-    """FedSPU with a budget for each capacity tier. A client gets its tier's share of neurons and the earliest cut that
-    meets the budget, or a smaller share of `keep` where no cut meets it, or what takes the fewest multiply-adds.
+    """FedSPU with a budget for each capacity tier. A client gets the share of neurons of its tier and the earliest cut
+    that meets the budget. Where no cut meets the budget, the client gets a smaller share of `keep`, or else the plan
+    with the fewest multiply-adds.
 
-    budget   of each tier the largest share of a dense client's multiply-adds in a round; (): none has a budget
-    memory   likewise of its training memory by the account `exact`, with one batch's results kept
-    traffic  likewise of its values on the wire
-    round_seconds  of training that the round of a client may take whose device has said how fast it is; its tier does
-             not count then, but of all shares up to its capacity it gets what takes half of the seconds to all of
-             them, where that can be: a large share rather than a small one, an early cut rather than a late one
-             (budget.in_time). 0: no such bound
-    `saved` also says as what the prefix's results are kept: 'fp16' in half the memory.
+    budget         for each tier the largest share of a dense client's multiply-adds in a round; (): no tier has a
+                   budget
+    memory         for each tier the largest share of a dense client's training memory by the account `exact`, with the
+                   results of one batch kept; (): no limit
+    traffic        for each tier the largest share of a dense client's values on the wire; (): no limit
+    round_seconds  training seconds that a round may take on a client whose device has measured its speed; 0: no limit.
+                   The tier of such a client does not count. Of all shares up to its capacity the client gets a share
+                   that takes half of the seconds to all of them, where that is possible: a large share before a small
+                   one, an early cut before a late one (budget.in_time)
+
+    `saved` is also the number format of the prefix's results: 'fp16' takes half the memory.
     """
 
     name: ClassVar[str] = "fedspu-cached"
@@ -86,7 +90,9 @@ class FedSPUCached(FedSPU):
         return behind(task, state, plan, offer.cut) if offer.cut else plan
 
     def offer(self, task: Task, client: int) -> SubmodelOption:
-        """What a client is asked to train. Raises ValueError where there is a budget and the graph is not known."""
+        """The share and the cut that a client is asked to train. Raises ValueError where there is a budget and the
+        graph is not known.
+        """
         if self._is_timed(task, client):
             return self._in_time(task, client)[0]
         most = self.share(task, client)
@@ -97,7 +103,9 @@ class FedSPUCached(FedSPU):
         return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
 
     def single_value_norm(self, task: Task, client: int) -> str:
-        """Of a client with a cut only the layers after the cut count. An offer in time is not known before round 1."""
+        """The name of the first such layer after the cut, where a client has a cut. An offer by time is not known
+        before round 1.
+        """
         if task.graph is None or self.wants_throughput:
             return ""
         cut = self.offer(task, client).cut
@@ -118,7 +126,9 @@ class FedSPUCached(FedSPU):
         return (most, *(keep for keep in self.keep if keep < most))
 
     def brief(self, steps: int, examples: int) -> tuple[FedSPUCached, int]:
-        """As many passes as a round has, if there is a step for each: what stands still is run once for all."""
+        """The method with as many passes as a round has, if each pass gets a step. The frozen part runs once for all
+        passes.
+        """
         epochs = min(self.epochs, steps)
         return replace(self, epochs=epochs), min(examples, steps // epochs * self.batch)
 
@@ -135,7 +145,9 @@ class FedSPUCached(FedSPU):
     # The client.
 
     def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Workload]]:
-        """The largest and the smallest share, each whole, after the first cut and after the last."""
+        """Plans of the largest and of the smallest share, each without a cut, with the first cut and with
+        the last cut.
+        """
         assert task.graph is not None  # a device has it
         known = trained_after(task.graph)
         cut_points = sorted({"", *known[:1], *known[-1:]})
@@ -175,7 +187,7 @@ def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:
 
 
 def _rest(graph: Graph, cut: str) -> ModelSpec:
-    """Of the model after a cut."""
+    """The part of the model after a cut."""
     return ModelSpec.of(graph).part(after(graph, cut))
 
 

@@ -33,10 +33,10 @@ DELTA = "delta"  # g: what the training of the last round changed
 
 @dataclass(frozen=True)
 class FedUmf(LocalTraining):
-    """theta^{t+1} = mean of the authorised clients' models.
+    """The method FedUmf: theta^{t+1} = mean of the authorised clients' models.
 
-    fusion  alpha of the paper, the share of the kept change that is added; 0 is FedAvg with the same `weight`
-    weight  'uniform' as in the paper, or by 'samples'
+    fusion  alpha of the paper: share of the kept change that is added; 0 is FedAvg with the same `weight`
+    weight  weight of a client in the mean: 'uniform' as in the paper, or its 'samples'
     """
 
     name: ClassVar[str] = "fedumf"

@@ -22,7 +22,10 @@ from edgefl.methods.task import MODEL, State, Task
 
 @dataclass(frozen=True)
 class FedUmfDC(FedDC):
-    """fusion  alpha of FedUmf: the share of the kept change that is added"""
+    """FedDC whose clients also fuse the change that they kept, as in FedUmf.
+
+    fusion  alpha of FedUmf: share of the kept change that is added
+    """
 
     name: ClassVar[str] = "fedumf-feddc"
     asks_all: ClassVar[bool] = True

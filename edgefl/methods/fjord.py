@@ -46,11 +46,13 @@ MOST_WIDTHS = 16  # each with payload of its own, as many as a message has
 
 @dataclass(frozen=True)
 class FjORD(SubModels):
-    """width  'sampled': every batch has a width, drawn from those of `keep` up to the client's own; 'fixed': all are at
-           its own, as where FedSPU is compared with it
+    """The method FjORD: nested sub-models whose widths are the first neurons of each layer.
 
-    Sampled steps are plain SGD: with momentum, or with Adam, each width would need what the others have seen. A client
-    that has never been selected knows no width of its own and is tested at the smallest.
+    width  'sampled': every batch has a width, drawn from the widths of `keep` up to the client's own; 'fixed': all
+           batches have the client's own width, as where FedSPU is compared with FjORD
+
+    Sampled steps are plain SGD, because momentum or Adam would need at each width what the other widths have seen. A
+    client that has never been selected does not know its width and is tested at the smallest width.
     """
 
     name: ClassVar[str] = "fjord"
@@ -68,16 +70,16 @@ class FjORD(SubModels):
 
     @property
     def ladder(self) -> tuple[float, ...]:
-        """The widths that there are, ascending."""
+        """The widths in ascending order."""
         return tuple(sorted(set(self.keep)))
 
     def widths(self, own: float) -> tuple[float, ...]:
-        """At which a client steps, ascending; the last is its own."""
+        """The widths at which a client steps, in ascending order; the last width is the client's own."""
         return tuple(p for p in self.ladder if p <= own) if self.width == "sampled" and own in self.ladder else (own,)
 
     def state_key(self, width: float) -> str:
-        """The name of the arrays with the running statistics of a width: the model's are the widest's. A client that
-        can afford no width has those of the smallest.
+        """The name of the arrays with the running statistics of a width. The statistics of the widest width are in the
+        model. A client that can afford no width has the statistics of the smallest.
         """
         known = max(width, self.ladder[0])
         return MODEL if known == self.ladder[-1] else f"{WIDTH}{known!r}"
@@ -114,7 +116,7 @@ class FjORD(SubModels):
         return tuple(part for part in parts if part.startswith(WIDTH))
 
     def shared(self, arrays: Mapping[str, Params]) -> Params | None:
-        """The model, and by PLACE/NAME the running statistics of narrower widths."""
+        """The model, and by PLACE/NAME the running statistics of the narrower widths."""
         apart = {f"{part}/{name}": value for part in self.beside(arrays) for name, value in arrays[part].items()}
         return {**arrays[MODEL], **apart}
 

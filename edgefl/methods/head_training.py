@@ -1,4 +1,4 @@
-"""What methods have in common that train a personal head alone and then take one gradient of the body. Not a method."""
+"""The common part of methods that train a personal head alone and then take one gradient of the body. Not a method."""
 
 from __future__ import annotations
 

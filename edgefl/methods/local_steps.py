@@ -30,9 +30,10 @@ UNCOUNTED = 0  # a round of the draw of batches that no round of training has: w
 
 @dataclass(frozen=True)
 class LocalSteps(OptimizerSettings):
-    """Steps of a model, at a rate lr that has the schedule.
+    """The gradient steps of a model, at a learning rate lr with a schedule.
 
-    saved  as what values wait for the backward pass: 'fp32', or 'fp16' where that takes less memory
+    saved  number format of the activations that wait for the backward pass: 'fp32', or 'fp16' where that takes less
+           memory
     """
 
     lr: float = 0.05
@@ -48,7 +49,7 @@ class LocalSteps(OptimizerSettings):
         return self.scheduled(self.lr, round)
 
     def local_optimizer(self, round: int) -> Optimizer:
-        """The steps of a round."""
+        """The optimizer of a round, numbered from 1."""
         return self.optimizer_at(self.rate(round))
 
     def optimizer_at(self, rate: float) -> Optimizer:
@@ -81,8 +82,11 @@ class LocalSteps(OptimizerSettings):
 
 @dataclass(frozen=True)
 class LocalTraining(LocalSteps):
-    """per_round   clients selected in a round
-    epochs      passes over the client's training samples
+    """The training of selected clients over their own samples.
+
+    per_round  number of clients that are selected in a round
+    epochs     passes over the client's training samples in a round
+    batch      examples of a step
     """
 
     per_round: int = 10
@@ -109,7 +113,7 @@ class LocalTraining(LocalSteps):
         yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch)
 
     def batches(self, client_state: ClientState, round: int) -> Batches:
-        """A client's batches of a round."""
+        """The batches of a client in a round."""
         return minibatches(client_state, round, self.epochs, self.batch)
 
 

@@ -19,7 +19,9 @@ from edgefl.models.graph import Params
 
 @dataclass(frozen=True)
 class LocalOnly(LocalTraining):
-    """Zero bytes; a client's model is independent of everybody else's data."""
+    """Local training without a server: no bytes are sent, and a client's model is independent of the data of other
+    clients.
+    """
 
     name: ClassVar[str] = "local"
     keeps_model: ClassVar[bool] = True
@@ -33,7 +35,7 @@ class LocalOnly(LocalTraining):
         return [Plan("train", round, client) for client in chosen]
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
-        """Nothing arrives, nothing is aggregated."""
+        """Do nothing, because no values arrive."""
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         return state

@@ -1,5 +1,5 @@
-"""What a method is and what its settings mean, from the docstrings of its file and of its classes. A device needs none
-of this.
+"""The help of a method and of its settings, from the docstrings of the method's file and classes. A device does not
+need the help.
 
 A class's docstring has a line per setting: its name, two spaces or more, and what the setting is; further lines of the
 text are indented as far.
@@ -33,6 +33,7 @@ COMMON = {  # settings that most methods have, where their docstrings say nothin
     "momentum": "momentum of sgd",
     "nesterov": "whether the momentum is Nesterov's",
     "per_round": "clients that a round chooses",
+    "weight_decay": "factor of the weights that is added to their gradient",
 }
 
 
@@ -56,7 +57,7 @@ class MethodHelp:
 
 
 def method_help(name: str) -> MethodHelp:
-    """What the method of this name is. Raises ValueError for an unknown name."""
+    """The help of the method with this name. Raises ValueError for an unknown name."""
     defaults = settings_of(name)
     kind = type((METHODS.get(name) or OWN[name])())
     texts = {**COMMON, **setting_texts(kind)}
@@ -67,14 +68,14 @@ def method_help(name: str) -> MethodHelp:
 
 
 def _variant(kind: Any, defaults: dict[str, Any]) -> str:
-    """What the method sets otherwise than its class, as " Here with es=True."; "" if nothing."""
+    """The settings that a method has otherwise than its class, as " Here with es=True."; "" if there are none."""
     own = {each.name: each.default for each in fields(kind)}
     other = [f"{key}={value}" for key, value in defaults.items() if value != own[key]]
     return f" Here with {', '.join(other)}." if other else ""
 
 
 def setting_texts(kind: type) -> dict[str, str]:
-    """What the docstrings of a class and of those that it is made of say of each setting; the class goes first."""
+    """The text of each setting in the docstrings of a class and of its base classes; the class goes first."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         found.update(_texts(inspect.cleandoc(each.__dict__.get("__doc__") or "")))

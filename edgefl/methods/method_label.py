@@ -18,7 +18,7 @@ class Variant(NamedTuple):
 
     @staticmethod
     def of(label: str) -> Variant:
-        """What a label says. Raises ValueError for an option without a value, or one that is there twice."""
+        """Read a label. Raises ValueError for an option without a value, or an option that is there twice."""
         parts = label.split(":")
         count = next((i for i, part in enumerate(parts) if i and "=" in part), len(parts))
         pairs = [part.partition("=") for part in parts[count:]]

@@ -79,7 +79,7 @@ class NestedLearners:
 
 
 class ParameterSlice(NamedTuple):
-    """Where the values of a width are in a parameter of this shape."""
+    """The position of a width's values in a parameter of this shape."""
 
     shape: Shape
     where: Axes | Flat | None

@@ -16,7 +16,8 @@ from edgefl.methods.option_checks import check, check_choices
 
 @dataclass(frozen=True)
 class OptimizerSettings(Algorithm):
-    """How a client steps in a round. The optimizer starts anew in every round: nothing of it is kept or sent.
+    """The steps of a client in a round. The optimizer starts anew in every round: its memory is neither
+    kept nor sent.
 
     optimizer     'sgd', 'adam' or 'adamw', as torch's
     momentum      of sgd; with nesterov in Nesterov's way
@@ -66,7 +67,7 @@ class OptimizerSettings(Algorithm):
         return self.schedule == "cosine"
 
     def scheduled(self, rate: float, round: int) -> float:
-        """What this rate is in a round, numbered from 1."""
+        """The value of this rate in a round, numbered from 1."""
         settings = self.schedule, self.lr_decay, self.decay_every, self.lr_floor, self.warmup, self.rounds
         return LearningRateSchedule(rate, *settings).rate(round)
 

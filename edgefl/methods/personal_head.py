@@ -92,12 +92,12 @@ class Personal:
             self.learner.head().fit(labelled, RepeatedBatch(everything, count), optimizer)
 
     def keep_head(self) -> None:
-        """What the head is now is what the client keeps."""
+        """Keep the present head as the client's head."""
         head = {name: value.copy() for name, value in self.learner.read(self.client_state.spec.head).items()}
         self.client_state.arrays = {**self.client_state.arrays, HEAD: head}
 
     def evaluate(self) -> Evaluation:
-        """On the client's own test samples."""
+        """Evaluate the model on the client's own test samples."""
         return self.model.evaluate(self.client_state.test)
 
 

@@ -30,11 +30,14 @@ from edgefl.models.neurons.update import values
 
 @dataclass(frozen=True)
 class PFLEGO(HeadTraining):
-    """tau         as in head_training.py, the joint step included; rho is that step's learning rate too
-    head_step   the head's joint step is rho I/r alpha_i ('eq5', exact) or rho I/r ('eq3') times its gradient
-    server      what the server does with the body's gradient
-    shares      of a client: its share of the examples of 'all' clients, or of those of the 'participants' as in the
-                released code, whose steps are I/r times longer for it; Adam does not see the difference
+    """The method PFLEGO: personal heads, and one gradient step of the common body in a round.
+
+    tau        number of head steps as in head_training.py, the joint step included; rho is the learning rate of that
+               step as well
+    head_step  factor of the gradient in the head's joint step: rho I/r alpha_i ('eq5', exact), or rho I/r ('eq3')
+    server     what the server does with the gradient of the body: an optimizer
+    shares     share of a client: its part of the examples of 'all' clients, or of the 'participants' as in the released
+               code, whose steps are I/r times longer; Adam gives the same steps for both
     """
 
     name: ClassVar[str] = "pflego"
@@ -50,7 +53,9 @@ class PFLEGO(HeadTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        """Raises ValueError as HeadTraining does, or if the number of all examples is not known."""
+        """Make the state before round 1. Raises ValueError as HeadTraining does, or if the number of all examples is
+        not known.
+        """
         begun = super().start(task, initial)
         check(task.examples > 0, "examples", task.examples, "the training examples of all clients together")
         return begun
@@ -66,7 +71,9 @@ class PFLEGO(HeadTraining):
             accumulator.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        """theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4). r are those that replied."""
+        """Take the step theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4). r counts the clients
+        that replied.
+        """
         replies = accumulator.of(BODY)
         if not replies.clients:
             return state

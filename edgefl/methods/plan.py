@@ -24,13 +24,19 @@ Status = Literal["on", "stopped"]
 class Plan:
     """The server's message to one client for one round.
 
-    masks       by names that no payload has
-    held        a mask that the client keeps (Algorithm.held): the payload's values at it go without ids, and masks as
-                what differs from it, both ways. It is not sent; at the client it is set where the server has shown that
-                it knows it
-    authorised  its answer carries what it trained; a client that is not trains as well, keeps what came of it in its
-                private state, and answers without a payload
-    expects     what the answer carries, by name; {} is nothing. None: values by the names of `payload`, where they were
+    kind           whether the client trains or is evaluated
+    round, client  number of the round, id of the client
+    payload        values for the client by name
+    settings       hyper-parameters of the round by name
+    deadline_s     seconds until the reply is due; None: no deadline
+    masks          masks by name; no payload has the same name
+    held           mask that the client keeps (Algorithm.held). The values of the payload at this mask go without ids,
+                   and masks are sent as their difference from it, in both directions. The mask itself is not sent. The
+                   client's side sets it where the server has shown that it knows the mask
+    authorised     whether the reply carries the trained values. A client that is not authorised trains as well, keeps
+                   the result in its private state, and replies without a payload
+    expects        content of the reply by name; {}: the reply is empty. None: the reply has new values for the
+                   coordinates of `payload`
     """
 
     kind: Literal["train", "evaluate"]
@@ -47,7 +53,7 @@ class Plan:
 
     @property
     def due(self) -> Mapping[str, ExpectedPayload]:
-        """What the answer carries, by name."""
+        """The expected content of the reply, by name."""
         if not self.authorised:
             return {}
         return dict.fromkeys(self.payload, ExpectedPayload("planned")) if self.expects is None else self.expects
@@ -55,9 +61,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Reply:
-    """The client's answer. `examples` is n_k, the number of training samples; `steps` the gradient steps taken.
+    """The client's answer to a plan.
 
-    masks  by names that no payload has
+    round, client   number of the round, id of the client
+    payload         values for the server by name
+    selection_hash  8 bytes of a digest of the trained neurons, or empty
+    examples        n_k, the number of training samples
+    steps           number of gradient steps that the client took
+    status          "stopped" if the client stops early and takes no part in later rounds
+    metrics         figures of the training by name
+    masks           masks by name; no payload has the same name
     """
 
     round: int

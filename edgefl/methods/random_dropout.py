@@ -34,10 +34,12 @@ FROZEN: tuple[Kind, ...] = ("frozen",)
 
 @dataclass(frozen=True)
 class RandomDropout(SubModels):
-    """scale  the inputs that a layer has left stand for those that are gone, too: in a client's model every weight that
-           multiplies n of m inputs is m / n times the server's. Theirs has none of it
+    """Random sub-models: a client trains the neurons that are drawn for it, as a smaller model.
 
-    What is evaluated is the global model; after a refresh, a client's next sub-model.
+    scale  whether the remaining inputs of a layer stand for the missing inputs as well: in a client's model every
+           weight that multiplies n of m inputs is m / n times the server's weight. The paper does not scale
+
+    The evaluated model is the global model, or after a refresh the client's next sub-model.
     """
 
     name: ClassVar[str] = "random-dropout"

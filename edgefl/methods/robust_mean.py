@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class TrimmedMean(Mean):
-    """Of every coordinate the mean of what remains without its `trim` largest and smallest values; None: the median,
-    which leaves out all but the middle one or two.
+    """The mean of every coordinate without its `trim` largest and smallest values; None: the median, which leaves out
+    all but the middle value or the middle two.
 
     Where fewer than 2 trim + 1 clients (for the median, fewer than 3) trained a coordinate, the value that it had
     before stands for each of those that lack. So up to `trim` liars (one, under the median) never take a value out of

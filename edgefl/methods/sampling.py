@@ -1,4 +1,4 @@
-"""Which clients a round takes, and which capacity tier a client is in. Both are pure functions of the task."""
+"""The choice of the clients of a round, and the capacity tier of a client. Both are pure functions of the task."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ def tier(keep: Sequence[float], client: int, clients: int) -> float:
 
 
 def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int) -> list[int]:
-    """`count` of the candidates without replacement, ascending; all of them if there are fewer (ALGORITHMS 2). Those
-    that the task leaves out are none.
+    """Draw `count` of the candidates without replacement, in ascending order, or all candidates if there are fewer
+    (ALGORITHMS 2).
+
+    task        task, whose seed the draw follows; a client that `task.candidates` leaves out is not drawn
+    candidates  ids of the clients to draw from
+    round       number of the round, from 1
     """
     candidates = sorted(k for k in candidates if task.candidates is None or k in task.candidates)
     if count >= len(candidates):

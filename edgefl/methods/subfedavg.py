@@ -46,13 +46,15 @@ WHOLE = Mask({})
 
 @dataclass(frozen=True)
 class SubFedAvg(LocalTraining):
-    """w_j <- the mean of w_k,j over the clients that still have j; everybody counts once.
+    """The method Sub-FedAvg: w_j <- the mean of w_k,j over the clients that still have coordinate j; every client
+    counts once.
 
-    density    share of all weights at which a client's mask is done
-    prune_rate  share of the rest that it loses at once, in every layer
-    distance   least share of coordinates, mean over layers, in which the masks of the first and last epoch differ
-    accuracy   least accuracy of the pruned model, or it is not pruned in this round
-    accept_on  the samples that tell: 'validation', or 'test' as in the released code
+    density     share of all weights at which the pruning of a client's mask ends
+    prune_rate  share of the remaining weights that a client prunes at once, in every layer
+    distance    smallest share of coordinates, as a mean over layers, in which the masks of the first and the last epoch
+                differ
+    accuracy    smallest accuracy of the pruned model; below it the client does not prune in this round
+    accept_on   samples that measure the accuracy: 'validation', or 'test' as in the released code
     """
 
     name: ClassVar[str] = "subfedavg"
@@ -102,7 +104,7 @@ class SubFedAvg(LocalTraining):
         return Plan("train", round, client, None, payload, expects=expects, held=held)
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
-        """A mask gains nothing: what it had not before does not come with the values."""
+        """Add a reply. A mask gains no coordinate: a coordinate that the mask lacked does not come with the values."""
         if MODEL in reply.payload:
             left = at_mask(reply.payload[MODEL], reply.masks.get(MASK, WHOLE))
             accumulator.mean.add(reply.client, left, 1)
@@ -117,7 +119,7 @@ class SubFedAvg(LocalTraining):
         return [*mask_store.kept(client_state), WHOLE]
 
     def flops(self, graph: Graph, examples: int) -> None:
-        """Not said: every client's mask is another one."""
+        """Return None, because every client has another mask."""
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         mask = new = mask_of(plan.payload[MODEL])
@@ -147,7 +149,7 @@ class SubFedAvg(LocalTraining):
         return client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round))
 
     def _candidate(self, client_state: ClientState, mask: Mask) -> dict[str, Bits]:
-        """What would be left if the model were pruned as it is now."""
+        """The mask that would be left if the model were pruned as it is now."""
         rate = min(self.prune_rate, max(0.0, 1 - self.density / max(_share(mask, client_state.spec), self.density)))
         bits = _bits(mask, client_state.spec)
         return prune(client_state.learner.read(bits.keys()), bits, rate).kept
@@ -179,14 +181,14 @@ class SubFedAvg(LocalTraining):
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
-        """Its mask on the model of all, as that is now."""
+        """The present common model under the client's mask."""
         assert shared is not None
         with restricted(client_state.learner, self.held(client_state)[0], self.batch):
             client_state.learner.write(shared)
             yield OwnModel(client_state.learner, client_state.data)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """At their masks."""
+        """Plans of the values at the clients' masks."""
         return [self._plan(task, state, round, client) for client in clients]
 
     @contextmanager

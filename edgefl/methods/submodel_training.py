@@ -1,4 +1,5 @@
-"""What methods share whose clients train a smaller model: some neurons of the server's, as a network of their own.
+"""The common part of methods whose clients train a smaller model: some neurons of the server's model, as a network of
+their own.
 
 Not a method: which neurons, and how they are trained, their own files say (random_dropout.py, fjord.py). The neurons
 left out are absent: they cost no arithmetic and contribute nothing, as if their outputs were zero.
@@ -51,7 +52,7 @@ class SubModels(FedAvg):
         return self._plan(task, state, plan.round, plan.client)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Their next selections."""
+        """Plans of the clients' next selections."""
         return [self._plan(task, state, round, client) for client in clients]
 
     def flops(self, graph: Graph, examples: int) -> float | None:

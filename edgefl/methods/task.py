@@ -1,4 +1,4 @@
-"""What a method's server works on: the task that is agreed before round 1, and the state between rounds.
+"""The task that server and clients agree on before round 1, and the server's state between rounds.
 
 Payload names are here too: every message and every state uses them. Not what a round sends (plan.py).
 Source: ARCHITECTURE, "The types that carry everything".
@@ -24,16 +24,21 @@ BODY = "body"  # and for those of all but its head, where every client has a hea
 
 @dataclass(frozen=True)
 class Task:
-    """What server and clients agree on before round 1: the model, how many clients are registered, and the seed.
+    """The agreement of server and clients before round 1: the model, the number of registered clients, and the seed.
 
-    limits      largest share of active neurons that a client is willing to train; those not listed have none
-    examples    for training, of all clients together; 0: not known
-    rounds      of the whole run, for what is annealed over it; 0: not known
-    candidates  clients that may be chosen in the round that is being planned; None: all
-    lost        clients that have lost what they kept, or some of it, since they last trained
-    loss        what all minimise; outputs: how many the model has
-    graph       the model's, for what is counted on it; None: not known
-    throughputs the throughput of each client that has measured one, as it holds in the round that is being planned
+    spec         model: its parameters and its neurons
+    clients      number of registered clients
+    seed         seed of the run
+    limits       largest share of active neurons that a client is willing to train; a client that is not listed has no
+                 limit
+    examples     number of training samples of all clients together; 0: not known
+    rounds       number of rounds of the whole run, for schedules over the run; 0: not known
+    candidates   clients that may be chosen in the round that is being planned; None: all clients
+    lost         clients that have lost some of their state since they last trained
+    loss         loss that all clients minimise
+    outputs      number of outputs of the model
+    graph        graph of the model, for counting operations on it; None: not known
+    throughputs  throughput of each client that has measured one, for the round that is being planned
     """
 
     spec: ModelSpec
@@ -51,21 +56,21 @@ class Task:
 
     @property
     def decisions(self) -> int:
-        """How many decisions of one example are right or wrong; 0: the loss has no decisions."""
+        """The number of decisions of one example that are right or wrong. 0 if the loss has no decisions."""
         return self.loss.decisions(self.outputs)
 
     @property
     def paces(self) -> Mapping[int, Throughput]:
-        """`throughputs` under its name of before."""
+        """The former name of `throughputs`."""
         warn("Task.paces is called throughputs now", FutureWarning, stacklevel=2)
         return self.throughputs
 
 
 @dataclass
 class State:
-    """All that the server of a method must keep between rounds: named sets of arrays, and plain JSON values.
+    """Everything that the server of a method keeps between rounds: named sets of arrays, and plain JSON values.
 
-    Evaluated are arrays[MODEL], the model of all clients, and arrays[BODY] under the head of each client.
+    The evaluated models are arrays[MODEL], the model of all clients, or arrays[BODY] with the head of each client.
     """
 
     arrays: dict[str, Params]

@@ -1,4 +1,5 @@
-"""How fast a device is, as it has measured itself: seconds of a client's round by counted work. Values and arithmetic.
+"""The throughput of a device as it has measured itself: seconds of a client's round by counted work. Values and
+arithmetic.
 
 Not what a round's work comes to (budget.py), nor how a device measures (device/throughput_meter.py).
 """
@@ -14,7 +15,9 @@ FORETOLD = "foretold_s"  # the setting of a plan that says how many seconds its 
 
 
 class Workload(NamedTuple):
-    """Of one round: multiply-adds of what stands still and of steps, over all samples; and how many steps."""
+    """The work of one round: multiply-adds of the frozen part and of the steps, over all samples, and the number of
+    steps.
+    """
 
     still: float
     macs: float
@@ -38,7 +41,7 @@ class Throughput(NamedTuple):
     examples: int = 0
 
     def seconds(self, work: Workload) -> float:
-        """What a round of this work is foretold to take."""
+        """The predicted seconds of a round of this work."""
         return self.still_s * work.still + self.mac_s * work.macs + self.step_s * work.steps + self.round_s
 
     def slowed(self, times: float) -> Throughput:

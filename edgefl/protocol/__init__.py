@@ -1,4 +1,4 @@
-"""What server and device exchange, as values and as bytes.
+"""The exchange between server and device, as values and as bytes.
 
 codec   updates, neuron sets and masks as payloads, and back
 wire    messages, frames and the order in which they may come

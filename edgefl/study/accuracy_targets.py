@@ -1,5 +1,5 @@
-"""What methods had spent when they first reached an accuracy: rounds, bytes, work, and of modelled devices time and
-energy. Figures alone, of those of single runs (summary.py).
+"""The cost of methods until they first reached an accuracy: rounds, bytes, work, and with modelled devices time and
+energy. The figures come from those of single runs (summary.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SPENDING = {
 
 @dataclass(frozen=True)
 class Target:
-    """Of an accuracy: by method what it had spent at its first evaluated round with so much, by the names of SPENDING
-    that the run knows; a seed in which it never had has none.
+    """The cost of an accuracy: for each method the cost until its first evaluated round with that accuracy, by the
+    names of SPENDING that the run knows. A seed that never reached the accuracy has no cost.
     """
 
     accuracy: float

@@ -1,8 +1,8 @@
-"""Who looks on while an experiment runs as a library: functions that get every round's record, and a display.
+"""Callbacks of a run that a program starts: functions that get the record of every round, and the display of progress.
 
-A callback is any function of a record (round_records.py). An object may have `begin(settings)` and `end()` beside
-`__call__`: the first gets the run's settings as run.json has them before the first round, the second is called at last,
-whatever happened.
+A callback is any function of a record (round_records.py). A callback object may have two methods beside `__call__`.
+`begin(settings)` is called before the first round with the settings of the run as in run.json. `end()` is called at the
+end of the run, also after an error.
 """
 
 from __future__ import annotations

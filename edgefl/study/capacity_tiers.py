@@ -1,4 +1,6 @@
-"""The capacity tiers of an experiment's clients: who has which share of neurons, and what training at it takes."""
+"""The capacity tiers of an experiment's clients: the share of neurons of each client, and the cost of training at each
+share.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 @dataclass(frozen=True)
 class Tiers:
-    """What a report must know of the model and the clients.
+    """The facts about model and clients that a report needs.
 
     scalars        of the model, statistics included
     keep           the capacity tier of every client, by id
@@ -83,5 +85,5 @@ def _mask_bytes(experiment: Experiment, graph: Graph, method: Any, loss: Loss) -
 
 
 def _terms(method: Any) -> Terms:
-    """What a method's step has beside plain SGD; nothing if there is no method."""
+    """The terms of a method's step beside plain SGD; no terms if there is no method."""
     return Terms() if method is None else Terms.of(method.local_optimizer(1))

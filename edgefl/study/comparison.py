@@ -1,4 +1,4 @@
-"""Methods beside each other over seeds: what each reached and what it cost, at its end and at equal budgets.
+"""Comparison of methods over seeds: the result and the cost of each method, at the end and at equal budgets.
 
 Figures alone, of those of single runs (summary.py). A figure that one seed lacks has no mean: no average hides who is
 missing.
@@ -107,7 +107,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of a run: `rows` by method, in its order; `budgets` by name; `pairs` of every two methods."""
+    """The comparison of a run's methods: `rows` by method, in order; `budgets` by name; `pairs` of every
+    two methods.
+    """
 
     seeds: tuple[int, ...]
     rows: dict[str, ComparisonRow]

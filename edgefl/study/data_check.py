@@ -1,4 +1,4 @@
-"""What somebody brought, as a value: shapes, classes, groups, units, what would be trained, and what to mind about it.
+"""The description of the user's data as a value: shapes, classes, groups, units, the training to come, and warnings.
 
 The data and the settings are those of a simulation; what would refuse the simulation is among the warnings. Nothing is
 trained, written or printed. The time of a step is given, as the caller has measured it.
@@ -46,7 +46,7 @@ class ColumnUnits(NamedTuple):
 
 
 class DataWarning(NamedTuple):
-    """What would go wrong, and what to do about it. A refusal would end the simulation before round 1."""
+    """A warning about the data, with its remedy. A refusal would end the simulation before round 1."""
 
     what: str
     remedy: str
@@ -55,7 +55,7 @@ class DataWarning(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """What would be trained: the model, its size, who takes part, and the steps of a round.
+    """The training that would follow: the model, its size, the participants, and the steps of a round.
 
     train  samples for training of the smallest and of the largest client
     steps  of a client in a round, on average
@@ -75,7 +75,7 @@ class PlannedTraining:
     step_seconds: float
 
     def round_seconds(self, workers: int) -> float:
-        """Of training in a round of the simulation, with so many clients at the same time."""
+        """The training seconds of a round in the simulation, with so many clients trained at the same time."""
         return math.ceil(self.per_round / max(1, workers)) * self.steps * self.step_seconds
 
 
@@ -133,7 +133,7 @@ def check(experiment: Experiment, data: DataSet, model: Model | None, seconds: S
 
 
 def _described(data: DataSet) -> DataCheck:
-    """What the data are by themselves."""
+    """The description of the data by themselves."""
     low, high = (float(data.x.min()), float(data.x.max())) if data.x.size else (0.0, 0.0)
     test = 0 if data.x_test is None else len(data.x_test)
     nobody = 0 if data.groups is None else int((data.groups < 0).sum())
@@ -143,7 +143,7 @@ def _described(data: DataSet) -> DataCheck:
 
 
 def _refusals(experiment: Experiment, federation: Federation) -> list[DataWarning]:
-    """What of the methods or of the units would be refused."""
+    """Warnings about methods or units that would be refused."""
     found = []
     for tried in (_check_methods, check_units):
         try:
@@ -166,7 +166,7 @@ def _refusal(error: Exception) -> DataWarning:
 
 
 def _columns(data: DataSet) -> tuple[ColumnUnits, ...]:
-    """Of features [N, F] each, in the units of the data."""
+    """The units of each feature [N, F]."""
     if data.x.ndim != 2 or data.vocabulary is not None or not len(data.x):
         return ()
     names = data.columns or tuple(map(str, range(data.x.shape[1])))
@@ -220,7 +220,7 @@ def _training(experiment: Experiment, federation: Federation, seconds: StepSecon
 
 
 def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[DataWarning]:
-    """What to mind about units."""
+    """Warnings about the units of the columns."""
     found = []
     for each in columns:
         if each.low == each.high:
@@ -240,7 +240,7 @@ def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[D
 
 
 def _of_classes(found: DataCheck) -> list[DataWarning]:
-    """What to mind about the classes."""
+    """Warnings about the classes."""
     counts = dict(found.classes)
     total = sum(counts.values())
     if not counts:
@@ -261,7 +261,7 @@ def _of_classes(found: DataCheck) -> list[DataWarning]:
 
 
 def _of_groups(found: DataCheck, experiment: Experiment) -> list[DataWarning]:
-    """What to mind about the groups."""
+    """Warnings about the groups."""
     said = []
     small = [name for name, count in found.groups if count < FEWEST_OF_GROUP]
     if small and experiment.partition == "group":

@@ -1,4 +1,5 @@
-"""What a client round cost at every density that its clients trained at, from the lines of a run. It prints nothing.
+"""The cost of a client round at every density that clients trained at, from the metrics of a run. Nothing
+is printed.
 
 A method with masks has one density, or each client another, which falls: then its records say to which it has come, and
 a round is counted at the density that its client had before.
@@ -50,7 +51,7 @@ def _row(density: float, records: Sequence[Record], nominal: Callable[[int], flo
 
 
 def messages(record: Record) -> int:
-    """How many of a client round's messages, one down and one up, carried a part of a model."""
+    """The number of a client round's messages, one down and one up, that carried a part of a model."""
     return (record["down"] > 0) + (record["up"] > 0)
 
 

@@ -1,5 +1,5 @@
-"""What a client round took on every kind of modelled device, from the lines of a run. It models nothing: the clock does
-(device_models/simulated_clock.py). It prints nothing.
+"""The cost of a client round on every kind of modelled device, from the metrics of a run. The model is in
+device_models/simulated_clock.py. Nothing is printed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Time and energy of modelled devices as tables, labelled as a model. They are computed elsewhere (accuracy_targets.py,
-device_costs.py).
+"""Tables of the time and the energy of modelled devices, labelled as a model. The figures are computed in
+accuracy_targets.py and device_costs.py.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ MODELLED = {"virtual-seconds": "virtual_seconds", "joules": "virtual_joules"}
 
 
 def device_tables(by_seed: Summaries, accuracy: float | None = None) -> list[ResultTable]:
-    """What methods had spent when they reached an accuracy, where devices are modelled or one was asked for; and what
-    the rounds of each device took.
+    """The tables of the methods' costs until they reached an accuracy, where devices are modelled or an accuracy was
+    asked for, and of the cost of each device's rounds.
 
     accuracy  as of `target`
     """
@@ -45,7 +45,7 @@ def _at(found: Target, by_seed: Summaries) -> ResultTable:
 
 
 def _of_devices(by_seed: Summaries) -> ResultTable:
-    """Of the first seed."""
+    """The table of devices for the first seed."""
     several = " of the first seed" if len(by_seed) > 1 else ""
     rows = []
     for summary in next(iter(by_seed.values())):

@@ -1,4 +1,4 @@
-"""Paired differences between methods as a table. They are computed elsewhere (paired_differences.py)."""
+"""The table of paired differences between methods. The differences are computed in paired_differences.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The joules that devices measured, added up by the kind of source that told them. Not modelled ones."""
+"""The sum of the joules that devices measured, by kind of source. Modelled joules are not counted."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def measured(log_records: Sequence[Mapping[str, Any]]) -> dict[str, float] | Non
 
 
 def words(found: Mapping[str, float]) -> str:
-    """As a cell of a table: 12.3 J (rapl)."""
+    """The joules as a cell of a table: 12.3 J (rapl)."""
     return ", ".join(f"{value:.4g} J ({kind})" for kind, value in sorted(found.items()))

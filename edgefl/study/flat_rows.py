@@ -1,11 +1,12 @@
-"""What a run came to as flat rows of names and plain values, for CSV files and data frames. Every number is the very
-number that the JSON of the run has.
+"""The results of a run as flat rows of names and plain values, for CSV files and data frames. Every number equals the
+number in the JSON of the run.
 
-    methods      a row for each method: means over seeds, and what they spread
-    seeds        for each method and seed
-    clients      for each method, seed and client, at the last evaluation
-    rounds       for each method, seed and round (round_records.py)
-    differences  for each two methods, over seeds and over the clients of each seed (paired_differences.py)
+    methods      a row for each method: means over the seeds, and the spread between the seeds
+    seeds        a row for each method and seed
+    clients      a row for each method, seed and client, at the last evaluation
+    rounds       a row for each method, seed and round (round_records.py)
+    differences  a row for each pair of methods, over the seeds and over the clients of each seed
+                 (paired_differences.py)
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 
 
 class RunRows(Protocol):
-    """What rows are made of."""
+    """The values that flat rows are made of."""
 
     @property
     def summaries(self) -> Summaries: ...

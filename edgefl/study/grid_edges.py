@@ -1,5 +1,5 @@
-"""Chosen values that lie at the edge of their grid: a better value may lie beyond, where nobody has tried. Not how
-values are chosen (tuning.py).
+"""Warnings for chosen values at the edge of their grid, because a better value may lie beyond the grid. The values are
+chosen in tuning.py.
 """
 
 from __future__ import annotations

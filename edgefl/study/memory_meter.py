@@ -1,4 +1,5 @@
-"""The meter: what a way of training takes, read off a fresh process that does it. Its results are Footprints too.
+"""The memory meter: the memory of a way of training, measured in a fresh process that trains in this way. Its results
+are Footprints.
 
 learner   bytes the learner held after training: parameters, arena, states, id lists and the kernels' packing scratch
 resident  the process's resident set after training (VmRSS): interpreter, numpy and data included

@@ -1,4 +1,4 @@
-"""The lines of metrics of a method's rounds, wherever they are: a simulation's in a file, a server's in a database."""
+"""The metrics of a method's rounds, from the file of a simulation or from the database of a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from edgefl.study.simulation.journal import METRICS, read_metrics
 
 
 def log_records_of(path: Path) -> list[dict[str, Any]]:
-    """Of the trial in this directory, by rounds; [] if it has not begun. Raises RunError if they are damaged."""
+    """The metrics of the trial in this directory, by rounds; [] if the trial has not begun. Raises RunError if they are
+    damaged.
+    """
     if run_history.is_served(path):
         return run_history.metrics(path)
     return list(read_metrics(path)) if (path / METRICS).exists() else []

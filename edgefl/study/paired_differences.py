@@ -1,5 +1,5 @@
-"""How two methods differ on the same clients and with the same seeds: the mean of the paired differences, and its 95 %
-interval by Student's t. Not the methods' own means and spreads (comparison.py).
+"""The differences between two methods on the same clients and seeds: the mean of the paired differences, and its 95 %
+interval by Student's t. Means and spreads of single methods are in comparison.py.
 
 The interval over the clients of one seed says how far the difference would move with other clients of the same kind,
 and nothing of another training. The interval over seeds has the draws of data, first model and clients in it.
@@ -37,7 +37,7 @@ class PairedDifference:
 
     @staticmethod
     def of(first: Sequence[float | None], second: Sequence[float | None], left_out: int = 0) -> PairedDifference:
-        """Of values that stand at the same place; None is a value that is no finite number."""
+        """The difference of values at equal positions; None stands for a value that is not a finite number."""
         found = [a - b for a, b in zip(first, second, strict=True) if a is not None and b is not None]
         if not found or len(found) < len(first):
             return PairedDifference(len(first), left_out, None, None, None)

@@ -1,5 +1,5 @@
-"""The figures of a run as a picture: which panels, for which page, into which file or onto whose axes. matplotlib,
-which draws it, is an extra.
+"""The picture of a run's figures: its panels, its theme, and its file or axes. matplotlib, which draws the picture, is
+an optional extra.
 
 A method has one colour and one marker in all panels of all pictures; of several seeds the mean is drawn, with a band of
 one standard deviation. A file whose name ends in "-dark" is for a dark page. Panels are picture_panels.py's.
@@ -71,7 +71,7 @@ def draw(
     theme: str | None,
     seeds: bool,
 ) -> Any:
-    """What `Run.plot` is asked for: a file and its path, a Figure, or axes that are drawn on."""
+    """Draws the request of `Run.plot`: a file, whose path is returned, a Figure, or given axes."""
     if axes is not None:
         if path is not None or size is not None:
             raise ValueError(

@@ -1,5 +1,5 @@
-"""A picture as matplotlib's Figure: where its panels stand, its legend, and the files it is saved to. What a panel
-shows is picture_panels.py's.
+"""The matplotlib Figure of a picture: the places of its panels, its legend, and its files. The contents of panels are
+drawn in picture_panels.py.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _label_ends(area: Any, content: Content, panel: str) -> bool:
 
 
 def _note(content: Content, panels: Sequence[str]) -> str:
-    """What a height, a line and a band are."""
+    """The note that says what a height, a line and a band stand for."""
     score = "Accuracy" if content.has_accuracy else "Loss"
     said = [f"{score}: mean over the clients, each on its own test samples."]
     if "clients" in panels:

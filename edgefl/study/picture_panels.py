@@ -1,5 +1,5 @@
-"""The panels of a picture, each drawn on axes of its own: what a method reached over what it spent, the clients, the
-capacity tiers, the loss of training. Every panel has one quantity on each axis.
+"""The panels of a picture, each drawn on its own axes: results over cost, the clients, the capacity tiers, the training
+loss. Every panel has one quantity on each axis.
 
 Not where panels stand on a picture nor its legend (picture_figure.py), nor colours (picture_style.py).
 """
@@ -24,7 +24,7 @@ LOG_FROM = 10.0  # times between the least and the greatest loss, from which the
 
 
 class Content(NamedTuple):
-    """What a picture shows.
+    """The content of a picture.
 
     methods  by label: the summaries of a method, one per seed
     looks    by label: colour and marker
@@ -39,7 +39,7 @@ class Content(NamedTuple):
 
     @property
     def summaries(self) -> list[Summary]:
-        """Of all methods and seeds."""
+        """The figures of all methods and seeds."""
         return [summary for of in self.methods.values() for summary in of]
 
     @property
@@ -49,7 +49,7 @@ class Content(NamedTuple):
 
     @property
     def score(self) -> str:
-        """What heights are, as an axis has it."""
+        """The words for heights on the axis."""
         return "accuracy, %" if self.has_accuracy else "loss"
 
     @property
@@ -58,7 +58,9 @@ class Content(NamedTuple):
         return len(next(iter(self.methods.values())))
 
     def height(self, point: Mapping[str, Any]) -> float | None:
-        """Of a curve's point or a tier: percent of accuracy, or the loss; None where there is no number."""
+        """The height of a curve's point or of a tier: percent of accuracy, or the loss; None where there is
+        no number.
+        """
         return self.scaled(point.get("accuracy" if self.has_accuracy else "loss"))
 
     def scaled(self, score: float | None) -> float | None:
@@ -76,7 +78,9 @@ class Panel(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What a panel is over: its title, its axis, its units, the smallest first, and what a run without it lacks."""
+    """The cost that a panel is drawn over: its title, its axis, its units, the smallest first, and the message for a
+    run without it.
+    """
 
     title: str
     label: str
@@ -226,7 +230,7 @@ def _tiered(content: Content) -> Sequence[Mapping[str, Any]]:
 
 
 def _tier_scores(area: Any, content: Content) -> None:
-    """Everybody's score on the clients of each tier."""
+    """The score of every method on the clients of each tier."""
     for label, of in content.methods.items():
         look, each = content.looks[label], [[content.height(tier) for tier in one.tiers] for one in of]
         heights = [_mean(column) for column in zip(*each, strict=True)]

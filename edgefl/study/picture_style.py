@@ -1,4 +1,5 @@
-"""How pictures look: colours for a light and a dark page, and a colour and a marker for each method. Nothing is drawn.
+"""The style of pictures: colours for a light and a dark page, and a colour and a marker for each method. Nothing is
+drawn here.
 
 The eight colours of a page can be told apart by people with each kind of colour blindness, and each has a contrast of 3
 or more with the page.
@@ -123,5 +124,7 @@ def looks(labels: Iterable[str], theme: Theme) -> dict[str, Look]:
 
 
 def _free(wish: Any, known: Iterable[Any], taken: Sequence[Any]) -> Any:
-    """What is wished if no other has been taken less often, else the first of those that have been taken least."""
+    """The wished colour or marker if no other has been taken less often, else the first of those that have been taken
+    least.
+    """
     return min((wish, *known), key=taken.count)

@@ -1,5 +1,5 @@
-"""Live progress of a simulation: a bar on a terminal, a line that changes in a notebook, elsewhere one plain line per
-evaluated round, on stderr.
+"""The live progress of a simulation on stderr: a bar on a terminal, a changing line in a notebook, and otherwise one
+plain line per evaluated round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_NAME = 28  # characters of a method's label beside a bar
 
 
 class Display(Protocol):
-    """What the command line needs of a progress display. `begin` may start at a resumed round."""
+    """The protocol of a progress display for the command line. `begin` may start at a resumed round."""
 
     def begin(self, name: str, rounds: int, at: int) -> None: ...
 
@@ -98,7 +98,7 @@ class Bar:
             self._progress.update(self._all, completed=self._done, news=self._left())
 
     def _left(self) -> str:
-        """How long the rest takes, if its rounds take as long as those so far; "" before the first round."""
+        """The time that the rest takes if its rounds take as long as those so far; "" before the first round."""
         done_here = self._done - self._skipped
         if not done_here:
             return ""

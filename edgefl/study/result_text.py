@@ -1,4 +1,4 @@
-"""What the figures of a run say, in words: what a method gained against another, and how far chance alone goes.
+"""Sentences about the figures of a run: the gain of a method over another method, and how far chance alone goes.
 
 kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py, comparison.py), nor tables of them (tables.py).
 """
@@ -29,7 +29,9 @@ def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
 
 
 def modelled(by_seed: Summaries) -> list[str]:
-    """What time and energy of devices are, where there are any, and which of them have too little memory."""
+    """Sentences about time and energy of modelled devices, if there are any, and about devices with too
+    little memory.
+    """
     rows = [row for of in by_seed.values() for summary in of for row in summary.devices]
     if not rows:
         return []
@@ -47,8 +49,8 @@ def modelled(by_seed: Summaries) -> list[str]:
 
 
 def gains(found: Comparison) -> list[str]:
-    """What FedSPU gained or lost against each other method, one sentence each. Over seeds: of the differences seed by
-    seed their mean and standard deviation.
+    """One sentence for each other method about FedSPU's gain or loss against it. Over several seeds the sentence has
+    the mean and the standard deviation of the differences seed by seed.
     """
     rows = list(found.rows.values())
     family = [row for row in rows if Variant.of(row.method).method in OURS]
@@ -58,7 +60,7 @@ def gains(found: Comparison) -> list[str]:
 
 
 def _gained(ours: ComparisonRow, other: ComparisonRow) -> str:
-    """How much better one is."""
+    """The words for how much better one of two numbers is."""
     if not ours.has_accuracy:
         return f"a loss of {number(ours.score.mean)} against the {number(other.score.mean)} of {other.method}"
     return f"{_points(ours.score.minus(other.score))} of accuracy against {other.method}"
@@ -72,7 +74,7 @@ def _points(difference: Figure) -> str:
 
 
 def early_stopping(by_seed: Summaries) -> list[str]:
-    """What it saved FedSPU and changed, seed by seed."""
+    """Sentences about what early stopping saved FedSPU and changed, seed by seed."""
     found = []
     for seed, summaries in by_seed.items():
         by_name = {summary.method: summary for summary in summaries}
@@ -99,7 +101,7 @@ def _changed(stopped: Summary, plain: Summary) -> str:
 
 
 def lost(found: Comparison) -> list[str]:
-    """Whose clients no figure, or none that is a number, is over."""
+    """A sentence about methods whose clients have no figure, or no figure that is a finite number."""
     said = []
     for row in found.rows.values():
         if row.diverged:
@@ -110,7 +112,9 @@ def lost(found: Comparison) -> list[str]:
 
 
 def precision(by_seed: Summaries, found: Comparison) -> str:
-    """How far chance alone moves these means: the largest standard error over clients among the methods."""
+    """A sentence about how far chance alone moves the means: the largest standard error over clients among
+    the methods.
+    """
     first = next(iter(by_seed.values()))[0]
     tested = first.evaluation[first.kind]["examples"]
     samples, clients = sum(examples or 0 for examples in tested), sum(examples is not None for examples in tested)

@@ -1,21 +1,23 @@
-"""A round as one plain record: names and numbers without nesting, for tables, data frames, callbacks and trackers.
+"""The record of a round: names and numbers without nesting, for tables, data frames, callbacks and trackers.
 
-Made from the line of metrics (rounds/round_metrics.py), which has what every single client did.
+A record is made from the line of metrics of the round (rounds/round_metrics.py), which also has the activity of every
+client.
 
-    method, seed, round  whose round; `method` is its label
-    clients              that answered
-    train_loss           mean over those whose replies were taken of what training minimised; absent in older runs
-    down_bytes, up_bytes payload of the round
-    payload_bytes        of all rounds so far
-    seconds              of the round
-    virtual_seconds      of modelled devices, up to the end of the round; absent where there are none
-    virtual_joules       of the round, likewise
-    accuracy_of          whose models `accuracy` and `loss` are of: personal, adapted or global; with the rest of this
-                         list where a round was evaluated
-    accuracy, loss       unweighted means over clients on their own test samples; accuracy only where there is one, and
-                         loss None where it is no finite number
-    accuracy_weighted    by test samples
-    global_accuracy      of the global model on the same samples, where `accuracy` is of others; global_loss likewise
+    method, seed, round  label of the method, seed of the run, number of the round
+    clients              number of clients that answered
+    train_loss           mean training loss over the clients whose replies were aggregated; absent in older runs
+    down_bytes, up_bytes payload bytes of the round, to the clients and to the server
+    payload_bytes        payload bytes of all rounds so far, in both directions
+    seconds              duration of the round
+    virtual_seconds      virtual time at the end of the round; only with modelled devices
+    virtual_joules       virtual energy of the round; only with modelled devices
+    accuracy_of          models that `accuracy` and `loss` belong to: personal, adapted or global. This name and the
+                         names below are present only in an evaluated round
+    accuracy, loss       unweighted means over clients on their own test samples. `accuracy` is absent where the task
+                         has no right and wrong answers. `loss` is None where the mean is not a finite number
+    accuracy_weighted    mean of the clients' accuracies, weighted by the number of test samples
+    global_accuracy      accuracy of the global model on the clients' test samples, where `accuracy` belongs to other
+                         models; `global_loss` is its loss
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ WHOSE = {kind: kind.removesuffix("_local") for kind in MODELS}
 
 
 def records(method: str, seed: int, log_records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of the lines of one method with one seed, from the first round on."""
+    """The records of one method with one seed, from the lines of its metrics, from the first round on."""
     sent = 0
     for log_record in log_records:
         found = record(method, seed, log_record, sent)
@@ -39,7 +41,7 @@ def records(method: str, seed: int, log_records: Iterable[Mapping[str, Any]]) ->
 
 
 def record(method: str, seed: int, log_record: Mapping[str, Any], sent: int) -> dict[str, Any]:
-    """Of one line; `sent`: payload bytes before it."""
+    """The record of one line of metrics; `sent`: payload bytes before it."""
     down, up = sum(log_record["down"].values()), sum(log_record["up"].values())
     answered = [each for each in log_record.get("clients", ()) if each["status"] != "absent"]
     return {

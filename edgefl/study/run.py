@@ -1,4 +1,5 @@
-"""A run as an object, simulated or served: read from its directory whenever something is asked of it. It runs nothing.
+"""A run as an object, simulated or served, which reads the run's directory whenever the program asks. It
+runs nothing.
 
 run.methods["fedspu"].seeds[1].clients[3].model
 run.clients[3].model                              the same, of the first method and its first seed
@@ -34,12 +35,13 @@ from edgefl.study.trained_model import TrainedModel
 
 
 class Run(RunResults):
-    """What `edgefl.simulate` and `edgefl.open_run` give. Its tables, its JSON and its report are of RunResults.
+    """A run, simulated or served, which `edgefl.simulate` and `edgefl.open_run` return. RunResults has its tables, its
+    JSON and its report.
 
-    directory   where it lies
-    experiment  its settings
-    is_served   whether it had devices, and not a simulation
-    methods     of its comparison by label, in order
+    directory   directory of the run
+    experiment  settings of the run
+    is_served   whether the clients were devices of `edgefl serve` and not a simulation
+    methods     the methods of the comparison by label, in the order of the comparison
     """
 
     def __init__(self, directory: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None) -> None:
@@ -57,12 +59,12 @@ class Run(RunResults):
 
     @property
     def method(self) -> Method:
-        """The first method, or the only one."""
+        """The first method of the run."""
         return next(iter(self.methods.values()))
 
     @property
     def clients(self) -> Sequence[Client]:
-        """By id, as the first method with its first seed has left them."""
+        """The clients by id, as the first method with the first seed has left them."""
         return self.method.clients
 
     @property
@@ -72,7 +74,7 @@ class Run(RunResults):
 
     @property
     def summaries(self) -> dict[int, list[Summary]]:
-        """The figures by seed, of methods in order. Raises RunError if one of them has no evaluated round yet."""
+        """The figures of the methods, in order, by seed. Raises RunError if a method has no evaluated round yet."""
         seeds = [one.seed for one in self.experiment.each_seed()]
         return {seed: [method.seeds[seed].summary for method in self.methods.values()] for seed in seeds}
 
@@ -86,17 +88,18 @@ class Run(RunResults):
         theme: Literal["light", "dark"] | None = None,
         seeds: bool = False,
     ) -> Any:
-        """Draws accuracy over rounds, bytes and time, the clients, the tiers and the loss (study/picture_panels.py).
-        Gives the path of the file; without a path a Figure of matplotlib; of `ax` what was given.
+        """Draw accuracy over rounds, bytes and time, the clients, the tiers and the loss (study/picture_panels.py).
+        Return the path of the file, the value of `ax`, or without both a Figure of matplotlib.
 
-        path    of a PNG, SVG or PDF
-        ax      axes of a figure of your own, one for each panel; without `panels` one, for accuracy over rounds
-        panels  names, or one: rounds, bytes, seconds, work, virtual-seconds, joules, clients, tiers, tier-bytes,
-                tier-memory, loss; None: all that the run has figures for
-        size    width and height in inches
-        theme   None: dark for a file whose name ends in "-dark", else light
-        seeds   whether every seed has a thin line of its own
-        Raises  ValueError without matplotlib, or for a file, a panel, a size or a theme that cannot be.
+        path    name of a PNG, SVG or PDF file
+        ax      axes of a figure of your own, one for each panel. Without `panels` a single panel is drawn: accuracy
+                over rounds
+        panels  name or names of panels: rounds, bytes, seconds, work, virtual-seconds, joules, clients, tiers,
+                tier-bytes, tier-memory, loss. None draws every panel that the run has figures for
+        size    width and height of the picture in inches
+        theme   "light" or "dark". None takes dark for a file whose name ends in "-dark", and light otherwise
+        seeds   whether every seed gets a thin line
+        Raises  ValueError without matplotlib, or for a file, a panel, a size or a theme that cannot be drawn
         """
         from edgefl.study.picture import draw  # matplotlib takes a while
 
@@ -104,23 +107,27 @@ class Run(RunResults):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that say what of one's own data was taken for what, as "y: 3 classes, labels 1..3"."""
+        """Sentences that say how the reader understood the user's data, such as "y: 3 classes, labels 1..3"."""
         return read_meaning(self.directory).notes
 
     @cached_property
     def tiers(self) -> Tiers:
-        """The clients' capacity tiers. Raises DataError if the run's data cannot be had."""
+        """The capacity tiers of the clients. Raises DataError if the data of the run cannot be read."""
         federation = self.federation
         return tiers_of(self.experiment, federation.graph, federation.data.loss)
 
     @cached_property
     def federation(self) -> Federation:
-        """Model, data and who owns what, with the first seed. Raises DataError if the run's data cannot be had."""
+        """The model, the data and the samples of each client, for the first seed. Raises DataError if the data of the
+        run cannot be read.
+        """
         one, model = self.experiment.each_seed()[0], kept(self.directory, self.experiment.model)
         return assemble(one, self._data_dir, model, data_of_run(self.directory, one, self._data_dir))
 
     def model_of(self, trial: Trial, client: int | None) -> TrainedModel:
-        """The model of all clients, or of one. Raises RunError if there is none."""
+        """The model of all clients where `client` is None, or the model of one client. Raises RunError if the trial has
+        no such model.
+        """
         seed = None if self.is_served else trial.seed
         found = find(ModelSource(self.directory, client, trial.method, self._data_dir, seed))
         scaling = lambda: (self.federation.data.scale, self.federation.data.shift)  # noqa: E731
@@ -136,8 +143,8 @@ class Run(RunResults):
 class Method:
     """A method of a run.
 
-    name   its label
-    seeds  what it came to with each seed
+    name   label of the method
+    seeds  result of the method for each seed
     """
 
     def __init__(self, run: Run, found: Sequence[Trial]) -> None:
@@ -149,27 +156,27 @@ class Method:
 
     @property
     def accuracy(self) -> float | None:
-        """Mean over seeds of the clients' mean accuracy; None where answers are not right or wrong."""
+        """Mean over the seeds of the clients' mean accuracy. None if the task has no right and wrong answers."""
         return _mean([each.accuracy for each in self.seeds.values()])
 
     @property
     def loss(self) -> float | None:
-        """The same of the loss; None where one is no finite number."""
+        """Mean over the seeds of the clients' mean loss. None if the loss of a seed is not a finite number."""
         return _mean([each.loss for each in self.seeds.values()])
 
     @property
     def payload_bytes(self) -> float:
-        """Mean over seeds of all that was sent, both directions."""
+        """Mean over the seeds of the payload bytes that were sent in both directions."""
         return sum(each.payload_bytes for each in self.seeds.values()) / len(self.seeds)
 
     @property
     def clients(self) -> Sequence[Client]:
-        """Of the first seed, by id."""
+        """The clients of the first seed, by id."""
         return self._first.clients
 
     @property
     def model(self) -> TrainedModel:
-        """The model of all clients, of the first seed. Raises RunError if the method has none."""
+        """The model of all clients after the first seed. Raises RunError if the method has no model of all clients."""
         return self._first.model
 
     @property
@@ -180,8 +187,9 @@ class Method:
 class Seeded:
     """A method of a run with one seed.
 
-    method, seed  whose
-    directory     where its files lie
+    method     label of the method
+    seed       seed of the run
+    directory  directory of the method's files for this seed
     """
 
     def __init__(self, run: Run, trial: Trial) -> None:
@@ -190,12 +198,12 @@ class Seeded:
 
     @property
     def log_records(self) -> list[dict[str, Any]]:
-        """The metrics of every round so far, with what every client did (rounds/round_metrics.py)."""
+        """The metrics of every round so far, with the activity of every client (rounds/round_metrics.py)."""
         return log_records_of(self.directory)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """`log_records` under its name of before."""
+        """The former name of `log_records`."""
         warn("lines is called log_records now", FutureWarning, stacklevel=2)
         return self.log_records
 
@@ -206,14 +214,16 @@ class Seeded:
 
     @property
     def summary(self) -> Summary:
-        """Its figures up to its last evaluation. Raises RunError if there is none yet."""
+        """The figures up to the last evaluation. Raises RunError if no round has been evaluated yet."""
         served = self._run.is_served
         state = run_history.final_state(self.directory) if served else read_committed(self.directory).state
         return summarise(self.method, self.log_records, self._run.tiers, state.values)
 
     @property
     def evaluation(self) -> Mapping[str, Any]:
-        """The last one, of the models that stand for the method: means, and by client. Raises RunError without one."""
+        """The last evaluation of the models that the method is judged by: means, and figures by client. Raises RunError
+        if no round has been evaluated yet.
+        """
         found = [log_record["evaluation"] for log_record in self.log_records if log_record.get("evaluation")]
         if not found:
             raise RunError(f"{self.directory} has no evaluated round yet; expected at least one")
@@ -222,35 +232,39 @@ class Seeded:
 
     @property
     def accuracy(self) -> float | None:
-        """Unweighted mean over clients, on their own test samples; None where answers are not right or wrong."""
+        """Unweighted mean of the clients' accuracies, each on the client's own test samples. None if the task has no
+        right and wrong answers.
+        """
         return self.evaluation.get("accuracy")
 
     @property
     def loss(self) -> float | None:
-        """The same of the loss; None where it is no finite number."""
+        """Unweighted mean of the clients' losses, each on the client's own test samples. None if the mean is not a
+        finite number.
+        """
         return self.evaluation.get("loss")
 
     @property
     def payload_bytes(self) -> int:
-        """All that was sent, both directions."""
+        """The payload bytes that were sent in both directions."""
         return sum(sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in self.log_records)
 
     @property
     def clients(self) -> Sequence[Client]:
-        """By id."""
+        """The clients, by id."""
         return tuple(Client(self._run, self._trial, self, client) for client in range(self._run.experiment.clients))
 
     @property
     def model(self) -> TrainedModel:
-        """The model of all clients. Raises RunError if the method has none."""
+        """The model of all clients. Raises RunError if the method has no model of all clients."""
         return self._run.model_of(self._trial, None)
 
 
 class Client:
-    """A client, as one method with one seed has left it.
+    """A client as one method with one seed has left it.
 
-    id        from 0
-    keep      its capacity tier: the share of neurons that it trains
+    id    number of the client, from 0
+    keep  capacity tier of the client: the share of neurons that the client trains
     """
 
     def __init__(self, run: Run, trial: Trial, seeded: Seeded, client: int) -> None:
@@ -262,17 +276,21 @@ class Client:
 
     @property
     def model(self) -> TrainedModel:
-        """Its own model; of a method that adapts a common one, that. Raises RunError where there is none."""
+        """The model of the client, or the common model where the method adapts a common model to its clients. Raises
+        RunError if the client has no model.
+        """
         return self._run.model_of(self._trial, self.id)
 
     @property
     def test_samples(self) -> int:
-        """Of its own; 0 if it did not answer at the last evaluation."""
+        """The number of the client's own test samples. 0 if the client did not answer at the last evaluation."""
         return int(self._seeded.evaluation["examples"][self.id] or 0)
 
     @property
     def accuracy(self) -> float | None:
-        """On its own test samples at the last evaluation; None if it did not answer, or nothing is right or wrong."""
+        """Accuracy on the client's own test samples at the last evaluation. None if the client did not answer, or if
+        the task has no right and wrong answers.
+        """
         found = self._seeded.evaluation
         if "correct" not in found or not self.test_samples:
             return None
@@ -280,13 +298,15 @@ class Client:
 
     @property
     def loss(self) -> float | None:
-        """The same of the mean loss; None if it did not answer, or where it is no finite number."""
+        """Mean loss on the client's own test samples at the last evaluation. None if the client did not answer, or if
+        the loss is not a finite number.
+        """
         total = self._seeded.evaluation["loss_sum"][self.id]
         return None if total is None or not self.test_samples else float(total / self.test_samples)
 
     @property
     def rounds(self) -> list[int]:
-        """The rounds in which its reply was counted."""
+        """The rounds in which the server aggregated the client's reply."""
         taken = ("on", "stopped")
         return [
             log_record["round"]
@@ -297,10 +317,12 @@ class Client:
 
 
 def open_run(directory: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None) -> Run:
-    """The run in a directory that `simulate`, `edgefl simulate` or `edgefl serve` has made, also while it runs.
+    """Open the run in a directory that `simulate`, `edgefl simulate` or `edgefl serve` has made, also while the run
+    goes on.
 
-    data_dir  directory of the data set's files, where the run does not keep its data
-    Raises    RunError if there is none.
+    directory  directory of the run
+    data_dir   directory of the files of the data set, for a run that does not keep its data
+    Raises     RunError if the directory is not the directory of a run
     """
     return Run(directory, data_dir)
 

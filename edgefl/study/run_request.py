@@ -1,4 +1,5 @@
-"""What a program asks for, in whatever form it has it, as an experiment, a model and data. Nothing is run or written.
+"""The request of a program, in any accepted form, as an experiment, a model and data. Nothing is run or
+written here.
 
 A method is a name, a label (methods/method_label.py) or an Algorithm; a model a torch module, an edgefl model, a
 built-in one's name or a file; data a name, a file or arrays.
@@ -156,7 +157,7 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """What is to be tuned: hyper-parameters, and the values that each is chosen among."""
+    """The tuned hyper-parameters, and the values that each is chosen among."""
     for name in given:
         if name not in hyper:
             raise ValueError(f"tune {name}; {expected_name(name, sorted(hyper))}")

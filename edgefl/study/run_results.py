@@ -1,4 +1,6 @@
-"""What a run says of its results: tables, rows, JSON, a report. Not the run itself (run.py), nor pictures of it."""
+"""The results of a run: tables, rows, JSON, a report. The run itself is in run.py, and its pictures are in
+picture.py.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,18 @@ WIDTH = 100  # of tables as plain text, in columns
 
 
 class RunResults:
-    """The results of a run; every `Run` has them."""
+    """The results of a run as tables, rows, JSON and a report. Every `Run` has these results.
+
+    directory   directory of the run
+    experiment  settings of the run
+    """
 
     directory: Path
     experiment: Experiment
 
     @property
     def summaries(self) -> dict[int, list[Summary]]:
-        """The figures by seed, of methods in order."""
+        """The figures of the methods, in order, by seed."""
         raise NotImplementedError
 
     @property
@@ -36,17 +42,20 @@ class RunResults:
 
     @property
     def tuned(self) -> Mapping[str, Mapping[str, Any]]:
-        """The values that validation data have chosen for each method, by option; {} if nothing was tuned."""
+        """The values that validation data have chosen for each method, by option. The mapping is empty if nothing was
+        tuned.
+        """
         return {label: dict(chosen) for label, chosen in self.experiment.tuned}
 
     def table(self, width: int = WIDTH, accuracy: float | None = None, format: str = "text") -> TableText:
-        """The tables that `edgefl simulate` prints, what was tuned, and a warning for each tuned value that lies at the
-        edge of its grid. A notebook shows the result as HTML tables; `print` prints it in the format.
+        """The tables that `edgefl simulate` prints, the tuned values, and a warning for each tuned value at the edge of
+        its grid. A notebook shows the result as HTML tables. `print` prints the result in the format.
 
-        width     of plain text, in columns
-        accuracy  until which it says what methods had spent; None: as without --target-accuracy
-        format    "text", "markdown", "latex", "html", or "csv": a row of numbers for each method
-        Raises    ValueError for another format, RunError if nothing has been evaluated yet.
+        width     width of plain text, in columns
+        accuracy  accuracy for which the tables say what each method had spent when the method first reached it. None:
+                  as without --target-accuracy
+        format    "text", "markdown", "latex", "html", or "csv", which has a row of numbers for each method
+        Raises    ValueError for another format, RunError if no round has been evaluated yet
         """
         from edgefl.study.flat_rows import flat_rows  # these take a while
         from edgefl.study.table_file import TableText, check_format, formatted
@@ -58,11 +67,12 @@ class RunResults:
         return TableText(formatted(page, rows, format, width), as_html(page))
 
     def frame(self, kind: str = "methods") -> Any:
-        """The results as a pandas.DataFrame, whose numbers are those of `to_json`.
+        """The results as a pandas.DataFrame with the numbers of `to_json`.
 
-        kind    "methods": a row for each method, as in the CSV table; "seeds": for each method and seed; "clients": for
-                each client too; "rounds": for each round; "differences": for each two methods
-        Raises  ValueError without pandas or for another kind, RunError if nothing has been evaluated yet.
+        kind    rows of the frame. "methods": one row for each method, as in the CSV table. "seeds": for each method and
+                seed. "clients": for each method, seed and client. "rounds": for each method, seed and round.
+                "differences": for each pair of methods
+        Raises  ValueError without pandas or for another kind, RunError if no round has been evaluated yet
         """
         from edgefl.study.data_frame import check_pandas, data_frame
         from edgefl.study.flat_rows import flat_rows
@@ -79,12 +89,13 @@ class RunResults:
         return {**asked, **to_json(self.summaries), **tuning.found_in(self.directory)}
 
     def report(self, path: str | os.PathLike[str], beside: Sequence[Any] = ()) -> Path:
-        """Writes a report of the run into one HTML file, which needs no other file and no network: what was asked,
-        curves, tables, clients, costs, settings and who made the run. A run that has not ended has what there is so
+        """Write a report of the run into one HTML file, which needs no other file and no network. The report has the
+        settings, curves, tables, clients, costs and provenance. The report of a run that goes on has the results so
         far.
 
-        beside  other runs that stand beside this one in the report
-        Raises  ValueError or RequestError for a file that cannot be written; OSError if the disk refuses.
+        path    name of the HTML file
+        beside  other runs that the report compares with this run
+        Raises  ValueError or RequestError for a file that cannot be written, OSError if the disk refuses
         """
         from edgefl.study.report import check_report_file, write_report
 

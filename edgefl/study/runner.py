@@ -1,4 +1,5 @@
-"""Running an experiment without a network: everything is checked before anything is written, then method after method.
+"""The run of an experiment without a network: check everything before anything is written, then run method after
+method.
 
 Not its settings (experiment/settings.py), nor the rounds of a method (simulation/round_loop.py), nor what came of them
 (summary.py).
@@ -49,7 +50,7 @@ class Watcher(Protocol):
 
 
 class NullWatcher:
-    """For a run that nobody looks at."""
+    """The watcher of a run without a display or a callback."""
 
     def begin(self, trial: Trial, at: int) -> None: ...
 
@@ -88,7 +89,7 @@ class PreparedExperiment:
         return replace(self, assembled=self.assembled.tuned(experiment))
 
     def tiers(self) -> Tiers:
-        """What its summaries must know of the model and the clients."""
+        """The facts about model and clients that the summaries need."""
         federation = self.assembled.federation
         return tiers_of(self.experiment, federation.graph, federation.data.loss)
 
@@ -101,7 +102,7 @@ class CompletedTrial:
     state: State
 
     def summary(self, tiers: Tiers) -> Summary:
-        """Its figures, from the lines of its rounds."""
+        """The figures of the method, from the metrics of its rounds."""
         return summarise(self.trial.method, list(read_metrics(self.trial.path)), tiers, self.state.values)
 
 

@@ -1,5 +1,5 @@
-"""`edgefl.simulate`: federated methods compared on this machine, in one call. What is asked for is read by
-run_request.py and run by runner.py; what came of it is run.py's.
+"""`edgefl.simulate`: compare federated methods on this machine in one call. The request is read by run_request.py and
+run by runner.py; run.py has the results.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ def simulate(
     accept_data: bool = False,
     **settings: Any,
 ) -> Run:
-    """Runs the methods on the data, partitioned to clients, and gives the run.
+    """Run the methods on data that are partitioned among clients, and return the run.
 
-    method     a name, a label as "fedspu:keep=1", an Algorithm, or several of them; None: the default comparison
-    model      a torch module, from whose weights training starts, an edgefl Model, FILE.safetensors, a built-in one's
-               name, or None: the one that fits the data
-    data       (x, y) or (x, y, groups) of arrays or tensors, a dict of such by the names of an npz file, a DataSet, the
-               name of a data set, a file; or None: the digits that come with the package. Arrays are kept in the run's
-               directory; with groups every group is a client
-    directory  of the run: a new one, or one that holds this very run, which then goes on; None: new in edgefl-runs
-    data_dir   directory of a data set's files; `preset`: settings of a paper; `workers`: clients trained at the same
-               time, or None for the number of processors
-    on_round   a function, or several, that get a record of every round as it closes (study/round_records.py)
-    progress   shows how far it has come; None: on a terminal and in a notebook
-    engine     what trains; `accept_data`: whether a run that goes on may train on other data than before
-    settings   fields of Experiment (rounds, seeds, clients, partition, lr, ...), hyper-parameters of the methods
-    Raises     ValueError, DataError, GraphError or RunError for what cannot be run, before anything is written
+    method            name, label such as "fedspu:keep=1", Algorithm, or several; None: the default comparison
+    model             torch module or edgefl Model, whose weights training starts from, FILE.safetensors, or the name of
+                      a built-in model; None: the built-in model that fits the data
+    data              (x, y) or (x, y, groups) of arrays or tensors, dict of arrays by the names of an npz file,
+                      DataSet, name of a data set, or file; None: the packaged digits. With groups every group is a
+                      client. Arrays are kept in the run
+    directory         new directory, or the directory of this very run, which then goes on; None: new in edgefl-runs
+    data_dir, preset  directory that is searched first for data files; publication whose settings are taken
+    workers           number of clients that are trained at the same time; None: the number of processors
+    on_round          function or functions of a round's record, called when it closes (study/round_records.py)
+    progress, engine  whether the progress is shown, None: on a terminal and in a notebook; what trains the clients
+    accept_data       whether a run that goes on may train on data that have changed since it began
+    settings          fields of Experiment (rounds, seeds, clients, lr, ...) and hyper-parameters of the methods
+    Raises            ValueError, DataError, GraphError or RunError, before anything is written
     """
     callbacks = _callbacks(on_round)
     found = asked(method, model, data, data_dir, preset, settings)
@@ -80,7 +80,7 @@ def _prepared(
 
 
 def _warn(words: str | None) -> None:
-    """Of the line of the program that called `simulate`."""
+    """Warns with the line of the program that called `simulate`."""
     if words is not None:
         warnings.warn(words, stacklevel=3)
 

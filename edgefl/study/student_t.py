@@ -1,5 +1,5 @@
-"""Quantiles of Student's t distribution with whole degrees of freedom, by the standard library alone: a device and a
-server have no scipy.
+"""Quantiles of Student's t distribution with whole degrees of freedom, by the standard library alone, because a device
+and a server have no scipy.
 
 Source  Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4 (finite sums of the share within
         t), and 26.7.5 (expansion in 1 / degrees of freedom)

@@ -1,4 +1,4 @@
-"""What a run says about its methods, as figures: the metrics of its rounds, added up. It measures and prints nothing.
+"""The figures of a run's methods, added up from the metrics of the rounds. Nothing is measured or printed here.
 
 Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
 messages would cost if every one that carried a part of a model carried all of it as float32. Not methods beside each
@@ -75,8 +75,8 @@ class Summary:
 
     @property
     def kind(self) -> str:
-        """Whose accuracy `accuracy` is: of the clients' own models if the method has any, of the global one adapted to
-        each client if it does that, else of the global one.
+        """The owner of the models that `accuracy` belongs to: the clients' own models if the method has any, else the
+        global model adapted to each client if the method adapts it, else the global model.
         """
         return kind_of(self.evaluation)
 
@@ -219,7 +219,7 @@ def _flops(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> floa
 
 
 def kind_of(evaluation: Mapping[str, Any]) -> str:
-    """Which accuracies of an evaluation stand for the method."""
+    """The kind of accuracies in an evaluation that stands for the method."""
     return next(kind for kind in MODELS if kind in evaluation)
 
 

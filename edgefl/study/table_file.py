@@ -1,4 +1,4 @@
-"""A page of results in one of its formats, and as a file whose suffix names the format."""
+"""A page of results in one of its formats, or as a file whose suffix names the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What all tables of a study look like in a terminal. What the tables say is tables.py's and device_tables.py's."""
+"""The style of all tables of a study in a terminal. The contents of the tables are made in tables.py and
+device_tables.py.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The figures of a run as tables, and their page in a terminal of 80 columns or more. The figures are computed
-elsewhere (summary.py, comparison.py); files of other formats are table_formats.py's.
+"""Tables of the figures of a run, for a terminal of 80 columns or more. The figures are computed in summary.py and
+comparison.py; table_formats.py writes other formats.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def console() -> Console:
 
 
 def as_text(page: ResultPage, width: int) -> str:
-    """What `print_page` prints, in lines of so many columns, without colours wherever it is called."""
+    """The output of `print_page` in lines of so many columns, always without colours."""
     lines = StringIO()
     plain = Console(file=lines, width=width, force_jupyter=False, force_terminal=False, color_system=None)
     print_page(plain, page)
@@ -160,7 +160,9 @@ def _score(row: ComparisonRow, mean: float | None, spread: float | None = None) 
 
 
 def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
-    """Of the test set that no client owns, mean over seeds; nothing where the method has no model of all clients."""
+    """Figures on the test set that no client owns, as means over seeds; no figures where the method has no model of all
+    clients.
+    """
     known = [each for each in found if each is not None]
     if not known:
         return ""

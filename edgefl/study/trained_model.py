@@ -1,4 +1,6 @@
-"""A model that a run has trained, in memory: saved as a file for other programs, or run on inputs. Not trained on."""
+"""A trained model in memory, which can be saved as a file for other programs, or run on inputs. It cannot be trained
+here.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,12 @@ class KnownScaling(NamedTuple):
 
 
 class TrainedModel:
-    """What `Client.model` and `Method.model` give.
+    """A trained model, which `Client.model` and `Method.model` return.
 
-    graph    its operations
-    params   its values by torch's names, float32
-    classes  what each output stands for; None: the data's classes, in order
-    what     whose model it is and after which round, in words
+    graph    operations of the model
+    params   values of the parameters by torch's names, float32
+    classes  class that each output stands for. None: the classes of the data, in order
+    what     sentence that says whose model it is and after which round
     """
 
     def __init__(
@@ -56,13 +58,17 @@ class TrainedModel:
 
     @property
     def model(self) -> Model:
-        """Its graph and values, as `simulate(model=...)` goes on from; what forward does not use is kept."""
+        """The graph and the parameters, from which `simulate(model=...)` goes on. Parameters that the forward pass does
+        not use are kept.
+        """
         return Model(self.graph, self.params, self._unused)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes a file by its suffix: .safetensors, which `edgefl.load` and --model read, .pt or .onnx.
+        """Write the model to a file whose suffix names the format: .safetensors, which `edgefl.load` and --model read,
+        .pt or .onnx. Return the path.
 
-        Raises  ValueError for another suffix, or one whose package is not installed; OSError if the disk refuses.
+        Raises  ValueError for another suffix, or for a format whose package is not installed; OSError if the disk
+                refuses
         """
         check_format(Path(path))
         write(Path(path), self.model, self.classes)
@@ -76,16 +82,17 @@ class TrainedModel:
         return TrainedModel, (self.model, self.what, self.classes, KnownScaling(*self._scaling()), self._axes)
 
     def predict(self, x: Any) -> Logits:
-        """Logits [N, outputs] of inputs [N, ...] as the run's data have them, which are scaled as in training.
+        """Compute the logits [N, outputs] of inputs [N, ...] in the units of the run's data. The inputs are scaled as
+        in training.
 
-        x       array or tensor of any type of number; its axes are in the order that `axes` says of the run's data, or
-                as the model takes them
-        Raises  DataError if it has another shape.
+        x       array or tensor of any numeric type. The axes are in the order that the setting `axes` of the run says,
+                or in the order of the model's inputs
+        Raises  DataError if `x` has another shape
         """
         return self._predictor.predict(self._inputs(x))
 
     def labels(self, x: Any) -> NDArray[np.int64]:
-        """The class [N] of the largest logit of each input. Raises DataError like `predict`."""
+        """Compute the class [N] of the largest logit of each input. Raises DataError like `predict`."""
         return self._predictor.labels(self._inputs(x))
 
     def _inputs(self, x: Any) -> NDArray[np.float32]:

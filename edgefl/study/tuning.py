@@ -1,4 +1,4 @@
-"""Options chosen for each method by validation data, before the runs that are compared.
+"""Tuning of each method's options by validation data, before the runs that are compared.
 
 Every combination of values is a trial: a run of its own on the first seed, in which nobody has test samples. A client's
 validation samples are in their place, so nothing that a method may look at, or is judged by, is a test label. The best
@@ -138,8 +138,8 @@ def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def words(run: Path) -> list[str]:
-    """What was chosen in a run and what every value had reached, a sentence for each method; then a warning for each
-    value at the edge of its grid. No sentence if nothing was tuned.
+    """One sentence for each method about the chosen values and the results of all values, then a warning for each value
+    at the edge of its grid. No sentence if nothing was tuned.
     """
     found = record.read(run)
     if found is None:
@@ -179,6 +179,6 @@ def _shared(experiment: Experiment) -> dict[str, Any]:
 
 
 def _label(label: str, values: dict[str, Any]) -> str:
-    """Of the trial of a method with these values."""
+    """The label of the trial of a method with these values."""
     method, own = Variant.of(label)
     return label_of(method, {**dict(own), **values})

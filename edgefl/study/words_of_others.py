@@ -1,5 +1,5 @@
-"""What other programs for federated learning call settings, and torch's optimizers, in the words of `edgefl.simulate`:
-for refusals that say what to write instead. Nothing here is a setting.
+"""Names of settings in other programs for federated learning, and of torch's optimizers, with the words of
+`edgefl.simulate` for them. Refusals use the table to say what to write instead. No name here is a setting.
 """
 
 from __future__ import annotations

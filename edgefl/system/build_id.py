@@ -1,4 +1,4 @@
-"""Which build of edgefl this is: its version, and the commit that it was built from, as "0.1.0+3e7ad57212".
+"""The build of this edgefl: its version and its commit, as "0.1.0+3e7ad57212".
 
 setup.py writes the commit into build.txt in this package, which git ignores; an sdist brings the file along. A build
 from sources that know no commit, and a checkout that was never built, have the version alone. The commit of a checkout

@@ -71,7 +71,7 @@ def check_writable(path: Path) -> None:
 
 
 def temporary(path: Path) -> Path:
-    """Where write_atomically writes before it renames; a later write replaces what a crash left there."""
+    """The path that write_atomically writes to before it renames; a later write replaces the rest of a crash there."""
     return path.with_name(f".{path.name}.tmp")
 
 

@@ -77,7 +77,7 @@ class LineLimiter:
         self._kinds: dict[str, _Kind] = {}
 
     def admit(self, kind: str, now: float) -> int | None:
-        """How many lines of the kind were hidden since the last shown one; None: hide this line, too.
+        """The number of lines of the kind that were hidden since the last shown one; None: hide this line as well.
 
         now  seconds of a monotonic clock
         """

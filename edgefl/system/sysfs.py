@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def folders(path: Path) -> list[Path]:
-    """What lies in a folder, in the order of names; nothing if it is none."""
+    """The entries of a folder, in the order of names; no entries if it is not a folder."""
     try:
         return sorted(path.iterdir())
     except OSError:
@@ -17,7 +17,7 @@ def folders(path: Path) -> list[Path]:
 
 
 def text(file: Path) -> str:
-    """Without spaces around it; empty if it cannot be read."""
+    """The text of a file without spaces around it; empty if the file cannot be read."""
     try:
         return file.read_text(errors="replace").strip()
     except OSError:
@@ -45,7 +45,8 @@ def is_refused(file: Path) -> bool:
 
 
 def supplies(root: Path) -> dict[str, list[Path]]:
-    """Of /sys/class/power_supply the batteries, and under "Mains" whatever else feeds; batteries of mice do not count.
+    """The batteries of /sys/class/power_supply, and under "Mains" every other supply; batteries of mice do
+    not count.
 
     root  the folder that stands for /
     """

@@ -1,4 +1,5 @@
-"""How torch's axes lie over a graph's: a permutation kept beside every traced value, and which one operations read.
+"""The order of torch's axes over those of a graph: a permutation that is kept with every traced value, and the order
+that operations read.
 
 The graph has neurons on axis 1 behind the batch; torch has them there or last. So permute, transpose and movedim move
 nothing: what they say is written down, and values move only where an operation needs them elsewhere (trace.py).
@@ -63,7 +64,7 @@ class Value(NamedTuple):
 
     @property
     def extents(self) -> Extents:
-        """Of torch's axes."""
+        """The extents of torch's axes."""
         return tuple(self.shape[axis - 1] if axis else BATCH for axis in self.axes)
 
 

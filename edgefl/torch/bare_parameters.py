@@ -1,5 +1,5 @@
-"""Parameters that a module's forward uses by themselves, as learned positions are: what adding or multiplying with one
-means. Not the walk over the trace, and nothing of parameters within modules.
+"""Parameters that a module's forward uses by themselves, such as learned positions: the meaning of an addition or a
+multiplication with one. The trace is walked elsewhere, and parameters within modules are read elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ VIEWING = frozenset(
 
 
 def viewed(method: str, tensor: Tensor, *args: Any, **settings: Any) -> Tensor:
-    """What a method makes of a tensor that is known. Raises GraphError if it is more than another view of it."""
+    """The result of a method on a tensor that is known. Raises GraphError if the result is more than another view of
+    the tensor.
+    """
     if method not in VIEWING:
         raise GraphError("of a parameter or buffer used outside its module; edgefl has no operation for it")
     whole = [-1 if argument == BATCH and method == "expand" else argument for argument in args]

@@ -1,5 +1,5 @@
-"""Blocks under torch's autograd: a norm with its ReLU and max pool, a max pool alone or of a ReLU. Modules that call
-them are in native_block.py.
+"""Blocks under torch's autograd: a norm with its ReLU and max pool, or a max pool alone or after a ReLU. The modules
+that call the blocks are in native_block.py.
 """
 
 from __future__ import annotations

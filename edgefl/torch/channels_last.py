@@ -1,5 +1,5 @@
-"""Modules of what torch does with channels last, for channels first as in a graph: to_torch's, under torch's names of
-parameters. Not how a user's module is read.
+"""Channels-first forms of torch modules that read channels last, under torch's names of parameters, for `to_torch`. A
+user's module is read elsewhere.
 """
 
 from __future__ import annotations

@@ -50,13 +50,17 @@ OURS = ("edgefl_link", "edgefl_links", "edgefl_place", "edgefl_active")
 
 
 def convert(module: nn.Module, *, density: float | None = None, inplace: bool = False) -> nn.Module:
-    """The model over the native kernels; converted layers are converted anew.
+    """Convert the layers of a model to edgefl's native kernels. Converted layers are converted anew.
 
-    density  of Linear layers and convolutions without groups: their largest weights, of which parameters then consist
-             (sparse_layers.py); a copy whatever `inplace` says
-    inplace  whether modules change where they are, so that an optimizer over their parameters goes on; else a copy
-    Raises   ValueError for a density that is not above 0 and at most 1.
-    Modules of exactly torch's types are taken, others left: parametrized ones, subclasses, lazy ones.
+    density  share of the weights that Linear layers and convolutions without groups keep: the largest weights, of which
+             the parameters then consist (sparse_layers.py). With a density the result is a copy, whatever `inplace`
+             says. None keeps all weights
+    inplace  whether the modules of `module` are changed, so that an optimizer over their parameters goes on; otherwise
+             the result is a copy
+    Raises   ValueError for a density that is not above 0 and at most 1
+
+    Modules of exactly torch's types are converted. Parametrized modules, subclasses and lazy modules are left as they
+    are.
     """
     found = plain(module, inplace=inplace)
     if density is not None:
@@ -71,7 +75,10 @@ def convert(module: nn.Module, *, density: float | None = None, inplace: bool = 
 
 
 def plain(module: nn.Module, *, inplace: bool = False) -> nn.Module:
-    """The model of torch's own modules; sparse layers stay."""
+    """Convert the native layers of a model back to torch's own modules. Sparse layers stay.
+
+    inplace  whether the modules of `module` are changed; otherwise the result is a copy
+    """
     found = module if inplace else copy.deepcopy(module)
     for each in found.modules():
         if type(each) in PLAIN:

@@ -1,4 +1,4 @@
-"""The three products of a convolution on torch's tensors by the native kernels; no autograd, no modules."""
+"""The three products of a convolution on torch's tensors by the native kernels, without autograd and modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Dropout by edgefl's own stream inside a torch module, so that a step drops the values that the kernels would drop.
+"""Dropout by edgefl's random stream inside a torch module, so that a step drops the values that the kernels
+would drop.
 
 torch's generator is one for the process: what it drops depends on who else draws.
 """
@@ -61,7 +62,7 @@ class Dropping:
             raise GraphError(f"dropout {unknown[0]!r} is no module of {type(module).__name__}; expected an nn.Dropout")
 
     def begin(self, position: Keyed | None) -> None:
-        """What follows trains. Raises TrainingError without a place where values are dropped."""
+        """Begin a training pass. Raises TrainingError without a layer that drops values."""
         active = {name: part for name, part in self._parts.items() if part.p}
         if active and position is None:
             names = ", ".join(active)

@@ -1,5 +1,5 @@
-"""What a torch module keeps still: parameters without requires_grad, and BatchNorms in evaluation mode. It is read off
-a module into a Graph, and set on a module by the names. Nothing is trained here.
+"""Frozen parts of a torch module: parameters without requires_grad, and BatchNorms in evaluation mode. They are read
+from a module into a Graph, and set on a module by their names. Nothing is trained here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""FUNCTIONS and METHODS: what each traced function, and method by name, that edgefl can take means as graph operations.
+"""FUNCTIONS and METHODS: the graph operations for each traced function, and for each method by name, that edgefl can
+take.
 
 Entries have torch's own signatures and return a Step, or raise GraphError naming the argument that edgefl has no
 representation for. What changes axes, shapes or places is in shape_table.py.

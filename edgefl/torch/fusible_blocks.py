@@ -1,5 +1,5 @@
-"""Which modules of a model form blocks that the kernels compute in one: by torch.fx where it can trace the model, else
-by their order in an nn.Sequential. Not how a block is computed (native_block.py).
+"""The search for modules of a model that the kernels compute in one block: by torch.fx where it can trace the model,
+otherwise by their order in an nn.Sequential. Blocks are computed in native_block.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _cut(run: Chain, modules: Mapping[str, nn.Module]) -> Iterator[Chain]:
 
 
 def _length(run: Sequence[nn.Module]) -> int:
-    """How many modules from the first on form a block; 1: none."""
+    """The number of modules, from the first on, that form a block; 1: they form no block."""
     kinds = [type(each) for each in run]
     if len(run) > 1 and kinds[0] is nn.ReLU and kinds[1] is nn.MaxPool2d and is_plain_pool(run[1]):
         return 2

@@ -1,4 +1,6 @@
-"""delta="cut" in torch: the gradient at the output of every layer with neurons is zero on those that are frozen."""
+"""The option delta="cut" in torch: the gradient at the output of every layer with neurons is set to zero on frozen
+neurons.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How far the signal of a selected model goes down: below the first layers it is not needed at all, just above them for
-active channels only. Not for a model whose input has a gradient. Source: ALGORITHMS 1.2.
+"""The reach of the gradient in a model with selected neurons: below the first trained layers no gradient is needed, and
+just above them the active channels' alone. The input of the model must not have a gradient. Source: ALGORITHMS 1.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The nodes of a graph as they come to be while a torch module is read: names that are free, results with torch's axes
-beside them, and what moves values where axes lie otherwise than an operation reads them. Not what the module says
-(graph_converter.py).
+"""The nodes of a graph under construction while a torch module is read: free names, the order of torch's axes for each
+result, and the moves of values whose axes lie otherwise than an operation reads them. The module's calls are read in
+graph_converter.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A traced torch module as a Graph: what every call on symbols means, with what is known beforehand folded away. The
-tables of meanings are in module_table.py, function_table.py, shape_table.py and sequence_table.py; trace.py traces and
-checks.
+"""The conversion of a traced torch module to a Graph: the meaning of every call on symbols, with known values folded
+away. The tables of meanings are in module_table.py, function_table.py, shape_table.py and sequence_table.py; trace.py
+traces and checks.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ class Converter:
 
 
 def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-    """What an entry of a table says of a call with torch's arguments."""
+    """The meaning that an entry of a table gives to a call with torch's arguments."""
     try:
         return entry(*args, **settings)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""A Graph as a torch module: the way back from trace.py."""
+"""The torch module of a Graph, the way back from trace.py."""
 
 from __future__ import annotations
 
@@ -76,11 +76,12 @@ from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSel
 
 
 def to_torch(model: Model) -> GraphModule:
-    """A torch module in training mode with the graph's architecture and copies of its parameters. Frozen parameters
-    have no requires_grad, and a BatchNorm that keeps its running statistics stays in evaluation mode.
+    """Make a torch module in training mode with the graph's architecture and copies of the parameters. Frozen
+    parameters have no requires_grad, and a BatchNorm that keeps its running statistics stays in evaluation mode.
 
-    Its state_dict has the model's parameter names, and num_batches_tracked of each BatchNorm beside them.
-    Raises  GraphError if the parameters do not belong to the graph, or a node's name cannot be a module's in torch.
+    The state_dict has the parameter names of the model, and num_batches_tracked of each BatchNorm.
+    Raises  GraphError if the parameters do not belong to the graph, or if the name of a node cannot be a module's name
+            in torch
     """
     model.graph.check(model.params)
     module = GraphModule(model.graph)

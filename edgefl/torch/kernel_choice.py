@@ -1,6 +1,6 @@
-"""Which layers the native kernels compute faster than torch, by shape alone: the others are left to torch. Measured
-with `python -m bench converted --layers`; bench/README.md has the figures. Layers with frozen neurons are not asked:
-they have less to do.
+"""The choice of layers that the native kernels compute faster than torch, by shape alone. The other layers are left to
+torch. The rule was measured with `python -m bench converted --layers`; bench/README.md has the figures. Layers with
+frozen neurons always run on the native kernels, because they have less to do.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which part of one layer is trained, and its gradients: compact as the kernels give them, spread over the whole
-parameter as torch's optimizers want them. Which neurons are active is said in neuron_selection.py.
+"""The trained part of one layer, and its gradients: compact as the kernels give them, or spread over the whole
+parameter as torch's optimizers need them. The active neurons are chosen in neuron_selection.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WHOLE = ActiveChannels()
 
 
 def extent(ids: Ids, size: int) -> int:
-    """How many of `size` they are."""
+    """The number of active neurons among `size` neurons."""
     return size if ids is None else len(ids)
 
 
@@ -73,7 +73,7 @@ def spread(compact: Array, shape: tuple[int, ...], outs: Ids, ins: Ids = None) -
 
 
 def mask_of(parameter: Tensor, active: ActiveChannels) -> Tensor:
-    """Which coordinates of a parameter are active, in its shape or one that is spread to it."""
+    """The mask of a parameter's active coordinates, in the parameter's shape or a shape that broadcasts to it."""
     ins = active.ins if parameter.dim() > 1 else None
     found = torch.ones(1, dtype=torch.bool, device=parameter.device)
     for axis, ids in enumerate((active.outs, ins)):

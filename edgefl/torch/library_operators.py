@@ -1,5 +1,5 @@
-"""The kernels as operators of torch.library, with shapes for tracing and their gradients: what torch.compile calls.
-Eager modules go by autograd's functions, which cost less a call.
+"""The kernels as operators of torch.library, with shapes for tracing and gradients, for torch.compile. Eager modules
+use autograd's functions, whose calls cost less.
 
 Operators take any strided float32 tensors on the CPU; others are torch's own.
 """

@@ -1,4 +1,5 @@
-"""MaskedParameters: the parameters of a torch module and their mask. They are written here, and chosen for training.
+"""MaskedParameters: the parameters of a torch module and their mask. The parameters are written here, and chosen for
+training.
 
 It computes no gradient and takes no step.
 """

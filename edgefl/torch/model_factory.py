@@ -1,5 +1,5 @@
-"""A model out of what a user's own code makes: a torch module, or a function that returns one. Not how the code is
-found, which is the command line's business.
+"""The model that a user's own code makes: a torch module, or a function that returns a torch module. The command line
+finds the code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ModuleGradients: gradients of a mean loss of a torch module as it is. No parameter and no buffer changes."""
+"""ModuleGradients: gradients of the mean loss of a torch module, without a change of any parameter or buffer."""
 
 from __future__ import annotations
 

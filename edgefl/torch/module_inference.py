@@ -1,4 +1,4 @@
-"""ModuleInference: passes of a torch module that train nothing: scores, logits and features, chunk by chunk."""
+"""ModuleInference: passes of a torch module without training: scores, logits and features, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class ModuleInference:
         return logits
 
     def results(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Array:
-        """What the module gives for the samples of `index`, [N, *shape of one], in passes of `chunk`."""
+        """The results of the module for the samples of `index`, [N, *shape of one result], in passes of `chunk`
+        samples.
+        """
         found: Array = torch.cat(list(self._counted(samples, index, chunk))).cpu().numpy()
         return found
 

@@ -1,5 +1,5 @@
-"""Modules beside a module: under another head, the head alone, either side of a cut. They share parameters as torch
-objects; values of none are known here.
+"""Modules made of parts of another module: the body under another head, the head alone, or either side of a cut. They
+share the parameters as torch objects; no values are read here.
 """
 
 from __future__ import annotations

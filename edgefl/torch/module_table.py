@@ -1,4 +1,4 @@
-"""MODULES: what each torch module that edgefl can take means as graph operations, by its type.
+"""MODULES: the graph operations for each torch module that edgefl can take, by the module's type.
 
 An entry raises GraphError naming the argument that edgefl has no representation for. nn.Flatten and nn.Unflatten mean
 the functions of their names, which are in shape_table.py.

@@ -1,6 +1,5 @@
-"""What a torch module carries beside the operations of its forward: hooks, parametrizations, a mode, parameters that
-forward does not use. Each is refused, or named in a warning, or kept for export. Not the trace, which has no words for
-them.
+"""Properties of a torch module that the trace does not show: hooks, parametrizations, a mode, parameters that forward
+does not use. Each property is refused, named in a warning, or kept for export.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def unheard_hooks(module: nn.Module) -> list[str]:
 
 
 def unused_values(module: nn.Module, model: Model) -> Params:
-    """What the module's state_dict has beside the graph's parameters, by name."""
+    """The entries of the module's state_dict that are not parameters of the graph, by name."""
     used = to_torch(model).state_dict().keys()
     state = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
     return {name: _as_array(value) for name, value in state.items() if name not in used}

@@ -1,6 +1,6 @@
 """Modules of blocks that the native kernels compute in one: a norm, its ReLU and its 2x2 max pool; a ReLU and a max
-pool. Each stays a module of its own, with its name: the first one computes the block, the others pass its result on.
-Not which modules form a block (fusible_blocks.py).
+pool. Each module keeps its name: the first module computes the block, the others pass its result on. fusible_blocks.py
+finds the blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _nothing() -> Tensor | None:
 
 
 class FusedBlock:
-    """What the modules of a block share.
+    """The common state of the modules of a block.
 
     followers  the modules after the first one, in order
     is_shared  whether the follower is called elsewhere, too; then there is one
@@ -158,7 +158,7 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
         return y
 
     def _plain(self, x: Tensor) -> Tensor:
-        """By torch, with frozen channels."""
+        """Compute the block by torch, with frozen channels."""
         tracks, factor = self.training and self.running_mean is not None, float(self.momentum or 0)
         if tracks and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

@@ -1,5 +1,5 @@
-"""nn.Conv2d over the native kernels, whole or with frozen channels. Not which layers become one (conversion.py), nor
-what torch.compile calls (library_operators.py).
+"""nn.Conv2d over the native kernels, whole or with frozen channels. conversion.py chooses the layers, and
+library_operators.py serves torch.compile.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""nn.Linear over the native kernels, whole or with frozen neurons, where they are faster than torch's own libraries
-(kernel_choice.py). Not which layers become one (conversion.py).
+"""nn.Linear over the native kernels, whole or with frozen neurons, where the kernels are faster than torch's libraries
+(kernel_choice.py). conversion.py chooses the layers.
 """
 
 from __future__ import annotations

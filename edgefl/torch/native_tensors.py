@@ -1,6 +1,6 @@
-"""torch's tensors as the native kernels take them: which can be served, their memory as arrays without a copy, one
-number of threads for both. Not the kernels' calls (native_linear.py and its neighbours), nor which layer is worth it
-(kernel_choice.py).
+"""torch's tensors as arguments of the native kernels: the tensors that can be served, their memory as arrays without a
+copy, and one number of threads for torch and the kernels. The kernels are called in native_linear.py and its
+neighbours.
 """
 
 from __future__ import annotations

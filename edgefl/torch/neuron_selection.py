@@ -1,5 +1,5 @@
-"""Neurons of a torch model of which only some are trained: the rest takes part in the forward pass, and of its
-gradients nothing is computed in converted layers.
+"""The selection of the neurons of a torch model that are trained. The frozen neurons take part in the forward pass, and
+converted layers compute no gradients for them.
 
     model = convert(model)
     select(model, 0.2, example_input=x[:2])      # a fifth of each hidden layer's neurons, drawn anew at every call
@@ -45,13 +45,14 @@ _HOOKS: WeakKeyDictionary[nn.Module, list[Any]] = WeakKeyDictionary()
 def select(
     model: nn.Module, neurons: Neurons | None, *, example_input: Tensor | None = None, seed: int = 0, round: int = 0
 ) -> NeuronSet | None:
-    """Lets a model train these neurons alone, until the next call; and says which. None: all of them again.
+    """Train only these neurons of a model until the next call, and return their set. None trains all neurons again.
 
-    neurons        a set of the model's specification; a share of each group above 0 and at most 1, drawn for `seed` and
-                   `round`; or ids by group. Without any example: ids by layer
-    example_input  as from_torch takes it, at the first call; it tells which neurons the model has
-    Raises         GraphError if from_torch cannot read the model, SelectionError for neurons that it does not have,
-                   ValueError for a share out of bounds, or without an example.
+    neurons        set of the model's specification; share of each group above 0 and at most 1, drawn for `seed` and
+                   `round`; or ids by group. If no call has had an example: ids by layer
+    example_input  example as `from_torch` takes it, at the first call; the example tells which neurons the model has
+    seed, round    numbers that the draw of a share follows
+    Raises         GraphError if `from_torch` cannot read the model, SelectionError for neurons that the model does not
+                   have, ValueError for a share out of bounds or without an example
     """
     _release(model)
     if neurons is None:
@@ -72,9 +73,10 @@ def select(
 
 
 def compact_gradients(model: nn.Module) -> Update:
-    """The gradients of the active blocks, copied; of all parameters where no neurons are selected.
+    """Copy the gradients of the active blocks, or of all parameters where no neurons are selected.
 
-    Raises  ValueError if a parameter has no gradient, or no neurons were ever selected.
+    model   model that has run a backward pass
+    Raises  ValueError if a parameter has no gradient, or if no neurons were ever selected
     """
     spec, chosen = _chosen(model)
     gradients: dict[str, Array] = {}
@@ -88,8 +90,11 @@ def compact_gradients(model: nn.Module) -> Update:
 
 
 def keep_frozen(optimizer: torch.optim.Optimizer, model: nn.Module) -> Callable[[], None]:
-    """Lets no step of the optimizer move frozen coordinates, whatever momentum or weight decay it has; and a function
-    that ends this. What is frozen may change from step to step.
+    """Keep the steps of an optimizer from moving frozen coordinates, whatever its momentum and weight decay. Return a
+    function that ends this.
+
+    optimizer  optimizer over parameters of the model
+    model      model whose neurons `select` selects; the frozen coordinates may change from step to step
     """
     before: list[tuple[Tensor, ActiveChannels, Tensor]] = []
 
@@ -112,7 +117,7 @@ def keep_frozen(optimizer: torch.optim.Optimizer, model: nn.Module) -> Callable[
 
 
 def _spec(model: nn.Module, neurons: Neurons, example_input: Tensor | None) -> ModelSpec:
-    """Which neurons the model has: as its graph says, or of ids by layer those of the named layers."""
+    """The specification of the model's neurons: from its graph, or with ids by layer from the named layers."""
     found: ModelSpec | None = model.__dict__.get(SPEC)
     if example_input is not None:
         example = example_input.float() if example_input.is_floating_point() else example_input

@@ -1,5 +1,5 @@
-"""A normalisation with its ReLU, and a 2x2 max pool, on torch's tensors by the native kernels; no autograd, no modules.
-A norm alone is torch's: its own is as fast.
+"""A normalisation with its ReLU, and a 2x2 max pool, on torch's tensors by the native kernels, without autograd and
+modules. A norm alone is left to torch, which is as fast.
 """
 
 from __future__ import annotations

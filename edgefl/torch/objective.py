@@ -1,4 +1,4 @@
-"""What is minimised, by torch: the mean loss of a batch, and which decisions are right."""
+"""The training objective in torch: the mean loss of a batch, and the right decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def mean_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def right(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """How many decisions are right: of labels the first largest logit, of binary targets each output at logit 0."""
+    """The number of right decisions: for labels the first largest logit decides, for binary targets each output at
+    logit 0.
+    """
     if loss.has_labels:
         return (outputs.argmax(1) == targets).sum()
     if loss.decisions(outputs.shape[1]):

@@ -1,4 +1,4 @@
-"""Operations that torch has executed, as a learner reports them: counted once for each kind of pass."""
+"""Counts of the operations that torch has executed, as a learner reports them: one count for each kind of pass."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TorchFlopCounter:
         return ExecutedFlops(self.training, self.search)
 
     def counted(self, kind: Hashable, run: Callable[[], Result], search: bool = False) -> Result:
-        """What `run` gives; `kind` says all that its operations depend on."""
+        """Count and return the result of `run`; `kind` names everything that its operations depend on."""
         if kind in self._known:
             result = run()
         else:

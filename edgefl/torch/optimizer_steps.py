@@ -1,5 +1,4 @@
-"""Steps on the trained coordinates of whole parameters, by torch.optim. Where gradients come from is not
-known here.
+"""Steps on the trained coordinates of whole parameters, by torch.optim. The gradients are computed elsewhere.
 
 Optimizers see compact copies, so velocities and moments, the norm that clips and the terms are those of the trained
 coordinates, and every other bit stays.
@@ -110,7 +109,7 @@ class Stepper:
 
 
 def _scale(gradients: Iterable[Tensor], clip: float) -> Tensor:
-    """What keeps the norm of all together within `clip`, as torch.nn.utils.clip_grad_norm_ has it."""
+    """The factor that keeps the norm of all gradients together within `clip`, like torch.nn.utils.clip_grad_norm_."""
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     return (clip / (norm + 1e-6)).clamp(max=1.0)
 

@@ -1,4 +1,4 @@
-"""The parameters of a torch module by a specification's names, as arrays. Not what is computed with them."""
+"""The parameters of a torch module as arrays, by the names of a specification. Nothing is computed with them here."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Array = NDArray[Any]
 
 
 class ModuleParameters(Mapping[str, Array]):
-    """Of a module, what a specification lists: arrays of its shapes. Where the module is in this process's memory they
-    are views, else copies, which `store` brings back.
+    """The parameters of a module that a specification lists, as arrays of its shapes. Where the module is in this
+    process's memory the arrays are views, else copies, which `store` brings back.
 
     tensors  by name: the module's own parameters and buffers
     Raises   GraphError naming a parameter that the module has not, or has in another shape.

@@ -1,5 +1,5 @@
-"""Forward and backward passes of a user's own model in several ways: torch's, converted, with frozen neurons. What to
-run and what it keeps; the clock is the caller's (edgefl/cli/bench.py).
+"""Forward and backward passes of a user's own model in several ways: torch's, converted, and with frozen neurons. The
+clock is the caller's (edgefl/cli/bench.py).
 """
 
 from __future__ import annotations

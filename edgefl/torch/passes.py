@@ -1,4 +1,4 @@
-"""Passes of a torch module over samples: what it is given, what it trains for, in which mode."""
+"""Passes of a torch module over samples: inputs, objective and mode."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Passes:
             check_index(index, len(samples))
 
     def inputs(self, samples: Samples, rows: Rows) -> Tensor:
-        """What the module reads of these samples."""
+        """The inputs that the module reads of these samples."""
         x = torch.from_numpy(samples.x[rows]).to(self.device, self.dtype)
         if (samples.scale, samples.shift) != (1, 0):
             x = x * samples.scale + samples.shift
@@ -122,7 +122,7 @@ class Passes:
 
     @contextmanager
     def predicting(self) -> Iterator[None]:
-        """With running statistics, without dropout or gradients."""
+        """Run the block with running statistics, without dropout or gradients."""
         self._module.eval()
         with torch.no_grad():
             yield
@@ -135,7 +135,7 @@ def chunks(index: Rows, size: int | None) -> Iterator[Rows]:
 
 
 def _narrowed(held: ModuleParameters) -> Any:
-    """What autograd saves waits as float16, but for the parameters themselves."""
+    """Let the values that autograd saves wait as float16, except the parameters themselves."""
     own = {tensor.untyped_storage().data_ptr() for tensor in held.tensors.values()}
 
     def pack(tensor: Tensor) -> Callable[[], Tensor]:

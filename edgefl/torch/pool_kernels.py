@@ -1,4 +1,4 @@
-"""A max pool, and a ReLU before it, on torch's tensors by the native kernels; no autograd, no modules.
+"""A max pool, and a ReLU before a max pool, on torch's tensors by the native kernels, without autograd and modules.
 
 The ReLU is computed after the pool, on fewer values: the largest cell of a window is the same before and after it, and
 where no cell is above 0 no gradient passes.
@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 class PoolWindow(NamedTuple):
-    """Of a max pool without dilation; is_rectified: of ReLU(x)."""
+    """The window of a max pool without dilation; is_rectified: the pool reads ReLU(x)."""
 
     kernel: Pair
     stride: Pair
@@ -71,7 +71,7 @@ def _cells(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -
 
 
 def winners(codes: Tensor, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
-    """Of each result the cell of the plane, counted along its rows, that it came from; x has this shape."""
+    """The cell of the plane that each result came from, counted along its rows; x has this shape."""
     kernel_width, code = window.kernel[1], codes.long()
     rows = torch.arange(codes.shape[2]).view(-1, 1) * window.stride[0] - window.padding[0] + code // kernel_width
     cols = torch.arange(codes.shape[3]) * window.stride[1] - window.padding[1] + code % kernel_width

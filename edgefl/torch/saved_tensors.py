@@ -1,4 +1,4 @@
-"""What torch keeps of a forward pass for the backward pass, counted by its own hooks."""
+"""The tensors that torch keeps of a forward pass for the backward pass, counted by torch's own hooks."""
 
 from __future__ import annotations
 

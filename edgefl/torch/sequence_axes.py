@@ -1,5 +1,6 @@
-"""A torch module read by samples whose axes the caller names: the order in which the module takes channels and steps is
-found by trying. Not the trace (trace.py), nor what a graph's operations say of its axes (models/graph/axis_reading.py).
+"""Reading of a torch module from samples whose axes the caller names: the order in which the module takes channels and
+steps is found by trying. The module is traced in trace.py, and the axes of a graph's operations are in
+models/graph/axis_reading.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ALONG_STEPS = (nn.Conv1d, nn.BatchNorm1d, nn.RNNBase, nn.MultiheadAttention, nn.
 
 
 def read_with(module: nn.Module, inputs: Inputs, axes: str = "") -> Read:
-    """What `read_module` gives by real inputs; they are ids where the module looks up rows of a table.
+    """The result of `read_module` with real inputs, which are ids where the module looks up rows of a table.
 
     inputs  [N, ...] as data sets have them: lines are [N, channels, steps], or [N, 1, rows, columns] where nothing was
             said of their axes

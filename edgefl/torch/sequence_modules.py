@@ -1,5 +1,5 @@
-"""Modules of what mixes the steps of a line, [B, features, steps], as in a graph: to_torch's, under torch's names of
-parameters. Signals may be stopped at their neurons (gradient_cut.py). Not how a user's module is read.
+"""Modules that mix the steps of a sequence [B, features, steps] as in a graph, under torch's names of parameters, for
+`to_torch`. Gradients may be stopped at their neurons (gradient_cut.py). A user's module is read elsewhere.
 """
 
 from __future__ import annotations

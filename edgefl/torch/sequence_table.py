@@ -1,4 +1,4 @@
-"""What torch's recurrent layers, attention and Transformer encoders mean as graph operations. Pure; no tracing here.
+"""The graph operations for torch's recurrent layers, attention and Transformer encoders. Pure: no tracing here.
 
 SEQUENCES are modules that read a sequence and return several results: an entry reads a module and the arguments of its
 call. UNFOLDED are modules made of others, whose forward has ways that cannot be traced: here it is what it computes.

@@ -1,5 +1,5 @@
-"""Branches of a forward on the shape of its input, as `if x.dim() == 2` or `assert x.shape[2] == 28`: which way they go
-for the shape of the data. Not branches on values, on the batch size or on the shapes of results, which are refused.
+"""Branches of a forward on the shape of its input, such as `if x.dim() == 2` or `assert x.shape[2] == 28`: the branch
+that the shape of the data takes. Branches on values, on the batch size or on the shapes of results are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMPUTED = (
 
 
 def decided(condition: fx.Node, shape: Shape) -> bool:
-    """Which way a branch goes. `shape`: of one input, without the batch.
+    """The way that a branch goes. `shape`: of one input, without the batch.
 
     Raises  GraphError for a condition that the shape of one input does not decide.
     """
@@ -33,7 +33,7 @@ def decided(condition: fx.Node, shape: Shape) -> bool:
 
 
 def _value(node: Any, condition: fx.Node, shape: Shape) -> Any:
-    """What a traced node comes to by the shape of an input."""
+    """The value of a traced node for inputs of a given shape."""
     if not isinstance(node, fx.Node):
         return node
     source, *rest = [*node.args, None]

@@ -1,4 +1,4 @@
-"""SHAPING: what torch's functions that change axes, shapes or places mean as graph operations. Pure; no tracing here.
+"""SHAPING: the graph operations for torch's functions that change axes, shapes or positions. Pure: no tracing here.
 
 An entry gets a value and torch's own further arguments, and says which axes the value must have, which operations
 follow, and how torch's axes lie over the result's. Where a value lies as torch has it, or with the channels last, most

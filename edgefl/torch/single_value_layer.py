@@ -1,4 +1,5 @@
-"""Whether a torch module that is no graph normalises over single values, found by one pass that trains nothing.
+"""The search for a layer of a torch module without a graph that normalises over single values, by one pass without
+training.
 
 Of a graph the shapes say it: edgefl/models/graph/single_value_norm.py.
 """

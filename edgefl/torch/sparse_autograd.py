@@ -1,5 +1,5 @@
-"""Products with masked weights under torch's autograd: by the sparse kernels, or dense ones with zeros where those
-cannot serve. Modules are in sparse_layers.py.
+"""Products with masked weights under torch's autograd: by the sparse kernels, or by dense kernels with zeros where the
+sparse kernels cannot serve. The modules are in sparse_layers.py.
 
 The kernels serve float32 on the CPU, once differentiated, where the native backend is there. A gradient of a gradient,
 another type or another device takes the dense way, whose numbers are the same to rounding.
@@ -158,7 +158,7 @@ class ConvolutionProducts:
 
 
 class Slots(NamedTuple):
-    """Which of the structure's values each of a module's is, and the other way round.
+    """The correspondence between the values of the structure and the values of a module, in both directions.
 
     value  of each value of the structure, the place among the module's
     slot   of each value of the module, the place among the structure's

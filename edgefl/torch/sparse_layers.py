@@ -1,4 +1,5 @@
-"""Linear layers and convolutions of which a mask keeps some weights, for torch models: parameters are these alone.
+"""Linear layers and convolutions of torch models with a mask: the weights that the mask keeps are the only
+parameters.
 
     model = sparsify(model, density=0.1)          # the largest weights of every layer stay, by ERK
     layer = SparseLinear.from_dense(nn.Linear(784, 200), density=0.2)
@@ -44,7 +45,7 @@ LAYOUTS_KEPT = 4
 
 
 class _Sparse(nn.Module):
-    """What both layers share.
+    """The common part of both sparse layers.
 
     values  the weights that there are, in the order of their places in the flattened weight
     mask    uint8: a bit for each place of the flattened weight, low bits first
@@ -71,7 +72,7 @@ class _Sparse(nn.Module):
         return self.values.numel() / math.prod(self.shape)
 
     def bits(self) -> Tensor:
-        """Which weights there are, in the weight's shape."""
+        """The mask of the kept weights, in the weight's shape."""
         return torch.from_numpy(self._bits())
 
     def _bits(self) -> NDArray[np.bool_]:
@@ -237,12 +238,13 @@ def sparsify(
     distribution: Distribution = "erk",
     masks: Mapping[str, Tensor] | None = None,
 ) -> nn.Module:
-    """A copy of a model whose Linear layers and convolutions without groups have a share of their weights.
+    """Copy a model, with only a share of the weights in its Linear layers and convolutions without groups.
 
-    density       of all their weights together; of each layer its largest stay
-    distribution  "erk": layers with few weights are denser; "uniform": all alike
-    masks         in their place: the name of a module -> its mask; others stay as they are
-    Raises        ValueError for both or neither of density and masks, or a name that is no such module.
+    density       share of all these weights together; each layer keeps its largest weights
+    distribution  "erk": layers with few weights are denser; "uniform": all layers have the same density
+    masks         masks by module name, instead of a density; layers that are not named keep all weights
+    Raises        ValueError for both or neither of density and masks, or for a name that is not the name of such a
+                  layer
     """
     if (density is None) == (masks is None):
         raise ValueError(f"density={density} and {'no ' if masks is None else ''}masks; expected one of them")

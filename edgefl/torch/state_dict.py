@@ -1,4 +1,6 @@
-"""A model as a torch state_dict, for torch.load. Not a pickled module: a reader needs a module of the same names."""
+"""A model as a torch state_dict, for torch.load. The file is not a pickled module: a reader needs a module with the
+same names.
+"""
 
 from __future__ import annotations
 

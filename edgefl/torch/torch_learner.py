@@ -63,13 +63,14 @@ DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float
 
 
 class TorchLearner:
-    """A torch module that trains and predicts as a Learner. The module given is copied, and not touched.
+    """A torch module that trains and predicts as a Learner. The given module is copied and not changed.
 
-    model    graph and parameters; computed by `module`, or by the graph's torch form. A module has the graph's names
-             of parameters and gives its logits
-    neurons  in place of a model, of a module that is no graph: which group each axis of its parameters belongs to
-    dtype    float32, or float64 (then samples must be uint8 or float64)
-    device   where torch computes
+    model    graph and parameters, computed by `module`, or without `module` by the torch form of the graph. The module
+             has the graph's parameter names and returns logits
+    module   torch module that computes the model
+    neurons  specification of a module without a graph: the group that each axis of its parameters belongs to
+    dtype    float32, or float64, which takes samples in uint8 or float64
+    device   device on which torch computes
     Raises   GraphError if model and module do not fit each other; ValueError unless there is either a model, or a
              module with its neurons
     """
@@ -126,9 +127,11 @@ class TorchLearner:
         return other._begin(graph, spec, module.to(self._device, DTYPES[self._dtype]), counter)
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
-        """Whole parameters by torch's name (None: all), read-only; views where torch has them in this process's memory.
+        """Whole parameters by torch's names, read-only. The arrays are views where torch has the values in this
+        process's memory.
 
-        Raises  ValueError for a name that is none of its parameters.
+        names   names of the parameters; None: all parameters
+        Raises  ValueError for a name that is not the name of a parameter
         """
         return self._parameters.held.read(names)
 
@@ -139,17 +142,20 @@ class TorchLearner:
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks under these neurons, or in this mask (None: everything); see gather.take."""
+        """Copy the blocks under these neurons, or the values in this mask. None copies everything (see gather.take)."""
         return take(self._parameters.held, self.spec, selection, kinds=kinds, names=names)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        """Sets an update's coordinates, or whole parameters; the rest keeps its bits. Raises as GraphLearner.write."""
+        """Set the coordinates of an update, or whole parameters. All other coordinates keep their bits. Raises as
+        GraphLearner.write.
+        """
         self._parameters.write(new)
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
-        """From now on only the coordinates of this mask exist (None: all of them); `batch` changes nothing here.
+        """Restrict the model to the coordinates of this mask from now on. None ends the restriction. `batch` changes
+        nothing here.
 
-        Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+        Raises  SelectionError if the mask does not fit the model, or lists a running statistic
         """
         self._parameters.keep_to(Restriction(self.spec, mask))
         for relative in (*self._heads.values(), *([self._head] if self._head else [])):
@@ -188,8 +194,8 @@ class TorchLearner:
         return self._training.fit(samples, self.joined(batches), optimizer, options)
 
     def joined(self, batches: Batches) -> Batches:
-        """The batches that `fit` takes its steps on, see GraphLearner.joined. Of a module without a graph `fit` finds
-        out by itself, with the samples.
+        """The batches that `fit` takes its steps on (see GraphLearner.joined). For a module without a graph `fit` finds
+        them from the samples.
         """
         return batches if self.graph is None else trainable_batches(batches, single_value_norm(self.graph))
 
@@ -202,27 +208,29 @@ class TorchLearner:
         chunk: int | None = None,
         key: int | None = None,
     ) -> Gradient:
-        """Gradient of the mean loss over `index`: parameter -> its compact block [|rows|, |cols|, ...], or [|ids|]
-        under a mask; arguments and errors as GraphLearner's.
+        """Compute the gradient of the mean loss over the samples `index`: for each parameter its compact block [|rows|,
+        |cols|, ...], or [|ids|] under a mask. Arguments and errors are those of GraphLearner.
         """
         return self._gradients.gradient(samples, index, FitOptions(trainable, delta=delta), chunk, key)
 
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
     ) -> Mapping[str, NDArray[np.uint32]]:
-        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|, as
-        GraphLearner finds them.
+        """Find for each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|, as
+        GraphLearner does.
         """
         return self._gradients.strongest(samples, index, outside, counts)
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
-        """Loss and right decisions over `index` (None: all samples), with running statistics."""
+        """Compute the loss and the number of right decisions over the samples `index`, with running statistics. None
+        takes all samples.
+        """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
         return self._inference.evaluation(samples, chosen)
 
     def predict(self, x: Array) -> Array:
-        """Logits [N, classes] of inputs [N, *input_shape], with running statistics."""
+        """Compute the logits [N, classes] of inputs [N, *input_shape], with running statistics."""
         samples = Samples(x, np.zeros(len(x), np.int32))
         index = np.arange(len(x), dtype=np.int32)
         self._passes.check(samples, index)
@@ -231,11 +239,12 @@ class TorchLearner:
     def features(
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
     ) -> Array:
-        """Results [N, *shape of one] at a cut for `index` (None: all), in passes of `chunk`; without a name the inputs
-        [N, in_features] of the last Linear layer.
+        """Compute the results [N, *shape of one result] at a cut for the samples `index`, in passes of `chunk` samples.
+        None takes all samples. Without the name of a cut the results are the inputs [N, in_features] of the last Linear
+        layer.
 
-        Raises  GraphError if there is no such result or no Linear layer, or for a cut of a module that is no graph;
-                DataError like `fit`.
+        Raises  GraphError if the graph has no such result or no Linear layer, or for a cut of a module without a graph;
+                DataError like `fit`
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
@@ -251,10 +260,11 @@ class TorchLearner:
         return self._share_mask(self._relative(*part))
 
     def with_head(self, classes: int) -> TorchLearner:
-        """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
-        outputs: zeros when it is made, and as it was left for the last few numbers of classes asked for.
+        """A learner with the body of this learner, whose parameters both share, and with a last Linear layer of its
+        own. The layer has `classes` outputs. It is zero at first, and keeps its values for the last few numbers of
+        classes that were asked for.
 
-        Raises  GraphError unless the last node is a Linear layer.
+        Raises  GraphError unless the last node is a Linear layer
         """
         learner = self._heads.pop(classes, None)
         if learner is None:
@@ -264,9 +274,10 @@ class TorchLearner:
         return kept(self._heads, classes, learner, HEADS_KEPT)
 
     def head(self) -> TorchLearner:
-        """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features.
+        """A learner of the last Linear layer alone, which shares its parameters with this learner. Its inputs are
+        features.
 
-        Raises  GraphError if the model has no Linear layer.
+        Raises  GraphError if the model has no Linear layer
         """
         if self._head is None:
             alone = module_parts.head_alone(self._module, self._parameters.held, self.graph, self.spec)
@@ -276,8 +287,8 @@ class TorchLearner:
     def sub(self, neurons: NeuronSet) -> TorchLearner:
         """A learner of the smaller graph that has only these neurons, in its torch form, with a copy of their blocks.
 
-        Raises  GraphError for a module that is no graph, or where a GroupNorm or grouped convolution would break;
-                SelectionError for other models' neurons, or where the model is restricted to a mask.
+        Raises  GraphError for a module without a graph, or where a GroupNorm or grouped convolution would break;
+                SelectionError for the neurons of another model, or where this learner is restricted to a mask
         """
         self._parameters.check_whole("sub", "whole parameters: restrict(None)")
         if self.graph is None:
@@ -288,7 +299,9 @@ class TorchLearner:
         return kept(self._subs, graph, learner, SUBS_KEPT)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
-        """The parameters of a learner that `sub(neurons)` gave, written to their places; the rest keeps its bits."""
+        """Write the parameters of a learner that `sub(neurons)` returned to their places here. All other coordinates
+        keep their bits.
+        """
         self.write(lifted(smaller.read(), self.spec, neurons))
 
     def clone(self) -> TorchLearner:
@@ -298,8 +311,8 @@ class TorchLearner:
         return twin
 
     def memory(self) -> dict[str, int]:
-        """Bytes held by it and by learners of other heads: params, and indices (masks). What torch's allocator keeps
-        for passes is not known: arena, states and scratch are 0.
+        """The bytes that this learner and its learners of other heads hold: params, and indices (of masks). The memory
+        of torch's allocator during a pass is not known: arena, states and scratch are 0.
         """
         family = (self, *self._heads.values(), *([self._head] if self._head else []))
         tensors = {id(tensor): tensor.nbytes for each in family for tensor in each._parameters.held.tensors.values()}
@@ -307,7 +320,7 @@ class TorchLearner:
         return {"params": sum(tensors.values()), "arena": 0, "states": 0, "indices": indices, "scratch": 0}
 
     def work(self) -> ExecutedFlops:
-        """What it, learners of other heads and of smaller graphs have executed since it was made: of whole layers, as
-        torch computes them.
+        """The operations that this learner, its learners of other heads and its learners of smaller graphs have
+        executed since it was made. Whole layers are counted, as torch computes them.
         """
         return self._passes.executed.work

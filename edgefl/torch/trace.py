@@ -1,4 +1,5 @@
-"""A torch module as a Graph, by torch.fx: forward is run once on symbols and every call becomes a node.
+"""The conversion of a torch module to a Graph by torch.fx: forward is run once on symbols, and every call becomes a
+node.
 
 The result is checked on the example input, so a module whose forward does more than the trace shows (in-place writes
 through views, branches on data) is refused and not converted wrongly.
@@ -31,25 +32,25 @@ TOLERANCE = 1e-4  # of the largest output; both sides run torch's own kernels, s
 
 
 def from_torch(module: nn.Module, example_input: Tensor) -> Model:
-    """The graph and parameters of a torch module made of edgefl's operations.
+    """Read the graph and the parameters of a torch module that is made of edgefl's operations.
 
-    module         any nn.Module that torch.fx can trace; it is not changed
-    example_input  float32 [batch, channels, height, width], [batch, features] or alike, or int64 ids [batch, length]:
-                   gives the input shape, and checks the result in evaluation mode
-    A single layer is taken as a Sequential of it.
-    Parameters without requires_grad, and BatchNorms in evaluation mode within a module in training mode, are frozen in
-    the graph (frozen_parameters.py).
-    A softmax or log_softmax at the end is left to the loss, with a warning: the graph's outputs are logits. A warning
-    names parameters that forward does not use, and hooks that training will not run. Arguments of forward that have
-    defaults keep them. A graph of one output gives [N, 1], also where the module gives [N].
-    Raises  GraphError naming the first operation or argument that edgefl cannot take.
+    module         any nn.Module that torch.fx can trace; the module is not changed
+    example_input  float32 [batch, channels, height, width], [batch, features] or the like, or int64 ids [batch,
+                   length]. The example gives the input shape, and checks the result in evaluation mode
+    Raises         GraphError that names the first operation or argument that edgefl cannot take
+
+    A single layer is taken as a Sequential of the layer. Parameters without requires_grad are frozen in the graph, and
+    so are BatchNorms in evaluation mode within a module in training mode (frozen_parameters.py). A softmax or
+    log_softmax at the end is left to the loss, with a warning: the outputs of the graph are logits. Warnings also name
+    parameters that forward does not use, and hooks that training will not run. Arguments of forward that have defaults
+    keep their defaults. A graph of one output gives [N, 1], also where the module gives [N].
     """
     return read_module(module, example_input)[0]
 
 
 def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module]:
-    """What `from_torch` gives, and what it leaves out at the module's end: the softmax that the loss has, or nn.Flatten
-    where the module gives [N] of [N, 1]; nn.Identity where it leaves nothing out.
+    """The result of `from_torch`, and the part that it leaves out at the module's end: the softmax that the loss has,
+    or nn.Flatten where the module gives [N] of [N, 1]; nn.Identity where it leaves nothing out.
     """
     if not isinstance(example_input, Tensor):
         raise GraphError(f"example_input is {type(example_input).__name__}; expected a torch.Tensor, a batch of inputs")

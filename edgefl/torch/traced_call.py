@@ -1,5 +1,5 @@
-"""What a traced call means as graph operations, and how torch's arguments are read. The tables are in module_table.py
-and function_table.py.
+"""The meaning of a traced call as graph operations, and the reading of torch's arguments. The tables are in
+module_table.py and function_table.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Fitting = Callable[[Shape], tuple[Operation, ...]]  # what it is for an input of
 
 
 class ModuleSemantics(NamedTuple):
-    """What a module means, where its operations alone do not say it.
+    """The meaning of a module whose operations alone do not say it.
 
     ops      in order
     wants    the axes that the first of them reads its inputs with; None: as axis_order.py says of it
@@ -63,7 +63,7 @@ def expect(setting: str, value: object, *accepted: object) -> None:
 
 
 def described(node: Traced, modules: dict[str, nn.Module]) -> str:
-    """What a reader of the module's code would call a traced node."""
+    """The words of a reader of the module's code for a traced node."""
     if node.op == "call_module":
         return f"module {node.target!r} ({type(modules[str(node.target)]).__name__})"
     if node.op == "call_function":

@@ -1,5 +1,5 @@
-"""A user's torch module as the model that a loss trains: its last layer beside a loss that takes logits. Not how the
-module is read (trace.py, sequence_axes.py).
+"""A user's torch module as the model that a loss trains: a last layer that a loss of logits includes is taken off. The
+module is read in trace.py and sequence_axes.py.
 """
 
 from __future__ import annotations

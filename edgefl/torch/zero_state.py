@@ -1,5 +1,5 @@
-"""Zeros that a forward makes and gives to a recurrent layer as its initial state, which is 0 without them, too. Not an
-initial state that is learned, kept from the batch before, or anything else but zeros.
+"""Zeros that a forward gives to a recurrent layer as its initial state, which is zero by default. An initial state that
+is learned or kept from the batch before is not zero and is handled elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may see the page of a run. Pure: the request's headers come in, a decision goes out.
+"""The decision who may see the page of a run. Pure: the headers of a request come in, a decision goes out.
 
 A page on loopback needs no token, but a request must name the loopback host: a web site that makes its own name stand
 for 127.0.0.1 (DNS rebinding) cannot read the page. A page that other machines reach needs a token. The token comes as
@@ -28,7 +28,7 @@ LEAST_TOKEN = 16  # characters
 
 @dataclass(frozen=True)
 class AccessRules:
-    """What a request must show.
+    """The proofs that a request must show.
 
     token     None: no token is asked for
     loopback  the page can be reached from this machine alone, so that the Host header must name it

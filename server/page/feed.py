@@ -1,4 +1,4 @@
-"""What the page's visitors get to see, kept up to date by one thread: the state as JSON, and what changes as events.
+"""The feed of the page's visitors, kept up to date by one thread: the state as JSON, and changes as events.
 
 Events are server-sent events, each with a number. A visitor that comes back names the last one it has; if what follows
 is no longer kept, it is told to load the state again.

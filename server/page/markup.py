@@ -22,7 +22,7 @@ class Markup:
 
     @staticmethod
     def read() -> Markup:
-        """From the files beside this one."""
+        """Read the page from the files of this package."""
         style, script = ((HERE / name).read_text("utf-8") for name in ("page.css", "page.js"))
         page = (HERE / "page.html").read_text("utf-8")
         page = page.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)

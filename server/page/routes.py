@@ -1,4 +1,5 @@
-"""What the page's server answers to a request. Pure but for the feed that it reads: headers in, status and bytes out.
+"""The answers of the page's server to requests. Pure but for the feed that they read: headers in, status
+and bytes out.
 
 GET alone; nothing here changes anything. Every answer forbids the browser to load from elsewhere, to guess types, to
 frame the page and to keep it.
@@ -35,7 +36,7 @@ REFUSALS = {
 
 
 class Feed(Protocol):
-    """What the answers are made of; feed.py."""
+    """The protocol of the feed that answers are made of; feed.py."""
 
     @property
     def number(self) -> int: ...

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgefl.cli.cli import main
-from edgefl.cli.experiment_options import add_experiment
+from edgefl.cli.experiment_arguments import add_experiment
 from edgefl.experiment import run_toml
 from edgefl.experiment.settings import Experiment
 from edgefl.methods.fedavg import FedAvg

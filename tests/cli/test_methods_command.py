@@ -54,7 +54,7 @@ def test_the_settings_of_one_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods", "fedprox", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["fedprox"]
     (mu,) = (each for each in found["settings"] if each["name"] == "mu")
-    text = "how strongly its model is drawn to w; 0 is FedAvg, bit for bit"
+    text = "strength by which the client's model is drawn to w; 0 is FedAvg, bit for bit"
     assert mu == {"name": "mu", "default": 0.01, "text": text}
     assert main(["methods", "fedprox"]) == 0
     assert "mu" in capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""What an agent does now, as a small file in its state directory: for people, not for a crash, so it is not synced."""
+"""The present activity of an agent as a small file in its state directory. The file is for people and not for recovery,
+so it is not synced.
+"""
 
 from __future__ import annotations
 

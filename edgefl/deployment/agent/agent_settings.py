@@ -1,4 +1,5 @@
-"""What the owner of a device has written down for its agent: a file of TOML, or of JSON with the same names.
+"""The settings that the owner of a device has written for its agent: a TOML file, or a JSON file with the
+same names.
 
     state, data, keep_runs                   where it keeps what, and of how many runs that are over
     check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals

@@ -56,11 +56,11 @@ class GuardedDevice:
         return self._device.finished
 
     def hello(self, nonce: bytes) -> Hello:
-        """As the device's."""
+        """The greeting of the device."""
         return self._device.hello(nonce)
 
     def handle(self, message: Message) -> Iterator[Message]:
-        """As the device's. Raises LeftError before work that it should not do now."""
+        """Handle a message as the device does. Raises LeftError before work that the device should not do now."""
         if isinstance(message, WORK):
             self._check()
         if isinstance(message, Welcome):

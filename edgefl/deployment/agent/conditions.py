@@ -78,7 +78,7 @@ class Conditions:
 
 
 def check_power(found: Power, limit: float) -> ConditionStatus:
-    """On mains, or above a charge."""
+    """Check that the machine is on mains, or above a charge."""
     mains = {True: "on mains", False: "on battery", None: UNKNOWN}[found.on_mains]
     value = mains if found.charge is None else f"{mains}, {found.charge:.0%}"
     holds = found.on_mains is True or (found.charge is not None and found.charge >= limit)
@@ -103,7 +103,7 @@ def check_interfaces(found: Sequence[str], allowed: Sequence[str]) -> ConditionS
 
 
 def check_manager(found: str | None) -> ConditionStatus:
-    """By NetworkManager's own word."""
+    """Check the network by NetworkManager's own word."""
     value = UNKNOWN if found is None else f"metered: {found}"
     return ConditionStatus("metered", value, "not by NetworkManager", found is not None and found.startswith("no"))
 

@@ -1,5 +1,5 @@
-"""What Linux says of this machine: power, temperature, load and network, from files under /sys and /proc. What is made
-of it is conditions.py's.
+"""The state of this machine according to Linux: power, temperature, load and network, from files under /sys and /proc.
+conditions.py judges the state.
 
 Each function takes the folder that stands for /, so that a test may write one. None: Linux does not say.
 """
@@ -34,7 +34,9 @@ class Usage(NamedTuple):
 
 
 def power(root: Path) -> Power:
-    """From /sys/class/power_supply. A machine without a battery is on mains; batteries of mice do not count."""
+    """Read the power supply from /sys/class/power_supply. A machine without a battery is on mains; batteries of mice do
+    not count.
+    """
     kinds = supplies(root)
     charges = [full for battery in kinds["Battery"] if (full := number(battery / "capacity")) is not None]
     charge = min(charges) / 100 if charges else None

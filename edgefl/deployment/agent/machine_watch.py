@@ -51,7 +51,7 @@ class ConditionMonitor:
         return self._checks
 
     def why_not(self) -> str | None:
-        """Which condition does not hold now; None if all do."""
+        """The condition that does not hold now; None if all conditions hold."""
         return conditions.why_not(self.checks())
 
     def why_wait(self) -> str | None:

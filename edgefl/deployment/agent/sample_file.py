@@ -22,7 +22,7 @@ class SampleFile:
         self._data: Data | None = None
 
     def newest(self) -> Data:
-        """What is in it now. Raises DataError or OSError if that is nothing to train on."""
+        """Read the present samples of the file. Raises DataError or OSError if nothing can be trained on them."""
         if self._data is None or self.has_changed():
             state = self._look()
             self._data, self._state = Data(*read_partition(self.path, self._most)), state

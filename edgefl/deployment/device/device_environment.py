@@ -1,4 +1,4 @@
-"""What a device needs of the world around it, as functions that a test can replace; and writing that waits for room on
+"""The functions through which a device reaches the world, which a test can replace, and writing that waits for room on
 the disk.
 """
 
@@ -45,7 +45,7 @@ class DeviceEnvironment(NamedTuple):
     log: LimitedLog | None = None
 
     def limited_log(self) -> LimitedLog:
-        """Where lines go of which a server can cause many."""
+        """The log for lines of which a server can cause many."""
         return self.log or LimitedLog(self.say, self.clock)
 
 

@@ -1,5 +1,5 @@
-"""What a device computes: a round of its method, and evaluations, from messages to values. Not what it keeps on disk
-(device_state.py), nor when it is asked (device_protocol.py).
+"""The computation of a device: a round of its method, and evaluations, from messages to values. device_state.py keeps
+the state on disk, and device_protocol.py decides the time.
 
 One learner holds whichever model is needed: the device's own, or the global one while that is evaluated. The device's
 own is read from its directory whenever the learner may hold another.
@@ -53,7 +53,7 @@ class Data(NamedTuple):
 
     @property
     def counts(self) -> list[int]:
-        """How many samples there are; where it was said how they are split, of each part."""
+        """The number of samples; where their split is stated, the number of each part."""
         split = self.split
         return [len(self.samples)] if split is None else [len(split.train), len(split.validation), len(split.test)]
 
@@ -144,7 +144,7 @@ class DeviceModel:
         )
 
     def throughput(self, clocks: ClockPair) -> Throughput | None:
-        """How fast it trains, by training the method's trials for a moment, of which it keeps nothing.
+        """Measure the throughput by training the method's trials for a moment. The trained values are not kept.
 
         Raises  PlanError, DataError or TrainingError if they cannot be trained at all.
         """
@@ -233,7 +233,7 @@ class DeviceModel:
 
 @contextmanager
 def followed(what: str) -> Iterator[None]:
-    """What a plan that nobody foresaw trips over becomes a PlanError that says of what it is."""
+    """Turn an error that an unforeseen plan causes into a PlanError that says where it happened."""
     try:
         yield
     except EdgeflError:
@@ -276,7 +276,9 @@ def same_run(before: Welcome, now: Welcome) -> bool:
 
 
 def loss_of(welcome: Welcome, outputs: int) -> Loss:
-    """What is minimised, by a model of so many outputs. Raises RunError if this version of edgefl has no such loss."""
+    """The loss that a model of so many outputs minimises. Raises RunError if this version of edgefl has no
+    such loss.
+    """
     try:
         loss = Loss.parse(welcome.loss)
         loss.check_outputs(outputs)

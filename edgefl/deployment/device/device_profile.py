@@ -1,4 +1,6 @@
-"""What the owner of a device says of it to every run: who it is, and what it is willing to do."""
+"""The statements of a device's owner that hold for every run: the identity of the device, and the work that it is
+willing to do.
+"""
 
 from __future__ import annotations
 

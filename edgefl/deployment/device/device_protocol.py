@@ -128,7 +128,7 @@ class Device:
 
     @property
     def client(self) -> int | None:
-        """Its id, once that is known."""
+        """The id of the client, once it is known."""
         enrolment = self._state.enrolment
         return self._profile.client if enrolment is None else enrolment.welcome.client
 
@@ -147,7 +147,7 @@ class Device:
         return Hello(PROTOCOL, run, self.client, nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
-        """What to send in answer, in order. Take all of it before the next call.
+        """The messages to send in answer, in order. All of them have to be taken before the next call.
 
         Raises  SpoiltError if a new connection is needed; AuthError, RemoteProtocolError or RunError if the device can
                 not go on with this server; DataError, CodecError or TrainingError if it asks for what cannot be done.

@@ -36,7 +36,7 @@ LOOK_EVERY_S = 1.0  # whether to leave, while the server asks for nothing
 
 
 class ServerAddress(NamedTuple):
-    """Where the server is."""
+    """The address of a server: host and port."""
 
     host: str
     port: int
@@ -65,7 +65,9 @@ class ServerAddress(NamedTuple):
 
 
 class Party(Protocol):
-    """What talks: a Device, or a Visit. `finished`: why it is done, or None; `is_waiting`: not without an answer."""
+    """The party that talks: a Device, or a Visit. `finished`: why it is done, or None; `is_waiting`: whether it expects
+    an answer.
+    """
 
     @property
     def finished(self) -> str | None: ...

@@ -193,7 +193,7 @@ class DeviceState:
     # Rounds.
 
     def personal(self) -> StoredClientState | None:
-        """What the device keeps after its last acknowledged round; None before the first.
+        """The state that the device keeps after its last acknowledged round; None before the first round.
 
         Raises  RunError if the file is damaged, or not of that round any more.
         """
@@ -246,7 +246,7 @@ def read_model(file: Path, welcome: Welcome) -> bytes:
 
 
 class Round(NamedTuple):
-    """What a file of a round holds."""
+    """The content of a round's file."""
 
     round: int
     kept: StoredClientState

@@ -1,4 +1,4 @@
-"""Who a device is to its server: a file of its directory. Not the run that it has enrolled in (device_state.py).
+"""The identity of a device towards its server: a file of its directory. The enrolled run is in device_state.py.
 
     secret   32 random bytes that the device enrols with in a run without keys, and proves from then on
     life     16 random bytes, new for every process that opens the directory; the server keeps the last that it heard of
@@ -29,7 +29,7 @@ OWNER_ONLY = 0o600
 
 @dataclass(frozen=True)
 class Identity:
-    """What the file holds, in hex. `is_heard`: the server has heard of this life."""
+    """The content of the file, in hex. `is_heard`: the server has heard of this life."""
 
     secret: str
     life: str
@@ -43,11 +43,11 @@ class Identity:
         return Identity(random_bytes(SECRET_BYTES).hex(), random_bytes(LIFE_BYTES).hex())
 
     def next(self, random_bytes: Callable[[int], bytes]) -> Identity:
-        """Of the next process that opens the directory."""
+        """The identity of the next process that opens the directory."""
         return Identity(self.secret, random_bytes(LIFE_BYTES).hex(), self.life, of=self.of) if self.is_heard else self
 
     def placed(self, of: str) -> Identity:
-        """In the folder of this name; as it is if it has a name, or is given none."""
+        """The identity in the folder of this name; unchanged if it has a name, or if no name is given."""
         return replace(self, of=self.of or of)
 
     def heard(self) -> Identity:

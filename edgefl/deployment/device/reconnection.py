@@ -1,5 +1,5 @@
-"""When a device tries its server again, and when it gives up. Not the connection: device_socket.py, or
-supernode/fleet_api.py.
+"""The times at which a device tries its server again, and the time at which it gives up. The connection is
+device_socket.py's, or supernode/fleet_api.py's.
 
 A connection that cannot be made or breaks is tried again after a while that grows, with full jitter. Only progress
 makes the while short again: a verdict on a reply, a whole model, a finished run, or a welcome connection that has
@@ -66,7 +66,9 @@ class Attempts:
         return min(longest_s, max(left_s, LEAST_WAIT_S))
 
     def next_wait_s(self, longest_s: float) -> float:
-        """As `wait_s`, within an attempt. Raises TimeoutError if the time to give up has come meanwhile."""
+        """The wait in seconds like `wait_s`, within an attempt. Raises TimeoutError if the time to give up has come
+        meanwhile.
+        """
         if self._give_up_s and self._world.clock() - self._alone_since > self._give_up_s:
             raise TimeoutError("the server has not let this device in")
         return self.wait_s(longest_s)

@@ -1,4 +1,4 @@
-"""What a device lets a server ask of it at most: bytes and seconds. Values and arithmetic; time_limit.py watches the
+"""The limits on what a server may ask of a device: bytes and seconds. Values and arithmetic; time_limit.py watches the
 clock.
 
 Memory is what comes on top of the process with its samples and no model. A round holds the model several times over:

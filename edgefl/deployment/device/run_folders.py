@@ -42,7 +42,7 @@ def name_of(run: str, key: bytes | None) -> str:
 
 
 class FinishedRun(NamedTuple):
-    """That a run is over: its id, why, and whether the device's files of it are gone."""
+    """The record of a run that is over: its id, the reason, and whether the device's files of the run are gone."""
 
     run: str
     reason: str
@@ -50,7 +50,7 @@ class FinishedRun(NamedTuple):
 
 
 class PrunedRun(NamedTuple):
-    """What `prune` has removed: a run's folder, and how many bytes lay there."""
+    """The removal that `prune` has done: a run's folder, and the number of bytes that lay there."""
 
     over: FinishedRun
     folder: Path

@@ -1,4 +1,5 @@
-"""How fast a device trains, measured by training for a moment; and when it has to be measured again. No messages.
+"""The measurement of a device's throughput by a moment of training, and the decision when to measure again. No
+messages.
 
 What counts is the wall time of training as it is here, under whatever else the machine does and however it is
 throttled. A throttled process runs at full speed for some milliseconds and then stands still, so single rounds say

@@ -1,5 +1,5 @@
-"""What a device says of how fast it is, and whether it has to be measured again. Not the measuring
-(throughput_meter.py), nor when it is said (device_protocol.py).
+"""The report of a device's throughput to its server, and the need for a new measurement. throughput_meter.py measures,
+and device_protocol.py decides when to report.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, 
 
 
 class ThroughputReporter:
-    """Of one device in one process.
+    """The reporter of one device in one process.
 
     says_pace  the owner lets it measure, and say what came of it
     say        shows one line to the user
@@ -32,7 +32,7 @@ class ThroughputReporter:
         self._misses = ForecastMonitor()
 
     def declare(self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]) -> ThroughputReport:
-        """What to say: as it was measured last, or now if it was not."""
+        """The throughput to declare: the last measurement, or a new one if there is none."""
         if self._said is None:
             self._said = ThroughputReport(self._measured(clocks, measure) if self._reports_throughput else None)
         return self._said

@@ -46,7 +46,7 @@ class RefusedError(RunError):
 
 
 class Url(NamedTuple):
-    """Where a SuperLink is."""
+    """The address of a SuperLink."""
 
     address: ServerAddress
     is_https: bool
@@ -98,7 +98,7 @@ class SuperLinkClient:
 
     @property
     def public_key(self) -> bytes:
-        """Of the node, PEM."""
+        """The public key of the node, PEM."""
         return self._key.public
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class SuperLinkClient:
         return bool(self._call("push-object", "PushObject", fields)["stored"])
 
     def run(self, node: int, run: int) -> dict[str, Any]:
-        """What the SuperLink tells of a run: fab_id, fab_version, federation."""
+        """The SuperLink's description of a run: fab_id, fab_version, federation."""
         found = self._call("get-run", "GetRun", {"node": {"node_id": node}, "run_id": run})["run"]
         return found or {}
 

@@ -1,5 +1,5 @@
-"""What a Flower message carries, as the objects by which it travels, and back. Not the calls that carry them:
-fleet_api.py.
+"""The content of a Flower message as the objects by which it travels, in both directions. The calls that carry the
+objects are fleet_api.py's.
 
     object   TYPE, ids of its children with commas between, bytes of its body; a zero byte; the body
     id       SHA-256 of the object, 64 hexadecimal digits

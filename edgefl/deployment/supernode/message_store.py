@@ -1,4 +1,5 @@
-"""What a crash of a device may not lose of a Flower federation, in a folder. Not its runs: device/device_state.py.
+"""The messages of a Flower federation that a crash of a device must not lose, in a folder. The runs are in
+device/device_state.py.
 
     node.json     which node it is, of which SuperLink
     node.key      the key that it made for itself, where none was given: DER in hex, for its owner alone

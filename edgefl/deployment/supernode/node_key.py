@@ -63,7 +63,9 @@ class NodeKey:
 
 
 def signer(der: bytes) -> Signer:
-    """By libcrypto, else by `cryptography`. Raises RequestError if there is neither, or `der` is no key."""
+    """The signer by libcrypto, else by `cryptography`. Raises RequestError if there is neither, or if `der` is not a
+    key.
+    """
     if libcrypto.is_there():
         return libcrypto.LibcryptoKey(der)
     return _by_package(der)

@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """What it is where the bytes have none."""
+        """The value of the field where the bytes have none."""
         if self.repeated:
             return []
         return None if self.present or self.kind not in DEFAULTS else DEFAULTS[self.kind]

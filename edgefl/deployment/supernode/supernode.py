@@ -44,7 +44,7 @@ LONGEST_REASON = 1000  # characters
 
 
 class EnvelopeHandler(Protocol):
-    """Who answers: a device/relayed_device.py Correspondent."""
+    """The handler that answers envelopes: a device/relayed_device.py Correspondent."""
 
     finished: str | None
 

@@ -1,4 +1,5 @@
-"""Files inside a folder, a zip or a tar archive, read the same way: one pass, never more than is there.
+"""Files inside a folder, a zip or a tar archive, all read in the same way: in one pass, and never more bytes than are
+there.
 
 Nothing is unpacked to disk, so a member's path can do no harm. What an entry holds is read with checked_reader.py.
 """

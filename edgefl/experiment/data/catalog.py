@@ -40,13 +40,16 @@ def load(
     fetch: bool = True,
     progress: bool = True,
 ) -> DataSet:
-    """The data set of that name: one of NAMES, or the path of a file or folder of one's own (FILES).
+    """Load the data set of this name: one of NAMES, or the path of a file or folder of your own (FILES).
 
-    data_dir  searched first, then $EDGEFL_DATA, the cache and the system's data sets, for relative paths too
-    reading   how a file of one's own is to be read
-    fetch     download what is not found, into data_dir, else $EDGEFL_DATA, else the cache
-    progress  show a bar while downloading
-    Raises  DataError if the name is unknown, nothing is found (it lists where it looked), or a file is damaged.
+    data_dir  directory that is searched first, before $EDGEFL_DATA, the cache and the data sets of the system. Relative
+              paths are searched for in these directories as well
+    reading   how a file of your own is read
+    fetch     whether a published data set that is not found is downloaded, into data_dir, else $EDGEFL_DATA, else the
+              cache
+    progress  whether a bar is shown during the download
+    Raises    DataError if the name is unknown, if nothing is found (the error lists the directories), or if a file is
+              damaged
     """
     if name in NAMES and reading is not None:
         reading.check(f"data={name}")
@@ -88,7 +91,9 @@ def _read_folder(location: Path, reading: Reading | None) -> DataSet:
 
 
 def shape_of(name: str) -> Shape | None:
-    """Of an example of the data set of that name, without its files; None where these alone say it."""
+    """The shape of an example of the data set with that name, without reading its files; None where only the files say
+    it.
+    """
     if name in PUBLISHED:
         return PUBLISHED[name].reader.input_shape
     return PACKAGED.get(name)

@@ -1,4 +1,5 @@
-"""Reading files that may be damaged: so many bytes and no more, and one error for all that can be wrong with them.
+"""Reading of files that may be damaged: at most the expected number of bytes, and one error type for every kind of
+damage.
 
 Not the formats. Sizes in headers are claims: they are compared with what arrives, and memory grows with what has
 arrived.

@@ -39,7 +39,7 @@ class CifarSet:
 
     @property
     def input_shape(self) -> Shape:
-        """Of one example."""
+        """The shape of one example."""
         return _IMAGE
 
     def read(self, source: Path) -> DataSet:

@@ -1,4 +1,4 @@
-"""How a file of one's own is to be read: which column or array is what. Values only; the readers follow them."""
+"""The choice of columns or arrays by which a file of the user's own is read. Values only; the readers follow them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ MISSING = (REFUSE, MEAN, DROP)
 
 @dataclass(frozen=True)
 class Reading:
-    """What the caller says about a file; an empty one leaves it to the file's own names.
+    """The caller's choices for reading a file. An empty field leaves the choice to the names in the file.
 
-    label   the column of a table, or the array, that is to be learnt; without it `label` or `y`
-    group   the one that says whom an example comes from; without it `group` or `speaker`, if there is one. Of images: a
-            regular expression that is searched for in the path below the class's folder, whose first bracket it is
-    time    the one that says when, numbers or dates: for splits by time
-    drop    columns of a table that are not inputs
-    axes    of an array x: one of AXES, of examples, features, places of a text, channels, length, height, width
-    size    images are scaled to so many rows and columns
-    missing what is done about a feature that a sample has no value of: one of MISSING; empty: the sample is refused
+    label    column or array that the model learns to predict; empty: `label` or `y`
+    group    column or array that names the origin of an example; empty: `group` or `speaker`, if the file has one. For
+             images: a regular expression that is searched for in the path below the folder of the class; its first
+             bracket is the group
+    time     column or array with the time of an example, as numbers or dates, for splits by time
+    drop     columns of a table that are not inputs
+    axes     order of the axes of the array x: one of AXES, made of examples, features, places of a text, channels,
+             length, height and width
+    size     number of rows and of columns to which images are scaled; 0: images keep their size
+    missing  what happens to an example without a value of some feature: one of MISSING; empty: the example is refused
     """
 
     label: str = ""
@@ -43,11 +45,13 @@ class Reading:
             raise DataError(f"missing={self.missing}; expected one of {', '.join(MISSING)}")
 
     def named(self, *used: str) -> str:
-        """The first field that is set and is none of those that a reader uses; empty if there is none."""
+        """The first field that is set and is not among the fields `used` by a reader. Empty if there is no
+        such field.
+        """
         return next((each.name for each in fields(self) if getattr(self, each.name) and each.name not in used), "")
 
     def check(self, what: str, *used: str) -> None:
-        """Raises DataError if something is said that a reader of such files has no use for."""
+        """Raise DataError if a field is set that a reader of such files does not use."""
         if name := self.named(*used):
             known = f"only {', '.join(used)}" if used else "nothing"
             raise DataError(f"{what} with {name}={getattr(self, name)!r}; expected {known} to be said of it")

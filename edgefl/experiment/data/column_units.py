@@ -1,4 +1,5 @@
-"""Whether a batch norm can keep its statistics of columns in these units; a column with which it cannot is refused.
+"""The check of columns' units: a batch norm must be able to keep its statistics of a column, or the column
+is refused.
 
 A norm's running statistics may move by 1e12 in a round and no more (rounds/change_bound.py): so a column of spread 3e6
 has all replies refused.

@@ -1,5 +1,5 @@
-"""Labelled examples in a table: a row for each example, of a CSV file or of another file's cells. Not how the cells are
-read (csv_text.py).
+"""Labelled examples in a table, one row for each example, from a CSV file or from the cells of another file. The cells
+are read by csv_text.py.
 
 Every column that is neither the label, the group, the time nor dropped is an input (feature_columns.py). A label is a
 whole number from 0, or a text, which is a class by its name; or a number with a fraction, a value to be learnt. Times
@@ -164,14 +164,14 @@ class _Table:
         return name or next((each for each in defaults if each in self.names), None)
 
     def cells(self, name: str) -> list[str]:
-        """Its texts, none of them empty."""
+        """The texts of the column, none of them empty."""
         found = self.found.texts(name)
         if "" in found:
             self.refuse(name, found.index(""), "no empty cell, or --missing drop (missing= in Python)")
         return found
 
     def times(self, name: str) -> Array:
-        """Its cells as float64, dates as seconds."""
+        """The cells of the column as float64, dates as seconds."""
         cells = self.cells(name)
         parse: Callable[[str], float] = float if is_number(cells[0]) else _seconds
         times = np.empty(len(cells))

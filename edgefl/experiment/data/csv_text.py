@@ -91,7 +91,7 @@ def _opened(path: Path, most_bytes: int) -> TextIO:
 
 
 def _encoding(first: bytes) -> str:
-    """What a byte order mark says; UTF-8 without it."""
+    """The encoding that a byte order mark names; UTF-8 without a mark."""
     return "utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 

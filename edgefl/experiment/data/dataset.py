@@ -22,25 +22,33 @@ Groups = tuple[Array, tuple[str, ...]]  # ids, and the names that they stand for
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Examples of one problem, with labels or with values.
+    """The examples of one problem, with labels or with values to predict.
 
-    x             uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]; a model's input is x * scale + shift
-    y             int32 [N], labels in [0, classes); or float32 [N, classes], a value for each output of a model
-    groups        int32 [N], who an example comes from (speaker, alphabet); negative: not known. None: not recorded
-    partial       what is missing, in words, if this is not the whole published data set
-    x_test, ...   the published test part, alike; None where there is none. It has no times
-    times         float64 [N], when an example was made, in any unit; None: not recorded
-    class_names   what labels stand for; None: numbers
-    group_names   what groups stand for, alike
-    columns       what the features of [N, F] are called
-    vocabulary    how many ids of words there are, where x has ids [N, F]; None where it has features
-    notes         what the reader took for what, and what it did to the values, in sentences for the user
-    absent        bool [N, F], where x has no value in the file and a mean is to stand; None: x has all values
-    absent_test   alike, of x_test
-    label_values  the whole numbers that labels 0, 1, ... were in the file or array; None: the labels themselves
-    are_classes_stated  whether the file says how many classes there are, so that labels are taken as they are
-    standardised  by what x, and y where it has numbers, were standardised (scales.py); None: they were not
-    Raises  DataError naming the field, its value and what was expected.
+    name                         name of the data set
+    x                            uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]; the input of a model is x * scale +
+                                 shift
+    y                            int32 [N], labels in [0, classes); or float32 [N, classes], a value for each output of
+                                 a model
+    groups                       int32 [N], the group of each example (a speaker, an alphabet); a negative number: the
+                                 group is not known. None: groups are not recorded
+    partial                      sentence that says what is missing, if this is a part of the published data set
+    x_test, y_test, groups_test  published test part, in the types and shapes of the training part. None: no test part
+    times                        float64 [N], time of each example in any unit. None: times are not recorded
+    class_names                  names of the labels. None: the labels are numbers
+    group_names                  names of the groups. None: the groups are numbers
+    columns                      names of the features of [N, F]
+    vocabulary                   number of word ids, where x has ids [N, F]. None: x has features
+    notes                        sentences for the user: how the reader understood the file, and what the reader did to
+                                 the values
+    absent                       bool [N, F], true where x has no value in the file and a mean takes its place. None: x
+                                 has all values
+    absent_test                  bool [N, F] for x_test, like `absent`
+    label_values                 whole numbers that the labels 0, 1, ... were in the file or array. None: the labels
+                                 themselves
+    are_classes_stated           whether the file states the number of classes, so that labels are taken as they are
+    standardised                 scales by which x, and a numeric y, were standardised (scales.py). None: they were not
+                                 standardised
+    Raises                       DataError that names the field, its value and the expected value
     """
 
     name: str
@@ -87,27 +95,29 @@ class DataSet:
 
     @property
     def input_shape(self) -> Shape:
-        """(channels, height, width), (channels, length), or how many features or ids there are."""
+        """The shape of one input: (channels, height, width), (channels, length), or (number of features or ids,)."""
         return self.x.shape[1:]
 
     @property
     def has_labels(self) -> bool:
-        """Whether an example has a class."""
+        """Whether the examples have classes, and not values to predict."""
         return bool(self.y.dtype == np.int32)
 
     def group_sizes(self) -> tuple[Array, Array]:
-        """The ids of the groups that there are, ascending, and how many examples each has."""
+        """The ids of the groups in ascending order, and the number of examples of each group."""
         assert self.groups is not None
         ids, sizes = np.unique(self.groups[self.groups >= 0], return_counts=True)
         return ids, sizes
 
     def name_of_group(self, group: int) -> str:
-        """What a group is called."""
+        """The name of a group."""
         names = self.group_names
         return repr(names[group]) if names is not None and 0 <= group < len(names) else str(group)
 
     def without_small_groups(self, fewest: int) -> DataSet:
-        """Examples of groups that have fewer than so many belong to nobody. Raises DataError if all do."""
+        """Take the examples of groups with fewer than `fewest` examples out of every group. Raises DataError if no
+        group is left.
+        """
         if self.groups is None:
             raise DataError(f"{self.name}: fewest={fewest} for data without groups; expected groups")
         ids, sizes = self.group_sizes()
@@ -118,15 +128,15 @@ class DataSet:
         return replace(self, groups=groups.astype(np.int32))
 
     def with_notes(self, *notes: str) -> DataSet:
-        """The same data with more to say about them, first."""
+        """The same examples with these notes before the present notes."""
         return replace(self, notes=(*notes, *self.notes)) if notes else self
 
     def with_nan(self) -> Array:
-        """x with NaN where it has no value; x itself if it has all."""
+        """x with NaN in place of each absent value, or x itself if no value is absent."""
         return self.x if self.absent is None else np.where(self.absent, np.float32(np.nan), self.x)
 
     def pooled(self) -> DataSet:
-        """All examples in one pool, test part last. `groups` survive if both parts have them."""
+        """All examples in one pool, the test part last. The pool has groups if both parts have groups."""
         if self.x_test is None or self.y_test is None:
             return self
         groups = None
@@ -190,7 +200,7 @@ def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:
 
 
 def not_finite(x: Array) -> tuple[int, ...] | None:
-    """Where the first NaN or infinity is, the example's row first; None if there is none."""
+    """The position of the first NaN or infinity, the example's row first; None if there is none."""
     if x.dtype.kind != "f" or not x.size or (np.isfinite(x.min()) and np.isfinite(x.max())):
         return None
     return tuple(int(i) for i in np.unravel_index(int(np.argmin(np.isfinite(x))), x.shape))

@@ -1,4 +1,4 @@
-"""Fetch a published file over HTTP: checked while it arrives, in place only when it is whole.
+"""Download of a published file over HTTP, which is checked while it arrives, and put in place only when it is whole.
 
 Import it only to download: urllib brings in ssl, 8 MB that a device with its data on disk need not hold.
 """

@@ -1,4 +1,4 @@
-"""The columns of a table that are inputs, as features: numbers; truth values as 0 and 1; a column for each text.
+"""The input columns of a table as features: numbers, truth values as 0 and 1, and one column for each text.
 
 Not which columns these are (csv_table.py).
 """
@@ -54,7 +54,7 @@ def features(table: TableCells, inputs: Sequence[str], how: str, known: Sequence
 
 
 def _feature(table: TableCells, name: str, lacks: Array, known: Sequence[str] | None) -> Features:
-    """Of one column."""
+    """The features of one column."""
     column = table.columns[name]
     if isinstance(column, np.ndarray):
         values = column.reshape(len(column), -1)
@@ -97,7 +97,7 @@ def _finite(table: TableCells, name: str, values: Array, lacks: Array) -> Array:
 
 
 def _categories_expected(column: Sequence[str]) -> str:
-    """What texts would be allowed, for a column that has no number."""
+    """The words for the texts that would be allowed, for a column that has no number."""
     present = [cell for cell in column if cell not in NO_VALUE]
     if any(np.isfinite(_number(cell)) for cell in present):
         return ""

@@ -1,4 +1,5 @@
-"""Which reader takes which file of one's own, by the end of its name; and what helps with a file that no reader takes.
+"""The choice of the reader for a file of the user's own, by the end of its name, and advice for a file without a
+reader.
 
 Readers of formats that need an optional package are imported when such a file is read.
 """
@@ -19,7 +20,7 @@ from edgefl.experiment.data.npz import read_npy, read_npz
 Reader = Callable[[Path, Reading | None], DataSet]
 FILES = (
     "an .npz file, an x.npy beside its y.npy, a table (.csv, .csv.gz, .parquet, .feather, .arrow, .jsonl), an .h5 or "
-    ".mat file, a .json file of LEAF, a folder CLASS/images, or one of words with wav files"
+    ".mat file, a .json file of LEAF, a folder CLASS/images, or a folder WORD/recordings of wav files"
 )
 
 

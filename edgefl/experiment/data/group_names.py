@@ -1,5 +1,5 @@
-"""Which array or column of a file says whom each sample comes from, where nobody names one: by the names in the file
-alone. Its samples are not read.
+"""The search for the array or column that names the origin of each sample, where the user names no column. Only names
+in the file are looked at, not samples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays in an HDF5 file, by the names that an npz file has (npz.py); those of groups `train` and `test` too.
+"""Arrays in an HDF5 file, under the names that an npz file has (npz.py), also in groups `train` and `test`.
 
 h5py is the library for these files; only this file needs it. MATLAB's files of version 7.3 are HDF5 (matlab_arrays.py).
 """

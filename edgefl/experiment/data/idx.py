@@ -65,7 +65,7 @@ class IdxSet:
 
     @property
     def input_shape(self) -> Shape:
-        """Of one example."""
+        """The shape of one example."""
         return 1, self.side, self.side
 
     def read(self, source: Path) -> DataSet:

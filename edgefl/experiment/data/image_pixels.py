@@ -1,5 +1,4 @@
-"""The pixels of one image file as bytes, whatever mode and depth the file has. Not which files a data set has
-(images.py).
+"""The pixels of one image file as bytes, for every mode and depth. The files of a data set are found by images.py.
 
 Pillow is the library for image files; only this file needs it. A photograph is turned as its EXIF orientation says.
 Transparent pixels are laid on white. Grey values of more than 8 bits keep their 8 highest bits, of the depth that all
@@ -43,7 +42,7 @@ ImageFile = Path | ImageBytes
 
 @dataclass(frozen=True)
 class ImageHead:
-    """What has to be known of all images before the first is taken.
+    """The properties that have to be known of all images before the first is read.
 
     is_grey      whether the image has no colours
     size         (width, height) as the image is looked at
@@ -62,7 +61,9 @@ class ImageHead:
 
 
 def head(path: ImageFile) -> ImageHead:
-    """What the file at `path` has. Raises DataError naming the file, and the mode or the value that cannot be read."""
+    """Read the properties of the file at `path`. Raises DataError that names the file, and the mode or the value that
+    cannot be read.
+    """
     return _opened(path, lambda image: _head(path, image))
 
 

@@ -103,7 +103,7 @@ def read_pixels(paths: Sequence[ImageFile], size: int, is_grey: bool | None = No
 
 
 def _notes(heads: Sequence[ImageHead], bits: int, unit: bool) -> tuple[str, ...]:
-    """What the pixels do not show as they lie in the files."""
+    """Notes about changes that the reader made to the pixels of the files."""
     transparent = sum(one.transparent for one in heads)
     several = sum(one.frames > 1 for one in heads)
     deep = [one.largest for one in heads if one.largest is not None and not one.is_float]

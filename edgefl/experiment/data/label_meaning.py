@@ -1,4 +1,5 @@
-"""What the targets of somebody's data mean: classes, decisions or numbers. The rule is the table in docs/data.md.
+"""The meaning of the targets of the user's data: classes, decisions or numbers. The rule is the table in
+docs/data.md.
 
 A reader gives whole numbers from 0 and texts as labels, int32 [N], and everything else as values, float32 [N, outputs].
 Here the values and the loss decide what is learnt, in the same way for a table, arrays and a file of arrays; and a

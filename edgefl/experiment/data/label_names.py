@@ -1,4 +1,4 @@
-"""Names of classes, people and columns: as ids in place of texts, in the order of names; and in a sentence."""
+"""Names of classes, people and columns, as ids in the order of the names, and as words of a sentence."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def read_leaf(folder: Path, reading: Reading | None = None) -> DataSet:
 
 
 def leaf_data_set(path: Path, train: Sequence[Any], test: Sequence[Any], reading: Reading | None) -> DataSet:
-    """What the contents of such files say. Raises DataError naming the user and what was expected."""
+    """The data set in the contents of such files. Raises DataError that names the user and the expected value."""
     parts = {"": _examples(path, train)} | ({"_test": _examples(path, test)} if test else {})
     arrays: dict[str, Any] = {}
     letters = _letters(list(parts.values()))

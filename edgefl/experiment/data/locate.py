@@ -1,4 +1,4 @@
-"""Where the files of a data set lie on this machine. It opens none of them."""
+"""The search for the files of a data set on this machine. No file is opened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def roots(data_dir: str | os.PathLike[str] | None, environ: Mapping[str, str] = 
 
 
 def cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where downloads go if no folder is named: edgefl/ in the XDG cache folder."""
+    """The folder of downloads if no folder is named: edgefl/ in the XDG cache folder."""
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgefl"
 
 

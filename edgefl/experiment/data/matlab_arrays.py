@@ -1,4 +1,4 @@
-"""Arrays in a MATLAB file, by the names that an npz file has (npz.py), where X and Y are x and y.
+"""Arrays in a MATLAB file, under the names that an npz file has (npz.py), where X and Y are x and y.
 
 scipy reads versions up to 7.2, h5py version 7.3. MATLAB has no vectors and few whole numbers: labels [N, 1] or [1, N]
 of whole numbers are labels [N], and an x whose last axis has the N samples gets them first.

@@ -1,4 +1,5 @@
-"""Missing values of features: refused, their samples dropped, or the mean of the training samples in their place.
+"""Treatment of missing feature values: refuse the data, drop the samples, or fill in the means of the
+training samples.
 
 Not how a file says that a value is missing. A reader marks the places (`settled`); the means are taken when it is known
 which samples train (`with_means`), so that no test sample takes part in them.

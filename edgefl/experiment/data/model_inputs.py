@@ -1,5 +1,4 @@
-"""What a model is run on, from whatever file training data are in: inputs alone, for labels may be missing. Not the
-model.
+"""Inputs for a model from any file that training data may have. Labels may be missing. The model is run elsewhere.
 
 A table gives the columns of the training data, in their order and with their texts and means, where these data are
 known; otherwise every column that is not called like a label or a group, all of which have numbers.
@@ -35,7 +34,9 @@ MEANING = "--run RUN, whose training data say what columns these texts are"
 
 
 class Training(NamedTuple):
-    """What a run was trained on: its data, how they were read, and the mean of each feature where means stand in."""
+    """The training data of a run: the data, how they were read, and the mean of each feature where means fill in
+    missing values.
+    """
 
     data: DataSet
     reading: Reading

@@ -1,4 +1,6 @@
-"""An array in numpy's npy format, read without trust: nothing is unpickled, and memory grows with what is there."""
+"""Reading of an array in numpy's npy format without trust: nothing is unpickled, and memory grows with the bytes that
+are there.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ def read_array(stream: BinaryIO, what: str) -> Array:
 
 
 def read_header(stream: BinaryIO, what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Its shape, whether it lies in Fortran's order, and its type. Raises DataError like read_array."""
+    """Read the shape, whether the array lies in Fortran's order, and the type. Raises DataError like read_array."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
         version = np.lib.format.read_magic(stream)

@@ -1,26 +1,27 @@
-"""Labelled examples as arrays by name, in an npz file or as npy files beside one another; with optional group ids.
+"""Labelled examples as named arrays, in an npz file or in npy files of one folder, with optional group ids.
 
     x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers; as
-                    [N, C, L] and with channels last only where the caller or the file says so
-    axes            optional text: the order of x's axes (Reading.axes)
-    missing         optional text: what is done about NaN in features [N, F] (Reading.missing)
-    y or y_train    integers [N], labels from 0, or texts [N], classes by name; or values: float [N] or [N, outputs], or
-                    integers [N, outputs]
-    x_test, y_test  optional, alike
+                    [N, C, L] and with channels last only where the caller or the file states the axes
+    axes            optional text: order of the axes of x (Reading.axes)
+    missing         optional text: what happens to NaN in features [N, F] (Reading.missing)
+    y or y_train    integers [N], labels from 0, or texts [N], names of classes; or values: float [N] or [N, outputs],
+                    or integers [N, outputs]
+    x_test, y_test  optional test part, in the same types and shapes
     G or G_train, and G_test
-                    optional integers or texts [N]: who an example comes from; G is "group", "speaker" or what the
-                    caller names. G_names: optional texts, of the groups 0, 1, ...
-    time            optional numbers or dates [N]: when an example was made
-    vocabulary      optional number of ids of words there are; without it the largest id + 1
-    class_names     optional texts, what labels stand for
+                    optional integers or texts [N]: the origin of an example; G is "group", "speaker" or the name that
+                    the caller gives. G_names: optional texts, names of the groups 0, 1, ...
+    time            optional numbers or dates [N]: the time of an example
+    vocabulary      optional number of word ids; without it the largest id + 1
+    class_names     optional texts: names of the labels
     classes         optional number of classes; without it the length of `class_names`, or the largest label + 1, which
                     is then at most 1,000 or the number of examples
-    scale, shift    optional: the model's input is x * scale + shift. Without them uint8 becomes [0, 1], float stays
-    lo, hi          optional: uint8 values are quantised between these (log-mel features); the input is in [-1, 1]
+    scale, shift    optional: the input of the model is x * scale + shift. Without them uint8 is scaled to [0, 1], and
+                    float is not scaled
+    lo, hi          optional: uint8 values are quantised between lo and hi (log-mel features); the input is in [-1, 1]
     partial         optional text: what the file lacks of the data set that it is taken from
 
-An npz file is a zip of npy files; of `digits_x.npy` the others are `digits_y.npy` and so on. Pickled arrays are
-refused. The shape in an npy header is compared with the content's size, and memory grows with what is read.
+An npz file is a zip of npy files. Beside `digits_x.npy` the other arrays are `digits_y.npy` and so on. Pickled arrays
+are refused. The shape in an npy header is compared with the size of the content, and memory grows with what is read.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def may_have_channels_last(shape: tuple[int, ...]) -> bool:
 
 
 def _literal(text: str) -> str:
-    """As a pattern of names that stands for itself."""
+    """The name as a pattern that matches this name alone."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 
@@ -95,7 +96,7 @@ def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
 
 
 def read_inputs(path: Path) -> Array:
-    """What a model is run on: the array of an npy file as it is, or of an npz file x * scale + shift, as float32.
+    """Read inputs for a model: the array of an npy file as it is, or x * scale + shift of an npz file, as float32.
 
     Raises  DataError like read_npz.
     """
@@ -110,7 +111,7 @@ def read_inputs(path: Path) -> Array:
 
 
 class LabelledArrays:
-    """What a source has, as a data set. Every error is a DataError that names the file and the array."""
+    """The arrays of a source as a data set. Every error is a DataError that names the file and the array."""
 
     def __init__(self, path: Path, source: ArraySource, reading: Reading | None = None) -> None:
         self.path, self.source, self.reading = path, source, reading or Reading()
@@ -121,7 +122,7 @@ class LabelledArrays:
         self.missing = self.reading.missing or Reading(missing=self.stated("missing")).missing
 
     def stated(self, key: str) -> str:
-        """What the file says of how it is to be read."""
+        """The statements of the file on how it is to be read."""
         return str(self.array(key)) if key in self.keys else ""
 
     def data_set(self, name: str) -> DataSet:
@@ -204,7 +205,7 @@ class LabelledArrays:
         return positions[ids], names
 
     def class_names(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """What labels stand for, in the file or by the labels themselves."""
+        """The names of the labels, in the file or by the labels themselves."""
         if names or "class_names" not in self.keys:
             return names or None
         return self.names_of("class_names")
@@ -226,7 +227,7 @@ class LabelledArrays:
         return times.astype(np.float64)
 
     def vocabulary(self, x: Array) -> int | None:
-        """How many ids of words there are; None where x has none."""
+        """The number of word ids; None where x has none."""
         if x.ndim != 2 or self.array_kind(self.first("x", "x_train")) not in "iu" or x.dtype == np.uint8:
             return None
         if x.size and x.min() < 0:
@@ -307,7 +308,7 @@ class LabelledArrays:
         return values
 
     def in_order(self, key: str, x: Array) -> Array:
-        """Its axes as a model takes them."""
+        """The array with its axes in the order of a model's inputs."""
         axes = self.axes
         if axes and len(axes) != x.ndim:
             raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {len(axes)} axes, {axes}")

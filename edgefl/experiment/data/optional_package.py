@@ -1,4 +1,4 @@
-"""Packages that only some formats need. A missing one is refused by the name of the extra that installs it."""
+"""The refusal for a missing package that only some formats need, which names the extra that installs the package."""
 
 from __future__ import annotations
 

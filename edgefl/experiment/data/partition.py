@@ -1,4 +1,4 @@
-"""Which client owns which example: IID, two Dirichlet forms, shards, few classes, by group.
+"""Partitions of examples among clients: IID, two Dirichlet forms, shards, few classes, by group.
 
 Everything is a function of labels and a stream: no files, no images. Shares are lists with one sorted int32 array of
 example indices per client; no example is in two of them. Sources are named at each function.
@@ -21,7 +21,8 @@ _ATTEMPTS = 1000
 
 
 def lognormal_sizes(total: int, clients: int, stream: Stream, sigma: float) -> list[int]:
-    """How many examples every client gets, in proportions ~ LogNormal(0, sigma), rounded down; client 0 the remainder.
+    """The number of examples of every client, in proportions ~ LogNormal(0, sigma), rounded down; client 0 gets the
+    remainder.
 
     Raises  ValueError unless 0 <= sigma < inf, or if a client is left without an example.
     Source  Acar et al., public code of FedDyn, also used by FedDC; sigma = 0.3 there.

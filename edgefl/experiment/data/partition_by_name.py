@@ -1,5 +1,5 @@
-"""Partitions by the name that a command line and the settings have for them, as "dirichlet:0.1". Not how each partition
-is drawn (partition.py).
+"""Partitions by the names that command line and settings use, such as "dirichlet:0.1". The partitions are drawn in
+partition.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a published data set is: its files, its digests, what reads it. Values only; catalog.py lists the known ones."""
+"""The description of a published data set: its files, its digests, its reader. catalog.py lists the known data sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Download:
 
 
 class DataSetReader(Protocol):
-    """What reads a data set from a folder or an archive that holds `files`."""
+    """The protocol of a function that reads a data set from a folder or an archive that holds `files`."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,5 @@
-"""Means and spreads of inputs and of numbers to be learnt, and what is in units of them: values alone, no data set.
+"""Means and spreads of inputs and of numeric targets, and values in units of them. Data sets are standardised in
+standardisation.py.
 
 Of the inputs [N, F] a feature, of [N, C, ...] a channel has one mean and one spread. They are robust: the mean is the
 median, and the spread is the distance of the quartiles over 1.349, which of a normal distribution is its standard
@@ -40,7 +41,7 @@ class Standardisation:
         return np.ascontiguousarray(scaled, np.float32)
 
     def to_json(self) -> dict[str, list[float]]:
-        """By name, as lists."""
+        """The scales by name, as lists."""
         return {name: list(getattr(self, name)) for name in ("mean", "spread", "target_mean", "target_spread")}
 
     @staticmethod
@@ -67,7 +68,9 @@ def robust(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def moments(y: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Of [N, outputs] the mean and the standard deviation of each output; a standard deviation of 0 counts as 1."""
+    """The mean and the standard deviation of each output of values [N, outputs]; a standard deviation of 0
+    counts as 1.
+    """
     values = y.astype(np.float64)
     deviation = values.std(axis=0)
     return tuple(values.mean(axis=0).tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist())

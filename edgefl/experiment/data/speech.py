@@ -34,7 +34,7 @@ class SpeechSet:
 
     @property
     def input_shape(self) -> Shape:
-        """Of one example."""
+        """The shape of one example."""
         return 1, FRAMES, MELS
 
     def read(self, source: Path) -> DataSet:

@@ -1,4 +1,4 @@
-"""A client's own split: which of its samples it trains on, validates on and is tested on.
+"""A client's own split of its samples into training, validation and test samples.
 
 Not who owns which sample (partition.py). A device that was partitioned no split makes the one that a simulation would
 make.
@@ -84,7 +84,7 @@ def parts(
 
 
 def training_samples(declared: Sequence[int], train: float, carve: float) -> int:
-    """How many samples a client trains on, at least 1, of those that it declares.
+    """The number of training samples, at least 1, of a client that declares so many samples.
 
     declared  all of them, which are then parted as `parts` does; or those of its training, validation and test part
     """
@@ -95,6 +95,6 @@ def training_samples(declared: Sequence[int], train: float, carve: float) -> int
 
 
 def _counts(examples: int, train: float, carve: float) -> tuple[int, int]:
-    """How many are set apart for training, and how many of those are carved for validation."""
+    """The number of samples that are set apart for training, and the number of these that are carved for validation."""
     kept = int(train * examples + 1e-9)
     return kept, int(carve * kept + 1e-9)

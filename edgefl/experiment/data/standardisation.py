@@ -1,4 +1,6 @@
-"""A data set with inputs, and numbers to be learnt, in units of their own spread (scales.py). No file is read."""
+"""A data set whose inputs, and whose targets where they are numbers, are in units of their spread (scales.py). No file
+is read.
+"""
 
 from __future__ import annotations
 

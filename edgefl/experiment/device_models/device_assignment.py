@@ -1,16 +1,17 @@
-"""Which client of a simulation is modelled as which device: a packaged name, or TOML of one's own.
+"""The assignment of device models to the clients of a simulation: the name of a packaged fleet, or a TOML file of your
+own.
 
-    [sensor]                        a device a table, by a name of one's own
-    like = "mcu"                    a packaged one, of which the rest is taken
+    [sensor]                        one table for each device, under a name of your own
+    like = "mcu"                    packaged device that gives the fields which the table leaves out
     up_bytes_per_second = 1e5       fields of Profile (device_profile.py)
     available = [[72000, 21600]]
-    share = 3                       of the clients that no table names, three for each one with share = 1, its default
+    share = 3                       three clients for each client of a device with share = 1, the default
     [gateway]
     like = "pi4"
-    clients = [0, 7]                these, and no share of the others
+    clients = [0, 7]                ids of the clients with this device, which then has no share of the others
 
-Clients are partitioned in order of their ids and of the tables, as capacity tiers are: a weak tier can be the weak
-device.
+The devices are assigned to clients in the order of the ids and of the tables, as capacity tiers are. A weak tier can
+thus have the weak device.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ class VirtualClock(FullParticipation):
         return "accepted" if self._is_there(client) and not is_gone else None
 
     def judged(self, record: ClientRound) -> ClientRound:
-        """With its device, and what its round took; late, if that is more than the deadline."""
+        """Add the device of a reply and what its round took; the reply is late if its round took longer than the
+        deadline.
+        """
         device = self._devices[record.client]
         if record.status == "absent":
             return replace(record, virtual={"device": device.name})
@@ -83,7 +85,7 @@ class VirtualClock(FullParticipation):
         return found
 
     def goes_on(self, log_record: Mapping[str, Any]) -> None:
-        """After a round with this line, of this process or an earlier one."""
+        """Set the clock after a round with this line of metrics, of this process or of an earlier process."""
         began, self._ended = log_record["virtual"]["began"], log_record["virtual"]["ended"]
         for each in log_record["clients"]:
             if "virtual_seconds" in each:

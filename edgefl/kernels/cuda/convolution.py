@@ -67,7 +67,7 @@ class MatmulTiling(NamedTuple):
 
 
 def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling:
-    """That which should be fastest for `copies` products of rows x columns sums over a depth."""
+    """The tiling that should be fastest for `copies` products of rows x columns sums over a depth."""
     most = max(1, min(depth // LEAST_DEPTH, MOST_PARTS // max(1, 4 * rows * columns * copies)))
     all_tilings = (
         MatmulTiling(tile, -(-rows // tile.rows), -(-columns // tile.columns), copies, splits)

@@ -121,7 +121,7 @@ class CudaDevice:
 
     @property
     def architecture(self) -> str:
-        """Of its processors, as nvcc names it."""
+        """The architecture of the device's processors, as nvcc names it."""
         return "sm_{}{}".format(*self.capability)
 
     @contextmanager
@@ -175,7 +175,9 @@ class CudaDevice:
         return block
 
     def pin(self, host: int, size: int) -> int | None:
-        """Where the device reads host memory in place, until `unpin`; None if it cannot, or if that brings nothing."""
+        """The address at which the device reads host memory in place, until `unpin`; None if it cannot, or if that
+        brings no gain.
+        """
         if not self.is_integrated:
             return None
         try:
@@ -277,7 +279,9 @@ class CudaDevice:
 
     @contextmanager
     def timed(self) -> Iterator[Callable[[], float]]:
-        """What is yielded says afterwards how many seconds the device took for what was launched inside."""
+        """Measure the seconds that the device takes for the launches inside the block; the yielded object has them
+        afterwards.
+        """
         with self.used():
             events = [self.driver.handle("cuEventCreate", 0) for _ in range(2)]
             self.driver.call("cuEventRecord", events[0], self.stream)

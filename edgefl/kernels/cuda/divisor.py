@@ -1,4 +1,4 @@
-"""What a kernel divides by, as it likes to have it: csrc/cuda/divisor.cuh."""
+"""The divisors of a kernel in the form that csrc/cuda/divisor.cuh needs."""
 
 from __future__ import annotations
 

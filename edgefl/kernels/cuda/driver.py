@@ -93,7 +93,7 @@ class Driver:
             raise DriverError(name, status, self._name_of(status))
 
     def number(self, name: str, *arguments: object) -> int:
-        """What a function writes to its first argument, an int."""
+        """The int that a function writes to its first argument."""
         found = c_int()
         self.call(name, ctypes.byref(found), *arguments)
         return found.value

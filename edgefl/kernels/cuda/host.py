@@ -1,5 +1,5 @@
-"""What the host does for this backend: operations on bytes and on the structures of masked weights, none of them in a
-program, and the check of such a structure before a program reads it. By the best other backend.
+"""The host's part of the CUDA backend: operations on bytes and on the structures of masked weights, which are in no
+program, and the check of such a structure before a program reads it. The best other backend computes them.
 """
 
 from __future__ import annotations

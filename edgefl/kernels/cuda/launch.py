@@ -1,4 +1,5 @@
-"""What a family's functions are written in: device arrays, ids, memory of its own, and the launches that they return.
+"""The vocabulary of the families' functions: device arrays, ids, memory of a function's own, and the launches that the
+functions return.
 
     def add(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
         return [launch("add", a.size, a, b, y, a.size)]

@@ -16,7 +16,8 @@ WHOLE: ByImage = (False, 1, 1, 1)
 
 @dataclass(frozen=True)
 class Forward:
-    """What is normalised, and what is kept: statistics of the batch where `inv_std` is, else the running ones are used.
+    """The normalised values and the kept statistics: those of the batch where `inv_std` is given, else the running
+    statistics.
 
     most: of the rectifier, if there is one. A smaller y than x has the largest of each window.
     """
@@ -117,7 +118,7 @@ def windows_of(x: KernelArray, y: KernelArray) -> tuple[int, ...]:
 
 
 def channels_of(x: KernelArray, chosen: Ids) -> Runs:
-    """Of all images."""
+    """The channels of all images."""
     batch, count = x.shape[:2]
     return Runs(chosen, images=1, all=count, size=1, rows=batch, step=count, inner=x.inner)
 

@@ -38,7 +38,7 @@ class Runs:
 
     @property
     def values(self) -> int:
-        """Of a run."""
+        """The values of a run."""
         return self.rows * self.inner
 
     @property
@@ -53,7 +53,7 @@ class Runs:
 
     @property
     def unbiased(self) -> float:
-        """What a mean of squares is multiplied by."""
+        """The factor by which a mean of squares becomes unbiased."""
         return self.values / max(self.values - 1, 1)
 
     @property

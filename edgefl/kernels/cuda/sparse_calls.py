@@ -1,4 +1,4 @@
-"""What calls of masked Linear layers and convolutions have in common: launches of the products, and their memory."""
+"""The common part of the calls of masked Linear layers and convolutions: launches of the products, and their memory."""
 
 from __future__ import annotations
 

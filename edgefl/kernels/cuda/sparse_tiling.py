@@ -1,4 +1,4 @@
-"""Which tiles of a masked layer's source and results a block of threads takes: csrc/cuda/sparse_tile.cuh.
+"""The tiles of a masked layer's source and results that a block of threads takes: csrc/cuda/sparse_tile.cuh.
 
 Chosen from shapes alone, as the cheapest by an estimate in cycles of what shared memory has to give, and of what blocks
 of threads wait for where too few of them are there to hide it.
@@ -80,7 +80,7 @@ class SparseLayer:
 
     @property
     def tiles(self) -> int:
-        """Of channels."""
+        """The number of tiles of channels."""
         return self.blocks * self.cuts
 
     def fields(self, said: Scratch | None) -> tuple[Field, ...]:
@@ -108,7 +108,7 @@ class SparseTiling(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Of a block of threads."""
+        """The rows of a block of threads."""
         return self.kind.rows * THREADS // self.lanes
 
     @property
@@ -142,7 +142,7 @@ class Unpacked(NamedTuple):
 
 
 def of_products(layer: SparseLayer) -> TilingChoice:
-    """For results."""
+    """The tiling for results."""
     return _best(layer, PRODUCTS, layer.rows, layer.count / max(layer.rows * layer.tiles, 1))
 
 

@@ -51,7 +51,7 @@ class StagedArrays:
         self._taken = [PooledAllocation(device, size) for size in sizes]
 
     def address(self, host: int) -> int | None:
-        """Where a byte of the host's is on the device, if it is of these arrays."""
+        """The address on the device of a byte of the host's, if the byte is of these arrays."""
         for position, span in enumerate(self._spans):
             if span.first <= host < span.last:
                 return self._address(position) + host - span.first
@@ -68,12 +68,12 @@ class StagedArrays:
         return is_changed
 
     def upload(self, is_changed: bool) -> None:
-        """What is only read if it has changed, and all that is written."""
+        """Upload arrays that are only read if they have changed, and all arrays that are written."""
         for first, size, address in self._pieces(0 if is_changed else self._read_end):
             self._device.upload(address, self._mirror.ctypes.data + first, size)
 
     def download(self) -> None:
-        """What is written."""
+        """Download the arrays that are written."""
         for first, size, address in self._pieces(self._read_end):
             self._device.download(self._mirror.ctypes.data + first, address, size)
         for span, found, offset in zip(self._spans, self._bytes, self._offsets, strict=True):

@@ -1,4 +1,4 @@
-"""How the numba backend compiles a loop, and how its loops are written. Nothing else imports numba.
+"""The compilation of loops by the numba backend, and the form of these loops. No other module imports numba.
 
 Compiled at first use and cached on disk; NUMBA_DISABLE_JIT=1 runs the loops as plain Python under a debugger. Arguments
 are checked before. Without fast-math LLVM vectorises only loops whose iterations are independent, so inner loops run

@@ -1,4 +1,4 @@
-"""What the taps of a window read, for the numba backend. Shared by convolution and pool."""
+"""The reads of a window's taps for the numba backend, shared by convolution and pool."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def embedding_forward(ids: Array, weight: Array, y: Array) -> None:
 
 
 def embedding_backward(dy: Array, ids: Array, dweight: Array, padding: int, cols: Index) -> None:
-    """At each row the sum of dy[b, cols, l] over the places with its id, images and places in order."""
+    """Sum dy[b, cols, l] for each row over the positions with its id, images and positions in order."""
     rows = ids.astype(np.int64).ravel()
     sent = dy[:, all_or(cols, dy.shape[1])].swapaxes(1, 2).reshape(rows.size, dweight.shape[1])
     dweight[...] = 0

@@ -281,7 +281,7 @@ def groupnorm_lanes_backward(
     groups: int,
     relu: bool,
 ) -> None:
-    """Its backward pass, from x alone. dx may alias dy or x."""
+    """The backward pass of `groupnorm_lanes`, from x alone. dx may alias dy or x."""
     apart, sent = _apart(x), _apart(dy)
     centre, scale = (_apart(each) for each in (mean, inv_std))
     members = apart.reshape(len(apart), groups, int(np.prod(apart.shape[1:])) // groups)

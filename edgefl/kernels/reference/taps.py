@@ -1,4 +1,4 @@
-"""What the taps of a window read, in plain numpy. Shared by convolution and pool.
+"""The reads of a window's taps in plain numpy, shared by convolution and pool.
 
 A tap (i, j) sees the padded input through one strided view of the output's extents, so that forward, input gradient and
 weight gradient are one line each: read, scatter, correlate.

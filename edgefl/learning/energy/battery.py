@@ -1,4 +1,5 @@
-"""What batteries have given, from /sys/class/power_supply: while they discharge, and no number otherwise.
+"""The energy that batteries have given, from /sys/class/power_supply: a number while they discharge, and no number
+otherwise.
 
 A gauge moves in steps, of 10 mWh (36 J) on many laptops, so that short work may see none or a whole one.
 """
@@ -32,7 +33,7 @@ def find(root: Path) -> EnergySourceProbe:
 
 
 class Drained:
-    """What batteries have lost, all together."""
+    """The energy that all batteries together have lost."""
 
     def __init__(self, batteries: Sequence[Path]) -> None:
         self._batteries, self._last = batteries, list[tuple[int, float]]()

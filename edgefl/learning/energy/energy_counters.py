@@ -1,4 +1,5 @@
-"""How readings become joules: counters that may wrap round, and power that is integrated. Not where files are.
+"""The conversion of readings into joules: counters that may wrap round, and power that is integrated. The files of the
+readings are found elsewhere.
 
 An accumulator is given the time of each reading. What it cannot know it does not guess: one missing reading, and it has
 no joules.
@@ -70,7 +71,7 @@ class Counter:
 
 
 class CounterAccumulator:
-    """What counters have grown by, all together."""
+    """The growth of all counters together."""
 
     def __init__(self, counters: Sequence[Counter]) -> None:
         self._counters, self._last = counters, list[int]()

@@ -26,7 +26,7 @@ def find(root: Path) -> EnergySourceProbe:
 
 
 def rails(root: Path) -> list[Rail]:
-    """Of all monitors, in the order of their numbers. `root` stands for /."""
+    """The rails of all monitors, in the order of their numbers. `root` stands for /."""
     monitors = sorted(folders(root / "sys/class/hwmon"), key=lambda each: (len(each.name), each.name))
     return [rail for monitor in monitors if MONITOR.fullmatch(text(monitor / "name")) for rail in _of(monitor)]
 

@@ -21,7 +21,7 @@ def find(root: Path) -> EnergySourceProbe:
 
 
 def rails(root: Path) -> list[Rail]:
-    """Of all monitors. `root` stands for /."""
+    """The rails of all monitors. `root` stands for /."""
     chips = folders(root / f"sys/bus/i2c/drivers/{CHIP}")
     devices = {each.resolve() for chip in chips for each in folders(chip) if each.name.startswith("iio")}  # and links
     found = [_rail(device, channel) for device in sorted(devices) for channel in CHANNELS]

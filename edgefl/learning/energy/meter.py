@@ -1,4 +1,4 @@
-"""What a piece of work took: joules, whose word that is, and seconds.
+"""The energy and the duration of a piece of work: joules, the source that reports them, and seconds.
 
     with meter() as spent:
         work()
@@ -24,12 +24,15 @@ Repeat = Callable[[Callable[[], object], float], AbstractContextManager[None]]  
 
 
 class EnergyMeter:
-    """Joules and seconds between entering and leaving it; used once.
+    """Measure the joules and the seconds between entering and leaving a `with` block. A meter is used once.
 
-    kind, source  of what told the joules: one word, and what exactly it is. None without a source
-    seconds       0 before it is left
-    joules        gross: all that the machine took. None where nothing told it
-    net_joules    less what it takes idle; None where either is not known
+    kind, source  kind of the source in one word, and its exact name. None without a source
+    idle_watts    power of the machine without work. None: not known
+    clock         function that gives the time in seconds
+    repeat        function that samples a source every so many seconds. None: a thread of this process
+    seconds       duration of the block; 0 before the block is left
+    joules        energy of the whole machine. None without a source
+    net_joules    `joules` less the idle energy. None if `joules` or the idle power is not known
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class EnergyMeter:
 
     @property
     def net_joules(self) -> float | None:
+        """`joules` less the energy of the idle machine in the same time. None if one of the two is not known."""
         if self.joules is None or self.idle_watts is None:
             return None
         return self.joules - self.idle_watts * self.seconds
@@ -86,13 +90,13 @@ def meter(
     rails: Sequence[str] = (),
     idle_watts: float | None = None,
 ) -> EnergyMeter:
-    """A meter by the best source that this machine has.
+    """Make a meter over the best source of energy readings that this machine has.
 
-    root        the folder that stands for /
-    is_asked    False: only by a source that costs two readings and is exact
-    rails       labels of a power monitor's rails, in place of the best source
-    idle_watts  of the machine with nothing to do, for `net_joules`
-    Raises      RequestError for a rail that is not here.
+    root        folder that stands for /
+    is_asked    False restricts the meter to sources that are exact and cost two readings
+    rails       labels of the rails of a power monitor, which are then read instead of the best source
+    idle_watts  power of the machine without work, for `net_joules`
+    Raises      RequestError for a rail that this machine does not have
     """
     return EnergyMeter(choose(root, is_asked, rails), idle_watts)
 
@@ -108,7 +112,12 @@ def idle_watts(
     wait: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> float | None:
-    """What the machine takes while this process waits so long; None if nothing tells it."""
+    """Measure the power in watts that the machine takes while this process waits. None without a source.
+
+    source       source of the readings
+    seconds      duration of the wait
+    wait, clock  functions that wait for so many seconds and that give the time in seconds
+    """
     with EnergyMeter(source, clock=clock) as idle:
         wait(seconds)
     return None if idle.joules is None or not idle.seconds else idle.joules / idle.seconds

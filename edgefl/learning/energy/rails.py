@@ -1,4 +1,4 @@
-"""Which of a board's rails together are the whole board, and the source that they make. Not where rails are found.
+"""The rails of a board that together are the whole board, and the source that they make. Rails are found elsewhere.
 
 A rail behind another one is in it already, so rails are only added where it is known that they stand beside each other.
 Otherwise its owner names them.
@@ -31,7 +31,7 @@ SOCKET = "Esocket"  # amd_energy: Ecore000 and others are parts of them
 
 @dataclass(frozen=True)
 class Rail:
-    """What a monitor measures at one place.
+    """The readings of a monitor at one measuring point.
 
     kind     of the source that it would be
     chip     its driver's name

@@ -1,4 +1,5 @@
-"""Which source of energy this machine has: a counter before what is sampled, and that before a battery's gauge.
+"""The choice of this machine's source of energy readings: a counter before a sampled source, and both before the gauge
+of a battery.
 
 The folder that stands for / is EDGEFL_ENERGY_ROOT, where that is set: a made-up machine, or a folder that has nothing.
 """

@@ -1,1 +1,3 @@
-"""What a learner will run, as values: a graph lowered to a list of kernel calls over one arena. Nothing runs here."""
+"""The lowering of a graph to a list of kernel calls over one arena, as values that a learner will run. Nothing runs
+here.
+"""

@@ -28,7 +28,9 @@ Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tupl
 
 
 class Growth(NamedTuple):
-    """How many of a parameter's coordinates are sought, and which there are already: a bit each, low bits first."""
+    """The number of a parameter's coordinates that are sought, and the coordinates that it has already: a bit each, low
+    bits first.
+    """
 
     sought: int
     exists: NDArray[np.uint8]
@@ -82,7 +84,7 @@ class ActiveIndices:
 
     @staticmethod
     def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> ActiveIndices:
-        """What a search for the largest gradients of these parameters selects."""
+        """The ids that a search for the largest gradients of these parameters selects."""
         whole = ActiveIndices.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
         return replace(whole, grown=grown)
 

@@ -1,4 +1,5 @@
-"""What a schedule keeps in its arena, tensor by tensor: names, bytes, places and lifetimes. It lowers nothing.
+"""The inventory of a schedule's arena, tensor by tensor: names, bytes, positions and lifetimes. Nothing is lowered
+here.
 
 This is how accounts of memory see a schedule: whatever lowering does, its buffers and calls say what is held and when.
 """

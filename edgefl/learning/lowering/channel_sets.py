@@ -18,7 +18,7 @@ def is_empty(ids: Index) -> bool:
 
 
 def count(ids: Index, size: int) -> int:
-    """How many of `size` channels `ids` selects."""
+    """The number of channels that `ids` selects among `size` channels."""
     return size if ids is None else ids.size
 
 

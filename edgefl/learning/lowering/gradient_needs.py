@@ -1,4 +1,4 @@
-"""Which channels of each result need a gradient. Pure: graph and blocks in, channel sets out.
+"""The channels of each result that need a gradient. Pure: graph and blocks in, channel sets out.
 
 A result needs its gradient where its producer computes something with it: the gradients of the producer's own active
 parameters, and what the producer's inputs need in turn. So the sets grow from the input of the graph to its output:

@@ -1,4 +1,4 @@
-"""What the backward pass hands on: gradients of results from node to node, and those of parameters to the update."""
+"""The gradients that the backward pass hands on: of results from node to node, and of parameters to the update."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ActivationGradients:
         return output_grad
 
     def target(self, output_grad: Tensor) -> Tensor:
-        """Where to write a new signal of the same shape: over `output_grad`, or a new buffer if other results hold
+        """The buffer for a new gradient of the same shape: `output_grad` itself, or a new buffer if other results hold
         it.
         """
         return self.recorder.like(output_grad) if self._holders[output_grad.buffer] else output_grad

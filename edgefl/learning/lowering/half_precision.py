@@ -1,4 +1,4 @@
-"""Which values wait for the backward pass as float16, and the calls that narrow and widen them.
+"""The values that wait for the backward pass as float16, and the calls that narrow and widen them.
 
 A change of calls that are recorded already, whatever operations they are of. A tensor written before the loss and read
 after it is narrowed behind its last reader of the forward pass. In front of the calls of a node's backward pass that

@@ -1,4 +1,4 @@
-"""How many floating point operations a schedule's products take: two for each multiply-accumulate that is asked for.
+"""The floating point operations of a schedule's products: two for each multiply-accumulate that is asked for.
 
 Counted from the calls themselves, so that whatever a method trains is seen as it runs: active channels of frozen
 neurons, the coordinates of a mask where a layer runs without its zeros and all of them where it runs dense, no signal
@@ -21,7 +21,9 @@ Pair = tuple[int, int]
 
 
 def flops(schedule: Schedule) -> int:
-    """Of one pass over its batch. Raises ValueError naming an operation of which nobody has said what it multiplies."""
+    """The operations of one pass over its batch. Raises ValueError that names an operation without a rule for its
+    products.
+    """
     return 2 * sum(map(_macs, schedule.calls))
 
 

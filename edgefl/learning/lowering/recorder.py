@@ -1,4 +1,5 @@
-"""What a lowering shares while it walks a graph: the calls recorded so far, the buffers they touch, and what is saved.
+"""The state that a lowering shares while it walks a graph: the recorded calls, the buffers that they touch, and the
+saved values.
 
 forward.py, backward.py and updates.py record through this; lower.py turns the result into a Plan. Lifetimes follow
 from the calls: a buffer lives from the first call that names it to the last.
@@ -39,7 +40,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 class Scope(NamedTuple):
-    """What is lowered: the graph, one batch size, and what is trained (in a forward pass: nothing)."""
+    """The scope of a lowering: the graph, one batch size, and what is trained (in a forward pass: nothing)."""
 
     graph: Graph
     spec: ModelSpec
@@ -191,7 +192,8 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
 
 
 class Readers:
-    """Who still reads a result while the forward pass runs: says when a node may overwrite its input.
+    """The readers that a result still has while the forward pass runs, which tell when a node may overwrite
+    its input.
 
     Results that share memory (VIEWS, dropout that does nothing) are followed under one name.
     """

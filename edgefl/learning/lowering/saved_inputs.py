@@ -1,4 +1,4 @@
-"""What a layer with a weight keeps of its input for the gradient of the weight."""
+"""The part of its input that a layer with a weight keeps for the gradient of the weight."""
 
 from __future__ import annotations
 

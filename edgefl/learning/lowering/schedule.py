@@ -68,7 +68,7 @@ class Tensor(NamedTuple):
 
     @property
     def channels(self) -> Tensor:
-        """What works on channels or single values sees of it: images side by side are one with longer rows."""
+        """The shape for work on channels or single values: images side by side are one image with longer rows."""
         if self.lanes == 1:
             return self
         *outer, width, lanes = self.words.shape

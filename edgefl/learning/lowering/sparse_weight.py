@@ -38,7 +38,7 @@ class SparseWeight:
 
     @property
     def op(self) -> str:
-        """What the kernels' families call its layer's operation."""
+        """The name of the layer's operation in the kernels' families."""
         return "conv2d" if isinstance(self.node.op, Conv2d) else "linear"
 
     @property

@@ -23,7 +23,7 @@ from edgefl.models.graph.operations import Shape
 
 @dataclass(frozen=True)
 class Terms:
-    """Which terms the update has, and as what values wait for the backward pass.
+    """The terms of the update, and the number format of the values that wait for the backward pass.
 
     The terms' coefficients are settings of the fit, not of the schedule.
     """

@@ -1,4 +1,5 @@
-"""What single-board computers have: processors, caches, memory. A table of facts, each with its source; no measurement.
+"""The facts about single-board computers: processors, caches, memory. Each fact has its source; nothing is measured
+here.
 
 Bytes are powers of two, as memory is sold. What is left for a device is an estimate of ours, said wherever it is used.
 """
@@ -77,7 +78,7 @@ class BoardVariant(NamedTuple):
 
     @property
     def left_bytes(self) -> int:
-        """For training, beside the system and the process: an estimate."""
+        """The bytes that are left for training, beside the system and the process: an estimate."""
         return max(0, self.memory - self.memory // SYSTEM_SHARE - SYSTEM_BYTES - PROCESS_BYTES)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a learner holds of a mask: the values of some weights, structures and bits.
+"""The memory that a learner holds of a mask: the values of the kept weights, structures and bits.
 
 The mask is drawn; the bytes follow from its counts alone.
 """
@@ -51,7 +51,7 @@ class MaskFootprint:
 
     @property
     def index_bytes(self) -> int:
-        """Of bits and structures."""
+        """The bytes of bits and structures."""
         bits = self.bit_bytes + sum(each.nbytes for each in self.existing.values())
         return bits + sum(each.index_bytes for each in self.sparse.values())
 

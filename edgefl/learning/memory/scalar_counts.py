@@ -1,4 +1,5 @@
-"""What the accounts count: scalars of parameters, of results and of what an exact backward pass reads.
+"""The counts of the memory accounts: scalars of parameters, of results and of the values that an exact backward pass
+reads.
 
 Source: ALGORITHMS 9, the table of layers. A set of active neurons is a NeuronSet, or None for all.
 """

@@ -1,4 +1,5 @@
-"""What is being accounted for: a model, a batch and a method; and the training passes of its round. Values only.
+"""The setup that a memory account describes: a model, a batch and a method, and the training passes of a round. Values
+only.
 
 full    every parameter is trained
 fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1); with a cut those
@@ -104,7 +105,7 @@ class TrainingConfiguration:
             raise ValueError(f"cut={self.cut} with method={self.method}; expected fedspu")
 
     def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
-        """What this training takes by an account; `more` are the fields of Footprint that the account knows."""
+        """The memory of this training by an account; `more` are the fields of Footprint that the account knows."""
         return Footprint(account, self.model, self.batch, self.keep, self.method, parts, **more)
 
     @cached_property

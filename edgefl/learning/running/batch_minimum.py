@@ -1,4 +1,4 @@
-"""What a learner makes of batches of one example, where a model normalises over single values. Nothing runs here.
+"""The treatment of batches of one example, where a model normalises over single values. Nothing runs here.
 
 A batch of one example joins the batch before it. Where no batch comes before it, the fit is refused.
 """

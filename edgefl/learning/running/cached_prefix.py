@@ -40,7 +40,7 @@ Results = Callable[[Index], Iterator[Array]]
 
 
 class Cache(NamedTuple):
-    """What makes them.
+    """The maker of a cut's cached results.
 
     graph, work, inference  of the whole model
     """

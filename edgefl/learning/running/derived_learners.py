@@ -54,7 +54,7 @@ class DerivedLearners(Generic[Made]):
         return self.rest(features_of(self._graph), make)
 
     def rest(self, cut: str, make: Make[Made]) -> Made:
-        """What follows a cut, on the same parameters."""
+        """A learner of the part after a cut, on the same parameters."""
         learner = self._rests.pop(cut, None)
         if learner is None:
             graph = after(self._graph, cut)
@@ -67,7 +67,7 @@ class DerivedLearners(Generic[Made]):
         return (*self._heads.values(), *self._rests.values())
 
     def sub(self, graph: Graph, active: Mapping[str, Array], make: Make[Made]) -> Made:
-        """Of a smaller graph, with a copy of these parameters."""
+        """A learner of a smaller graph, with a copy of these parameters."""
         learner = self._subs.pop(graph, None)
         if learner is None:
             learner = make(graph, ModelSpec.of(graph), dict(active))

@@ -323,7 +323,9 @@ class GraphLearner:
         return self._workspace.account.memory()
 
     def work(self) -> ExecutedFlops:
-        """What it, learners of other heads and of smaller graphs have executed since it was made."""
+        """The operations that the learner and its learners of other heads and of smaller graphs have executed since it
+        was made.
+        """
         return self._workspace.meter.work
 
     def _check(self, samples: Samples, index: NDArray[np.int32]) -> None:

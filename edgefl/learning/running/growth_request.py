@@ -1,4 +1,4 @@
-"""What may be asked of a search for the coordinates with the largest gradients. No search runs here.
+"""The valid requests for a search of the coordinates with the largest gradients. No search runs here.
 
 Source: ALGORITHMS 8, "Grow": key (-|g|, flat index), so that of equal magnitudes the lower index is taken.
 """

@@ -51,7 +51,7 @@ class Restriction:
         return iter(self._shapes)
 
     def bits(self, name: str) -> Bits:
-        """Which coordinates a parameter has: a new array."""
+        """The coordinates that a parameter has: a new array."""
         shape = self._shapes[name]
         found = np.unpackbits(self._packed[name], count=math.prod(shape), bitorder="little")
         return found.view(np.bool_).reshape(shape)

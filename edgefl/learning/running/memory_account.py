@@ -79,7 +79,9 @@ class MemoryAccount:
         return self.family_params_bytes + sum(each._mask_bytes for each in self._family)
 
     def passes(self, session: Session, sizes: Collection[int]) -> PassBytes:
-        """What passes of a session in batches of these sizes need, where the learner has no other session."""
+        """The memory that passes of a session in batches of these sizes need, where the learner has no
+        other session.
+        """
         schedules = [self._planner.schedule(session, size) for size in sizes]
         arena = max(schedule.arena_bytes for schedule in schedules)
         held = arena + self._sessions.index_bytes(session) + self._planner.state_bytes(schedules)

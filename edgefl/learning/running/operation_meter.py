@@ -1,4 +1,6 @@
-"""What a learner and its relatives have executed so far. How much a pass multiplies is lowering/product_flops.py's."""
+"""The operations that a learner and its relatives have executed so far. lowering/product_flops.py counts the operations
+of a pass.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ Sessions = OrderedDict[tuple[object, ...], Session]
 
 
 class ParameterLayout(NamedTuple):
-    """How parameters lie: names of the masked ones that lie whole, and the weights that are there as values alone."""
+    """The layout of parameters: names of masked parameters that lie whole, and the weights that exist as
+    values alone.
+    """
 
     masked: tuple[str, ...] = ()
     sparse: tuple[SparseWeight, ...] = ()

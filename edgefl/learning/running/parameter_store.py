@@ -55,7 +55,7 @@ class ParameterStore:
 
     @property
     def plans(self) -> Sparse:
-        """How each sparse weight lies."""
+        """The layout plan of each sparse weight."""
         return {name: each.plan for name, each in self.sparse.items()}
 
     @property

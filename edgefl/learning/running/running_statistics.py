@@ -18,7 +18,7 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 def everything(spec: ModelSpec) -> dict[str, Index]:
-    """Of every running statistic all channels."""
+    """All channels of every running statistic."""
     return {name: None for name, param in spec.params.items() if param.kind == "stat"}
 
 

@@ -1,4 +1,5 @@
-"""How much packing memory the kernels will take for a schedule, asked of the kernels themselves. Nothing is computed.
+"""The packing memory that the kernels will take for a schedule, as the kernels themselves report it. Nothing is
+computed.
 
 It depends on the machine: on its instruction set and its number of threads. The kernels' blocks grow to the largest
 call and are then reused, so a schedule takes what its largest call takes. A limit never makes a kernel take another way

@@ -57,7 +57,7 @@ class Compact:
         return found
 
     def at(self, whole: Array) -> Array:
-        """What a whole array has at the mask, in the order of the values."""
+        """The values of a whole array at the mask, in the order of the values."""
         found: Array = whole.reshape(-1)[self.arrays["order"]]
         return found
 

@@ -34,7 +34,7 @@ SIZES_KEPT = 8  # batch sizes of a session whose schedules outlive a pass that h
 
 
 class Workspace:
-    """What the passes of one learner work on.
+    """The memory that the passes of one learner work on.
 
     store     its parameters
     scalars   the settings and sums of its passes

@@ -1,1 +1,3 @@
-"""What simulation, server and device share of a round: messages, metrics, who took part, and states as files."""
+"""The parts of a round that simulation, server and device share: messages, metrics, participation, and
+states as files.
+"""

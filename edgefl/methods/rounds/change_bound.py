@@ -1,4 +1,5 @@
-"""How far a reply may move a model: a bound on its change of every parameter, from what the round's replies change.
+"""The bound on how far a reply may move a model: a limit on the change of every parameter, from the changes of the
+round's replies.
 
 Not the mean of them (methods/aggregation.py) and not whether a message is well formed (exchange.py). A length here is
 the root mean square of a change over the coordinates that the reply carries, so that clients which train different
@@ -46,7 +47,7 @@ BOUNDS = "off, clip, clip:FACTOR, refuse or refuse:FACTOR"
 
 @dataclass(frozen=True)
 class UpdateNormBound:
-    """What is done about a reply that goes beyond the bound."""
+    """The treatment of a reply that goes beyond the bound."""
 
     kind: Literal["off", "clip", "refuse"] = "refuse"
     factor: float = FACTOR
@@ -65,7 +66,7 @@ class UpdateNormBound:
 
 
 def lengths(reply: Reply, old: Old, spec: ModelSpec) -> Lengths:
-    """How far a reply moves every parameter of its payloads, and the learned ones together."""
+    """The distance by which a reply moves every parameter of its payloads, and the learned parameters together."""
     return {name: _lengths(update, old.get(name, {}), spec) for name, update in reply.payload.items()}
 
 
@@ -90,7 +91,7 @@ def change(block: Block, old: Array | None) -> Array:
 
 
 def medians(found: Sequence[Lengths]) -> Lengths:
-    """Of the replies' lengths, by payload and parameter, over those that carry it."""
+    """The medians of the replies' distances, by payload and parameter, over the replies that carry the parameter."""
     gathered: dict[str, dict[str, list[float]]] = {}
     for each in found:
         for payload, parameters in each.items():
@@ -122,7 +123,7 @@ def _bounds(middle: Mapping[str, float], factor: float, floors: Mapping[str, flo
 
 
 def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
-    """What every parameter, and the learned ones together, may change by in any case."""
+    """The change that every parameter, and the learned parameters together, may make in any case."""
     old = {name: value for name, value in old.items() if spec.params[name].kind != "frozen"}
     squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
     sizes = _roots(squares, {name: value.size for name, value in old.items()}, spec)

@@ -29,7 +29,7 @@ def trained(
     clock: Callable[[], float],
     meter: Callable[[], EnergyMeter] = unmeasured,
 ) -> tuple[Reply, float]:
-    """What comes of a plan, and the seconds of it.
+    """The result of a plan, and the seconds that it took.
 
     nominal_flops   as papers count a round of the method (Algorithm.flops); left out where nobody says that
     executed_flops  of the products that the learner ran to train; search_flops: to move a mask, if it did

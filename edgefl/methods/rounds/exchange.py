@@ -88,7 +88,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
 
 
 class _PlanContent(dict[str, Any]):
-    """What a plan came with, by name. Asked for another name it raises PlanError."""
+    """The content of a plan by name. Asked for another name it raises PlanError."""
 
     def __init__(self, what: str, found: Mapping[str, Any]) -> None:
         super().__init__(found)
@@ -158,7 +158,7 @@ class Answer(NamedTuple):
 
 
 def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyClaim = NOT_DECLARED) -> Answer:
-    """What a client's message is worth. It never raises: whatever is wrong with the message is the refusal.
+    """Read and check a client's message. It never raises: every fault of the message becomes the refusal.
 
     declared  what its client has said of its samples before the round
     """
@@ -175,7 +175,9 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyCl
 
 
 def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
-    """What a reply carries other than what was expected by that name; None if nothing."""
+    """A sentence about content of a reply that differs from the expected content of that name; None if
+    nothing differs.
+    """
     who = f"reply of client {plan.client}"
     for name, update in reply.payload.items():
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
@@ -229,7 +231,7 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:
-    """What the bytes of a message's payloads, and of its selection, are for."""
+    """The bytes of a message's payloads and of its selection, by purpose."""
     return total([*map(codec.sizes, payload.values()), Sizes(0, len(selection), 0)])
 
 
@@ -269,7 +271,7 @@ def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
 
 
 def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
-    """Of the values that a reply carries by a name, what their receiver knows already, on the server's side."""
+    """The values of a reply's payload that its receiver knows already, on the server's side."""
     kind = plan.due.get(name, PLANNED).kind
     if kind == "masked":
         return _mask(plan, name).only(_names(plan, name, spec))
@@ -292,7 +294,7 @@ def _mask(plan: Plan, name: str) -> Mask:
 
 
 def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
-    """What a message says of `plan.expects`."""
+    """The form of `plan.expects` in a message."""
     if plan.expects is None or not plan.authorised:
         return plan.authorised
     for name, expected in plan.expects.items():

@@ -1,5 +1,6 @@
-"""Who takes part in which round: everybody who is selected, or those who did in a run that had deadlines, on whom its
-result depends besides the experiment. A model of devices that decides it is device_models/simulated_clock.py's.
+"""The participants of each round: all selected clients, or in a run with deadlines the clients that took part, on which
+the result depends besides the experiment. A model of devices that decides participation is
+device_models/simulated_clock.py's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TRAINED = ("accepted", "late")  # outcomes after which a client keeps its newly 
 
 
 class ParticipationModel(Protocol):
-    """What a simulation asks about who takes part.
+    """The questions of a simulation about participation.
 
     limits   capacities that clients declared
     is_over  whether the rounds are those of a run that was served, in which any number may have accepted nobody
@@ -42,7 +43,7 @@ class ParticipationModel(Protocol):
         """Raises RunError unless the round may have been planned with exactly these clients."""
 
     def expected(self, round: int, client: int) -> str | None:
-        """What is known of a planned client before it trains: one of TRAINED, or that it does not."""
+        """The expectation about a planned client before it trains: one of TRAINED, or that it does not train."""
 
     def judged(self, record: ClientRound) -> ClientRound:
         """After it has trained, or has not. One that is late now trained, and is not aggregated."""

@@ -1,4 +1,5 @@
-"""What computes a run: the build of edgefl and the kernels, as text like "edgefl 0.1.0+3e7ad57212 native-avx512".
+"""The provenance of a run: the build of edgefl and the kernels, as text like "edgefl 0.1.0+3e7ad57212
+native-avx512".
 
 Results are bit-identical between equal provenances only: an instruction set fixes the order of sums, and so does the
 processor of a GPU in TF32. Builds of one version mean to compute alike, and edgefl of before did not name the commit of

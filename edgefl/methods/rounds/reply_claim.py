@@ -1,5 +1,5 @@
-"""What a client's replies must claim, given what its device declared at its enrolment. Not how a reply is read
-(exchange.py).
+"""The claims that a client's replies must make, given the declarations of its device at enrolment. exchange.py reads a
+reply.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from edgefl.methods.plan import Reply
 
 
 class ReplyClaim(NamedTuple):
-    """What a client's replies must claim: its training samples, and the steps that follow from them; None: anything.
+    """The claims that a client's replies must make: its training samples, and the steps that follow from them; None:
+    any claim.
 
     joined_steps  steps that the reply may claim as well: a last batch of one sample has joined the batch before it
     A reply that carries nothing may claim nothing, as of a client that has stopped.

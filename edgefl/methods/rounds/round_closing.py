@@ -1,4 +1,4 @@
-"""How a round is closed, the same for the simulation and the server: from accepted replies to the state after them.
+"""The closing of a round, alike in simulation and server: from accepted replies to the state of the next round.
 
 Whatever is decided about replies beside each other is decided here, in client order, so that a replay agrees. Not
 whether a reply may be accepted (exchange.py), nor what the round's metrics say (round_metrics.py).
@@ -27,7 +27,7 @@ MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error
 
 @dataclass(frozen=True)
 class AggregationSettings:
-    """What a run does with accepted replies.
+    """The settings for the aggregation of a run's accepted replies.
 
     most_examples  a client that has more samples for training counts as one that has so many; None: no limit
     """
@@ -37,7 +37,9 @@ class AggregationSettings:
     most_examples: int | None = None
 
     def declared(self, algorithm: Algorithm, examples: int, graph: Graph | None = None) -> ReplyClaim:
-        """What the replies of a client with so many training samples must claim, of a model with this graph."""
+        """The claims that the replies of a client with so many training samples must make, for a model with
+        this graph.
+        """
         joins = graph is not None and bool(single_value_norm(graph)) and examples > 1
         return ReplyClaim(examples, algorithm.steps(examples), algorithm.steps(examples - 1) if joins else None)
 

@@ -73,7 +73,9 @@ class ClientRound:
 
     @staticmethod
     def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
-        """What a client's answer to a message says. Seconds that are no time, for which it is refused, count as 0."""
+        """The metrics of a client's answer to a message. Seconds that are not a valid time, for which the answer is
+        refused, count as 0.
+        """
         status = up.status if answer.refusal is None else "refused"
         return ClientRound(
             plan.client,
@@ -177,7 +179,7 @@ def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str
 
 
 def common_scores(found: Tested, decisions: int = 1) -> dict[str, Any]:
-    """Of the test set that no client owns."""
+    """Scores on the test set that no client owns."""
     if decisions == 1:
         return {"correct": found.correct, "examples": found.examples}
     right = {"correct": found.correct} if decisions else {"loss": _finite(found.loss_sum / found.examples)}

@@ -18,8 +18,8 @@ from edgefl.system.durable_files import check_sha256, load_arrays
 
 
 class StoredClientState(NamedTuple):
-    """What a client keeps between rounds: its model, empty where the method keeps none; its private plain values; and
-    its private sets of arrays.
+    """The state that a client keeps between rounds: its model, empty where the method keeps none; its private plain
+    values; and its private sets of arrays.
     """
 
     params: Mapping[str, np.ndarray]

@@ -1,4 +1,6 @@
-"""How fast clients have said that they are, and from which round on that holds: for a server and for its replay."""
+"""The throughputs that clients have reported, and the round from which each report holds, for a server and for its
+replay.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from edgefl.methods.throughput import Throughput
 
 
 class ThroughputHistory:
-    """What clients have declared, all of it. `known`: by client and the round from which it holds."""
+    """All throughputs that clients have declared. `known`: by client and the round from which it holds."""
 
     def __init__(self, known: Mapping[tuple[int, int], Throughput]) -> None:
         self._declared: dict[int, list[tuple[int, Throughput]]] = {}
@@ -25,7 +27,7 @@ class ThroughputHistory:
         return self._declared[client][-1] if client in self._declared else None
 
     def of(self, client: int, round: int) -> Throughput | None:
-        """What holds in a round; None: nothing was declared by then."""
+        """The throughput that holds in a round; None: nothing was declared by then."""
         declared = self._declared.get(client, [])
         at = bisect_right(declared, round, key=lambda pair: pair[0])
         return declared[at - 1][1] if at else None
@@ -35,7 +37,7 @@ class ThroughputHistory:
         return iter(self._declared)
 
     def at(self, round: int) -> Mapping[int, Throughput]:
-        """What holds in a round, by client; what is added later counts, too."""
+        """The throughputs that hold in a round, by client; declarations that are added later count as well."""
         return _ThroughputAtRound(self, round)
 
 

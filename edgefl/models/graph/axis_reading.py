@@ -63,7 +63,7 @@ def fitting_order(graph: Graph, shape: Shape) -> str:
 
 
 def fitting_axes(graph: Graph, shape: Shape, axes: str) -> str:
-    """What `axes` would have to say of the data so that examples fit a graph that does not take them as they are.
+    """The setting `axes` by which examples would fit a graph that does not take them as they are.
 
     shape   of an example as it was read, (channels, steps), or (1, rows, columns) where nothing was said
     axes    what was said

@@ -1,4 +1,5 @@
-"""Where a graph can be cut in two: results that all after them follows from. Graphs in, graphs out; no parameters.
+"""The cuts of a graph into two parts: results from which everything after them follows. Graphs in, graphs out; no
+parameters.
 
 What lies before a cut can stand still: its outputs are computed once, and steps train what lies after on them. A
 residual block is whole on one side, as two results cross between its branches. A personal head on a common body is the

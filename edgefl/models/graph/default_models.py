@@ -17,7 +17,7 @@ EMBEDDING = 32
 
 
 def default_name(input_shape: Shape, vocabulary: int | None) -> str:
-    """Which of these models fits examples of a shape: ids of words, features, lines of channels or planes."""
+    """The name of the model that fits examples of a shape: ids of words, features, sequences of channels or planes."""
     if vocabulary is not None and len(input_shape) == 1:
         return "text_cnn"
     return {1: "mlp", 2: "line_cnn"}.get(len(input_shape), "cnn")

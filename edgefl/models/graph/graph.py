@@ -49,7 +49,7 @@ Blocks = Mapping[str, tuple[IdArray | None, IdArray | None]]
 
 
 class Selection(Protocol):
-    """What Graph.sub asks of a set of neurons: selection.NeuronSet is one."""
+    """The protocol of a set of neurons for Graph.sub: selection.NeuronSet has it."""
 
     def blocks_of(self, graph: Graph) -> Blocks:
         """The active blocks of every parameter of `graph`."""
@@ -64,7 +64,7 @@ class Node:
     inputs: tuple[str, ...]
 
     def full_name(self, part: str) -> str:
-        """Of a parameter by the last part of its name; "" is the parameter that the node is called by."""
+        """The full name of a parameter by the last part of its name; "" is the parameter that has the node's name."""
         return f"{self.name}.{part}" if part else self.name
 
     def output(self, shapes: Mapping[str, Shape]) -> Shape:

@@ -79,7 +79,8 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
 
 
 def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | None:
-    """What each output of the model in a file, whose graph this is, stands for; None: the data's classes, in order.
+    """The class that each output of the model in a file stands for, where the graph is this one; None: the data's
+    classes, in order.
 
     Raises  GraphError if that is no list of as many classes as the model has outputs.
     """

@@ -1,4 +1,5 @@
-"""Which weights belong to which neurons, and what a set of active neurons takes of a model: values without bytes.
+"""The assignment of weights to neurons, and the part of a model that belongs to a set of active neurons: values without
+bytes.
 
 spec        ModelSpec: the neuron groups of a graph, and the axes of parameters that they index
 selection   NeuronSet: the active neurons of every group

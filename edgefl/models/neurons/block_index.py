@@ -1,4 +1,4 @@
-"""Which coordinates of a parameter a block has: the active neurons along its axes, or a list of them.
+"""The coordinates of a parameter in a block: the active neurons along its axes, or a list of coordinates.
 
 None                 every coordinate; values have the parameter's shape
 Axes(rows, cols)     the active neurons' rows (axis 0) and columns (axis 1); values [|rows|, |cols|, *rest]

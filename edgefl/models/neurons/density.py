@@ -1,4 +1,5 @@
-"""How dense every layer's weights are in a sparse model: by Erdos-Renyi-Kernel or alike, as exact numbers of ones.
+"""The density of every layer's weights in a sparse model, by Erdos-Renyi-Kernel or another rule, as exact numbers of
+ones.
 
 A weight is a parameter of two or more dimensions; biases and norms are always whole, and count nowhere. Not
 which coordinates there are (random_mask.py, prune_and_grow.py).
@@ -30,7 +31,7 @@ def _is_affine(spec: ModelSpec, name: str) -> bool:
 
 
 def counts(shapes: Mapping[str, Shape], density: float, distribution: Distribution) -> dict[str, int]:
-    """How many coordinates each weight has: round(density * all) together, each within one of its own share.
+    """The number of coordinates of each weight: round(density * all) together, each within one of its own share.
 
     shapes   of the weights
     density  of all weights together, 0 < density <= 1

@@ -1,4 +1,4 @@
-"""Which neuron group lies along axis 0 of every result of a graph: found by following the graph from node to node.
+"""The neuron group along axis 0 of every result of a graph, found by following the graph from node to node.
 
 The rules (ALGORITHMS 1.1):
 

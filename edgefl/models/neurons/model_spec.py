@@ -102,7 +102,9 @@ class ModelSpec:
         return tuple(name for name, param in self.params.items() if param.kind != "frozen")
 
     def part(self, graph: Graph) -> ModelSpec:
-        """That of some of the model's nodes as a graph of their own: with the whole model's groups along their axes."""
+        """The specification of some of the model's nodes as a graph of their own: with the whole model's groups along
+        their axes.
+        """
         own = _spec(graph)
         return replace(own, params={name: self.params[name] for name in own.params}, groups=self.groups)
 

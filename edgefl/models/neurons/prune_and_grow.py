@@ -1,4 +1,5 @@
-"""How a sparse model's mask moves: weights of small magnitude leave it, as many others enter, and its size stays.
+"""The move of a sparse model's mask: weights of small magnitude leave the mask, as many other weights enter, and the
+size stays.
 
 What enters by its gradient is the learner's to find (Learner.strongest), as no dense gradient is kept. Not when masks
 move, nor who moves them. Source: RigL (Evci et al., ICML 2020) and FedSpa; ALGORITHMS 8.
@@ -21,7 +22,9 @@ from edgefl.models.neurons.update import Array
 
 
 class PruningResult(NamedTuple):
-    """What is left after pruning, by parameter; how many coordinates left; and how many weights were no numbers."""
+    """The result of pruning by parameter: the coordinates that are left, how many have left, and how many weights were
+    not numbers.
+    """
 
     kept: dict[str, Bits]
     counts: dict[str, int]
@@ -36,7 +39,7 @@ def annealed(first: float, step: int, steps: int) -> float:
 
 
 def prune_count(rate: float, ones: int, floor: bool = False) -> int:
-    """How many of so many coordinates leave at this rate, rounded up; or down, as in RigL."""
+    """The number of coordinates that leave at this rate, rounded up; or down, as in RigL."""
     return min(ones, max(0, math.floor(rate * ones + 1e-9) if floor else math.ceil(rate * ones - 1e-9)))
 
 

@@ -1,5 +1,5 @@
-"""What sparse training costs by the formulas of the paper: floating point operations, and values on the wire. Nominal:
-not what a learner executes, which skips the signal to the first layer and may run a sparse layer dense.
+"""The cost of sparse training by the formulas of the paper: floating point operations, and values on the wire. The cost
+is nominal. A learner skips the gradient of the first layer's input, and may run a sparse layer dense.
 
 Source: FedSpa, tables 1 and 3; ALGORITHMS 10.2.
 """
@@ -25,7 +25,8 @@ def densities(shapes: Mapping[str, Shape], density: float, distribution: Distrib
 
 
 def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
-    """Of steps over so many examples: two for each multiply-accumulate at these shares of weights, in three passes.
+    """The operations of steps over so many examples: two for each multiply-accumulate at these shares of weights, in
+    three passes.
 
     shares  by parameter; {}: all weights are whole
     """
@@ -44,7 +45,7 @@ def sparse_round(graph: Graph, density: float, distribution: Distribution, seen:
 
 
 def nominal_bytes(graph: Graph, down: float, up: float) -> float:
-    """Of one client's round, at these densities: values of all parameters but frozen ones alone, no masks."""
+    """The bytes of one client's round at these densities: values of all parameters except frozen ones, no masks."""
     scalars = sum(math.prod(info.shape) for info in graph.parameters().values() if info.kind != "frozen")
     return VALUE * scalars * (down + up)
 

@@ -90,7 +90,7 @@ def encode(
 
 
 def sizes(data: bytes) -> Sizes:
-    """What the bytes of a payload made by `encode` or `encode_mask` are for. Padding counts as index."""
+    """The bytes of a payload made by `encode` or `encode_mask`, by purpose. Padding counts as index."""
     if is_mask(data):
         return Sizes(0, len(data) - header_bytes(data), header_bytes(data))
     _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)

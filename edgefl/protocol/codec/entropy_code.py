@@ -61,7 +61,9 @@ def _log2(number: int) -> int:
 
 
 def least_bytes(n: int, k: int) -> int:
-    """What no code of n bits with k ones is below, where one is chosen: bits in a row take less than expected."""
+    """A lower bound in bytes for every code of n bits with k ones, where a code is chosen: bits in a row take less than
+    expected.
+    """
     return STATES_BYTES + (expected_bytes(n, k) - STATES_BYTES) // 8
 
 

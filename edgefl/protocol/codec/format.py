@@ -1,4 +1,4 @@
-"""What both directions of the codec share: numbers of the format, its table rows, and id sets by group.
+"""The common part of the codec's two directions: numbers of the format, its table rows, and id sets by group.
 
 The meaning of every field is in the package's docstring.
 """

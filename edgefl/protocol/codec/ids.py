@@ -21,7 +21,7 @@ LARGEST_SHORT = 65535  # a set out of more ids than this is listed in 4 bytes an
 
 
 class Coding(IntEnum):
-    """How a set of ids is written."""
+    """The coding of a set of ids."""
 
     BITMAP = 0
     LIST16 = 1

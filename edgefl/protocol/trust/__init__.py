@@ -1,1 +1,1 @@
-"""Who may take part: device keys, TLS contexts, and the certificates that `edgefl keys` makes."""
+"""The proofs of identity in a run: device keys, TLS contexts, and the certificates that `edgefl keys` makes."""

@@ -14,7 +14,7 @@ DAY_S = 86400.0
 
 
 def expiry(certificate: Path, now: float) -> str:
-    """What has to be said of the dates of a PEM certificate, in one sentence; "" if nothing has to be said.
+    """A sentence about the dates of a PEM certificate; "" if the dates need no sentence.
 
     now  seconds since 1970
     """

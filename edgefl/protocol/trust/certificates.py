@@ -108,5 +108,5 @@ def _write(stem: Path, certificate: x509.Certificate, key: ec.EllipticCurvePriva
 
 
 def tls_key_file(stem: Path) -> Path:
-    """Where the private key of STEM.pem is: not STEM.key, which for a device is its run key."""
+    """The file of the private key of STEM.pem: not STEM.key, which for a device is its run key."""
     return stem.with_name(f"{stem.name}-tls.key")

@@ -38,7 +38,7 @@ def make_keys(directory: Path, clients: int, draw: Callable[[int], bytes] = secr
 
 
 def key_file(directory: Path, client: int) -> Path:
-    """Where make_keys puts the key of a client."""
+    """The file into which make_keys writes the key of a client."""
     return directory / f"device-{client:04d}.key"
 
 

@@ -1,1 +1,1 @@
-"""What server and device say to each other, as values and as bytes. No sockets, no clock, no files."""
+"""The messages between server and device, as values and as bytes. No sockets, no clock, no files."""

@@ -65,19 +65,19 @@ MAY: dict[Role, tuple[type[Message], ...]] = {
 
 
 class Envelope(NamedTuple):
-    """What one side tells the other in a run."""
+    """The content of one side's words to the other in a run."""
 
     run: str
     messages: tuple[Message, ...]
 
     @property
     def payload_bytes(self) -> int:
-        """Of its messages: payloads, selections, parts of the model."""
+        """The bytes of the envelope's messages: payloads, selections, parts of the model."""
         return sum(map(payload_bytes, self.messages))
 
     @property
     def purpose(self) -> str:
-        """What frameworks call it: "train", "evaluate", or "query" where it is neither."""
+        """The word of frameworks for the envelope: "train", "evaluate", or otherwise "query"."""
         kinds = {type(message) for message in self.messages}
         return "train" if Train in kinds else "evaluate" if Evaluate in kinds else "query"
 

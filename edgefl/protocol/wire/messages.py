@@ -123,7 +123,9 @@ class ModelChunk(Message, frozen=True):
 
 
 class PayloadSpec(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What goes by one name in the reply: an Expected. `parameters` is a bitmap over those of the model, or None."""
+    """The expected payload of one name in the reply: an Expected. `parameters` is a bitmap over those of the model, or
+    None.
+    """
 
     kind: Literal["planned", "chosen", "masked", "mask"]
     parameters: Annotated[bytes, Meta(max_length=1 << 13)] | None
@@ -207,7 +209,7 @@ class Evaluate(Message, frozen=True):
 
 
 class Scores(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Of one model on the device's own test samples."""
+    """The scores of one model on the device's own test samples."""
 
     loss_sum: float
     correct: Count

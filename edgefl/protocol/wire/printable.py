@@ -1,4 +1,4 @@
-"""What a peer wrote, for a log or a terminal. Not what its messages mean."""
+"""The text of a peer in a form that is safe for a log or a terminal. The meaning of messages is not looked at."""
 
 from __future__ import annotations
 

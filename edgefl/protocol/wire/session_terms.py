@@ -1,5 +1,5 @@
-"""What the earlier messages of a connection have settled, and the later ones must keep to. Not whose turn it is
-(connection.py): this is about their values.
+"""The terms that the earlier messages of a connection have settled, and that the values of later messages must keep.
+The order of messages is connection.py's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from edgefl.protocol.wire.model_message import LARGEST_MODEL
 
 
 class Agreement:
-    """Of the two sides of one connection, kept by each of them.
+    """The agreement of the two sides of one connection, which each side keeps.
 
     has_model  the device holds all of the initial model
     """

@@ -1,1 +1,1 @@
-"""Trained models taken out: where a run or a device has one, and the files that other programs read."""
+"""Export of trained models: the model of a run or of a device, and files that other programs read."""

@@ -1,4 +1,6 @@
-"""Models as files for other programs, by the file's suffix. What is in a file is made where its suffix says."""
+"""The formats of exported models, by the suffix of the file. The contents of a format are made in a file of
+their own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ONNX file as it comes to be: nodes, constants, and at the end the bytes. What operations are in ONNX:
+"""An ONNX file under construction: nodes, constants, and at the end the bytes. The operators are chosen in
 onnx_nodes.py.
 
 The one file that needs the onnx package.

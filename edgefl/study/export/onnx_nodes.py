@@ -92,7 +92,7 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
 
 
 def _both(padding: Pair) -> list[int]:
-    """As much at the beginning of each axis as at its end."""
+    """The paddings with as much at the beginning of each axis as at its end."""
     return [*padding, *padding]
 
 
@@ -110,7 +110,7 @@ def _conv2d(op: Conv2d, inputs: list[str], to: Writer) -> str:
 
 
 def _linear(op: Linear, inputs: list[str], to: Writer) -> str:
-    """At each place, a convolution of single cells."""
+    """A Linear layer at each position, as a convolution of single cells."""
     if len(to.input_shape) == 1:
         return to.node("Gemm", *inputs, *to.parameters(), transB=1)
     cell = [1 for _ in to.input_shape[1:]]

@@ -1,5 +1,5 @@
-"""Recurrent layers and attention in ONNX's operators: rows of the table in onnx_nodes.py. Graph lines are [features,
-steps].
+"""Recurrent layers and attention in ONNX's operators: rows of the table in onnx_nodes.py. Sequences of the graph are
+[features, steps].
 
 ONNX has the gates in another order, z r h of a GRU and i o f c of an LSTM, so weights and biases are constants here.
 Attention it does not have before opset 23: it is products by heads, with a softmax between.

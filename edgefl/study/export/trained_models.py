@@ -1,5 +1,5 @@
-"""The model that was trained, out of a server's run, a simulation's, or a device's directory. Nothing there is locked
-or written, so a run that goes on is not disturbed. Not the file that it is written to (formats.py).
+"""The trained model of a server's run, a simulation's run or a device's directory. The directory is neither locked nor
+written, so a run that goes on is not disturbed. Files are written by formats.py.
 
 Of all clients there is the model of the server's state; of one client the model that the method itself evaluates
 (Algorithm.own): its own parameters, its head under the common body, its mask on the common model, or the model of all
@@ -53,7 +53,7 @@ class ExportedModel(NamedTuple):
 
 
 class ModelSource(NamedTuple):
-    """Where to look, and for what.
+    """The place of a trained model: the directory, and the method, seed and client.
 
     path      of a run, or of a device's state
     client    whose model; None: that of all clients, or of a device's directory its own
@@ -181,7 +181,7 @@ def _of_device(source: ModelSource) -> ExportedModel:
 
 
 def _shared(source: ModelSource, record: DeviceRecord) -> dict[str, Params]:
-    """What the server of a device's run has of all clients."""
+    """The part of the server's state that all clients of a device's run share."""
     if source.run is None:
         method = record.welcome.method
         raise RunError(f"a device of {method} keeps no whole model; expected --run, the directory of its server")

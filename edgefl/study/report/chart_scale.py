@@ -1,4 +1,4 @@
-"""From values to places in a chart: ranges, round ticks, and units. Values alone, no SVG."""
+"""The scale of a chart, from values to positions: ranges, round ticks, and units. No SVG is made here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AxisScale:
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value lies; beyond the ends at the ends."""
+        """The position of a value; a value beyond an end is put at the end."""
         low, high, found = self.low, self.high, min(max(value, self.low), self.high)
         if self.is_log:
             low, high, found = math.log10(low), math.log10(high), math.log10(found)

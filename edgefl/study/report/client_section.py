@@ -26,7 +26,7 @@ def client_section(runs: Sequence[ReportedRun], looks: Looks) -> str:
 
 
 def _distribution(place: int, run: ReportedRun, has_name: bool, looks: Looks) -> str:
-    """Which share of the clients has at most which score, over all seeds."""
+    """The share of the clients that have at most a given score, over all seeds."""
     first = run.summaries_of(run.methods[0])[0]
     series = [
         CurveSeries(method, looks[place, method], _shares(run.summaries_of(method), first.score))

@@ -20,7 +20,7 @@ ROWS = 20  # of a curve as a table
 
 
 class SpentAxis(NamedTuple):
-    """What curves are over: the name in a curve's points, words, units."""
+    """The cost that curves are drawn over: the name in a curve's points, words, units."""
 
     key: str
     title: str

@@ -59,7 +59,9 @@ class LineChart:
         return f'<svg role="img" {size} aria-label="{escape(described)}">{"".join(parts)}</svg>'
 
     def _y_scale(self) -> AxisScale:
-        """Of bands and lines; where the lines' values are steep, of these alone, as a band may reach below 0."""
+        """The vertical scale of bands and lines; where the lines' values are steep, of the lines alone, as a band may
+        reach below 0.
+        """
         means = fitted([point.y for point in self.points], HEIGHT - BOTTOM, TOP, self.y_limits)
         ends = [end for point in self.points for end in (point.low, point.high)]
         return means if means.is_log else fitted(ends, HEIGHT - BOTTOM, TOP, self.y_limits, may_be_log=False)
@@ -91,7 +93,7 @@ class LineChart:
 
 
 def _x_scale(values: Sequence[float]) -> AxisScale:
-    """From 0, or from the first of values far from 0, to the last one."""
+    """The horizontal scale from 0, or from the first of values far from 0, to the last value."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     first = 0.0 if low >= 0 else low
     return AxisScale(first, high if high > first else first + 1.0, LEFT, WIDTH - RIGHT)

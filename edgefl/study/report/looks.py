@@ -1,5 +1,5 @@
-"""How the lines of a method look in every chart of a report: one colour and one marker for a method, one dash for a
-run. Colours are CSS variables (page_style.py), so that a dark page has others.
+"""The looks of a method's lines in every chart of a report: one colour and one marker for a method, one dash for a run.
+The colours are CSS variables (page_style.py), so that a dark page has other colours.
 
 The seven colours can be told apart by the colour-blind, and each has a contrast of at least 3 to its page.
 """
@@ -25,7 +25,7 @@ RADIUS = 3.2
 
 
 class LineLook(NamedTuple):
-    """Of a line: the places of its colour and its marker, and of its dash."""
+    """The look of a line: the indices of its colour, of its marker and of its dash."""
 
     method: int
     run: int = 0
@@ -43,7 +43,7 @@ class LineLook(NamedTuple):
 
 
 def looks_of(methods_of_runs: list[list[str]]) -> dict[tuple[int, str], LineLook]:
-    """By the run's place and the method. A method of several runs has one colour in all of them."""
+    """The looks by the run's index and the method. A method of several runs has one colour in all of them."""
     order = list(dict.fromkeys(method for methods in methods_of_runs for method in methods))
     return {
         (i, method): LineLook(order.index(method), i) for i, methods in enumerate(methods_of_runs) for method in methods

@@ -1,5 +1,5 @@
-"""Curves of methods as a report draws them: the mean over seeds and how far the seeds lie from it, with so few points
-that a file stays small. No drawing.
+"""The curves of methods in a report: the mean over the seeds and the distance of the seeds from the mean, with few
+points, so that the file stays small. Nothing is drawn here.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _state(state: TrialState) -> str:
 
 
 def settings_section(runs: Sequence[ReportedRun]) -> str:
-    """What was asked for; where there are several runs, first of all what differs."""
+    """The section of settings; where there are several runs, the differences between the runs come first."""
     every = [_settings(run) for run in runs]
     names = list(dict.fromkeys(name for each in every for name in each))
     differing = [name for name in names if len({each.get(name, NONE) for each in every}) > 1]

@@ -1,4 +1,4 @@
-"""The report as a page and as a file. What stands in its sections is theirs to say."""
+"""The report as a page and as a file. The contents of its sections are made in the files of the sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a report shows of a run, read from the run's directory, also while the run goes on. No HTML.
+"""The contents of a run that a report shows, read from the run's directory, also during the run. No HTML is
+made here.
 
 A method with a seed that has no evaluated round yet has no figures. The seeds that every method has figures of are
 compared; where there is no such seed, the methods that have some are compared in the first seed that has any.
@@ -60,7 +61,7 @@ class SourceRun(Protocol):
 
 @dataclass(frozen=True)
 class TrialState:
-    """How far a method with one seed has come.
+    """The progress of a method with one seed.
 
     rounds        that are closed
     is_over       whether no round follows

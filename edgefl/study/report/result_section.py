@@ -143,6 +143,6 @@ def _cost_cells(of: Sequence[Summary], of_dense: float | None) -> Iterator[str]:
 
 
 def _energy(of: Sequence[Summary]) -> str:
-    """Of the first seed."""
+    """The energy table of the first seed."""
     found = of[0].measured_joules
     return NONE if found is None else words(found)

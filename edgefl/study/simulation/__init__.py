@@ -1,1 +1,1 @@
-"""The rounds of a federation in one process, without a network: the definition of correct for the server."""
+"""The rounds of a federation in one process, without a network, which define the correct results of the server."""

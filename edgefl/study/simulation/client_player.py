@@ -1,4 +1,4 @@
-"""The few learners that play all clients of a simulation, and what they are asked: jobs. No file and no round here.
+"""The few learners that play all clients of a simulation, and their jobs. Files and rounds are handled elsewhere.
 
 A hundred clients' models are never alive at once: a client's model is written into one of the learners, and what it
 keeps afterwards is handed back. A player and a job are values that another process may be given.
@@ -35,8 +35,8 @@ Keep = Callable[[StoredClientState], None]
 
 
 class SimulationContext(NamedTuple):
-    """What clients are played with: their method, what each owns, the parameters before round 1, and how to make the
-    learners that train.
+    """The values that clients are played with: their method, their samples, the parameters before round 1, and the
+    function that makes the learners.
     """
 
     algorithm: Algorithm
@@ -89,7 +89,7 @@ class Player:
 
 
 class Job(Protocol):
-    """What a player is asked to do as one client.
+    """The task of a player as one client.
 
     needs_kept  whether it is given what the client keeps
     """

@@ -1,4 +1,5 @@
-"""What a simulation has committed of one method, read while it runs or after it. It takes no lock and writes nothing.
+"""The committed rounds of one method of a simulation, read during the run or after it. No lock is taken and nothing is
+written.
 
 Not for going on with a run, which is journal.py's.
 """

@@ -1,5 +1,5 @@
-"""Where the jobs of a simulation are done: threads of this process here; integrations/ray.py has processes of a
-cluster. No engine changes a bit of what comes out.
+"""The engine that does the jobs of a simulation, here with threads of this process. integrations/ray.py uses processes
+of a cluster. Every engine gives the same bits.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from edgefl.study.simulation.client_player import Job, Player, SimulationContext
 
 
 class ClientStateStore(Protocol):
-    """What the clients keep, as the simulation's files have it."""
+    """The states that clients keep, in the files of the simulation."""
 
     def tag(self, client: int) -> int | None:
         """Of what the client keeps, the round after which it did; None if it keeps nothing."""
 
     def load_client_state(self, client: int) -> StoredClientState | None:
-        """What the client keeps; None if nothing."""
+        """The state that the client keeps; None if there is none."""
 
     def save_client_state(self, client: int, round: int, kept: StoredClientState) -> None:
         """The client keeps this after that round."""

@@ -1,4 +1,4 @@
-"""The accuracies of ALGORITHMS 0, for every client, at the rounds where the simulation asks for them.
+"""The accuracies of ALGORITHMS 0 for every client, at the rounds that the simulation evaluates.
 
 (a), (b) personal models on their own test split, unweighted and weighted by test size: the client's own, or the body of
 the server under the client's own head, or the global model adapted to the client, which is then named so; (c) the

@@ -1,4 +1,6 @@
-"""What a player is asked to evaluate: jobs, like those that train (client_player.py). When is evaluation.py's."""
+"""The evaluation jobs of a player, which resemble the training jobs in client_player.py. evaluation.py decides the
+rounds.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class PersonalEvaluation:
 
 
 class Refreshed(NamedTuple):
-    """What came of a refresh, and the bytes of the payload that it downloads."""
+    """The result of a refresh, and the bytes of the payload that it downloads."""
 
     found: Evaluation
     down: int

@@ -1,4 +1,5 @@
-"""Which worker of several does which jobs next, and whose states are in its memory. No process is here.
+"""The distribution of jobs among several workers, which prefers clients whose state a worker has in memory. No process
+is started here.
 
 A worker takes chunks of what is left: first those clients whose state it has, then those whose state nobody has. Chunks
 become smaller as less is left, so all workers end at about the same time, whoever was selected, and few states travel.
@@ -15,8 +16,8 @@ SHARE = 4  # a chunk is at most this part of what is left for one worker
 
 
 class ClientStatePlacement:
-    """Which worker has what a client keeps, as of which round. A worker has at most `limit_bytes` of it; what was used
-    longest ago goes first.
+    """The worker that has a client's state, and the round of the state. A worker has at most `limit_bytes` of states;
+    the state that was used longest ago goes first.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -26,7 +27,7 @@ class ClientStatePlacement:
         self._dropped: dict[int, list[tuple[int, int]]] = {}
 
     def holder(self, client: int, tag: int | None) -> int | None:
-        """Who has what the client keeps as of that round; None if nobody has."""
+        """The worker that has the client's state of that round; None if no worker has it."""
         worker = self._holder.get(client)
         return None if worker is None or self._of[worker][client][0] != tag else worker
 
@@ -43,7 +44,7 @@ class ClientStatePlacement:
             self._drop(worker, oldest, its)
 
     def use(self, client: int) -> None:
-        """Its holder needs it now."""
+        """Mark the state as used now by its holder."""
         self._of[self._holder[client]].move_to_end(client)
 
     def lose(self, worker: int) -> None:
@@ -68,7 +69,7 @@ class Queue:
         self._left, self._workers = dict.fromkeys(range(jobs)), workers
 
     def put_back(self, positions: Iterable[int]) -> None:
-        """They were taken and not done."""
+        """Put back jobs that were taken and not done."""
         self._left.update(dict.fromkeys(positions))
 
     def take(self, worker: int, holder: Callable[[int], int | None]) -> list[int]:

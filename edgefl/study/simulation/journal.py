@@ -1,4 +1,5 @@
-"""The run directory of a simulation: what a crash may not lose, as plain files. Not the round loop (round_loop.py).
+"""The run directory of a simulation, which keeps in plain files everything that a crash must not lose. The rounds are
+run in round_loop.py.
 
     RUN/run.json                       the experiment: what is run, on which data, from which seed
     RUN/<method>/commit.json           the last committed round, and digests; this file alone decides what counts
@@ -46,7 +47,7 @@ LOCK = "lock"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What commit.json says: the round, the server's plain values, and the round tag of every client's file."""
+    """The content of commit.json: the round, the server's plain values, and the round tag of every client's file."""
 
     round: int
     done: bool
@@ -99,8 +100,8 @@ class Journal:
         return self._tags.get(client)
 
     def load_client_state(self, client: int) -> StoredClientState | None:
-        """What a client keeps after its last training; None if it has never trained. Raises RunError if its file is
-        missing or corrupt.
+        """The state that a client keeps after its last training; None if it has never trained. Raises RunError if its
+        file is missing or corrupt.
         """
         tag = self._tags.get(client)
         if tag is None:
@@ -207,12 +208,12 @@ def server_file(path: Path, round: int) -> Path:
 
 
 def client_file(path: Path, client: int, round: int) -> Path:
-    """What a client keeps after that round, in the directory of a method."""
+    """The file of a client's state after that round, in the directory of a method."""
     return path / "clients" / f"{client:04d}" / f"{round:06d}.safetensors"
 
 
 def read_kept(file: Path) -> StoredClientState:
-    """What a client's file holds. Raises RunError if it is missing or corrupt."""
+    """The content of a client's file. Raises RunError if the file is missing or corrupt."""
     arrays, metadata = load_arrays(file)
     try:
         return StoredClientState.of(arrays, json.loads(metadata["private"]))

@@ -1,4 +1,5 @@
-"""A served run repeated without a network, from who took part in it: its parameters must come out bit for bit.
+"""The replay of a served run without a network, with the same participants. The parameters must come out
+bit for bit.
 
 Source: ARCHITECTURE, "Deadlines and identity of runs".
 """

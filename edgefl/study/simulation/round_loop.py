@@ -1,4 +1,4 @@
-"""The round loop with no network: the definition of correct for the server.
+"""The round loop without a network, which defines the correct results of the server.
 
 Every payload passes through the messages of the protocol in both directions; every client's model and private values
 live in files of the run directory. The result depends on the method, the federation and the seed alone: not on the

@@ -1,4 +1,4 @@
-"""What moves values, or puts several results together."""
+"""The operations that move values, or put several results together."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class FlattenPlaces(Operation):
 
 @dataclass(frozen=True)
 class Slice(Operation):
-    """Of [channels, length] the places from `start` on, so many."""
+    """The positions of [channels, length] from `start` on, so many."""
 
     start: int
     length: int

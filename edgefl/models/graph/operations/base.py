@@ -1,4 +1,4 @@
-"""What all operations share: settings that are checked, shapes, parameters and cost. No operation is defined here."""
+"""The common part of all operations: checked settings, shapes, parameters and cost. No operation is defined here."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ class AnyDropout(Operation):
 
 @dataclass(frozen=True)
 class Dropout(AnyDropout):
-    """Of single values."""
+    """Dropout of single values."""
 
 
 @dataclass(frozen=True)
 class Dropout2d(AnyDropout):
-    """Of whole planes."""
+    """Dropout of whole planes."""
 
     def output(self, *inputs: Shape) -> Shape:
         return planes(self, inputs[0])
@@ -34,7 +34,7 @@ class Dropout2d(AnyDropout):
 
 @dataclass(frozen=True)
 class Dropout1d(AnyDropout):
-    """Of whole lines."""
+    """Dropout of whole sequences."""
 
     @property
     def as_planes(self) -> Dropout2d:

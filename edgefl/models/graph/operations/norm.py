@@ -27,7 +27,7 @@ class BatchNorm(Operation):
 
 @dataclass(frozen=True)
 class BatchNorm2d(BatchNorm):
-    """Of planes."""
+    """Batch normalisation of planes."""
 
     def output(self, *inputs: Shape) -> Shape:
         return planes(self, inputs[0], self.num_features)
@@ -35,7 +35,7 @@ class BatchNorm2d(BatchNorm):
 
 @dataclass(frozen=True)
 class BatchNorm1d(BatchNorm):
-    """Of features, or of [channels, length]."""
+    """Batch normalisation of features, or of [channels, length]."""
 
     @property
     def as_planes(self) -> BatchNorm2d:

@@ -13,7 +13,7 @@ LARGEST_ID = 2**24  # ids travel as float32, which holds no more whole numbers
 
 @dataclass(frozen=True)
 class Embedding(Operation):
-    """Of each id of [length] a row of the weight [num_embeddings, embedding_dim]: [embedding_dim, length].
+    """The row of the weight [num_embeddings, embedding_dim] for each id of [length]: [embedding_dim, length].
 
     padding_idx  a row without a gradient, or None
     """

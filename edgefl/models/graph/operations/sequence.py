@@ -13,7 +13,9 @@ from edgefl.models.graph.operations.base import Operation, ParamInfo, Shape
 
 
 def steps(op: Operation, shape: Shape, features: int) -> Shape:
-    """What follows the features in the shape of a line, or of a plane of one row; others raise GraphError."""
+    """The number of steps, which follows the features in the shape of a sequence, or of a plane of one row; other
+    shapes raise GraphError.
+    """
     if len(shape) not in (2, 3) or shape[0] != features or (len(shape) == 3 and shape[1] != 1):
         op.refuse(f"input of shape {shape}", f"({features}, steps)")
     return shape[1:]
@@ -74,7 +76,7 @@ class SelfAttention(Operation):
 
     @property
     def features(self) -> int:
-        """Of the result, as of queries, keys and values each."""
+        """The features of the result, which are those of queries, keys and values each."""
         return self.num_heads * self.head_dim
 
     def output(self, *inputs: Shape) -> Shape:

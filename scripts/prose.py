@@ -1,0 +1,234 @@
+"""python scripts/prose.py: counts in the documentation what CONTRIBUTING, "Language", asks to avoid.
+
+It reads the pages of docs/, README.md and CONTRIBUTING.md: their prose, without blocks, tables and headings.
+`--docstrings` reads the docstrings of edgefl/ and server/ as well, `--help-texts` the help of every command. `--list
+RULE` prints the sentences that a rule counts, `--sample N` prints N random sentences with its verdict on each, and
+`--check` exits with 1 where a figure is above its limit. The limits stand below. A limit may only sink.
+
+The count of sentences without a main clause is a heuristic: a list of verb forms, not a parser. CONTRIBUTING gives its
+precision, which was checked by hand on random sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import random
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(each) for each in (ROOT, ROOT / "scripts") if str(each) not in sys.path]
+from main_clause import has_main_clause, words  # noqa: E402  # beside this file
+
+GENERATED = ("docs/api.md",)  # its sentences are those of the docstrings
+LONG = 40  # words that a sentence may have
+RULES = ("clauseless", "fronted", "semicolon", "pointer", "long")
+LIMITS = {  # occurrences per 100 sentences
+    "pages": {"clauseless": 0.7, "fronted": 0.0, "semicolon": 2.6, "pointer": 0.1, "long": 0.6},
+    "docstrings": {"clauseless": 22.6, "fronted": 2.8, "semicolon": 31.8, "pointer": 10.0, "long": 1.3},
+    "help texts": {"clauseless": 52.0, "fronted": 0.0, "semicolon": 72.0, "pointer": 0.4, "long": 2.6},
+}
+LABEL = re.compile(  # no sentence: a tag, a lead-in such as `Options:`, an ordinal, or code alone
+    r"\W*|\[\w+\]|[^:]{1,40}:|\w{1,2}[.)]?|(?:\w+: )?(?:CODE(?: \([^)]*\))?[,.:; ]*(?:(?:and|or) )?)+"
+)
+TERM = re.compile(r"\s*(?:\*\*[^*]+\*\*|`[^`]+`(?:(?:,| and| or) `[^`]+`)*)\s*[.:]\s+")  # what a definition defines
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of plain prose. A code span becomes the word CODE, so that its full stops end nothing."""
+    plain = re.sub(r"^\*\*[^*]+[.:]\*\*", "", " ".join(text.split()))  # a label such as `**Bits.**`
+    plain = re.sub(r"`+[^`]*`+", "CODE", plain)
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+    plain = re.sub(r"\*\*|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)", "", plain)
+    plain = re.sub(r"\b(e\.g|i\.e|cf|vs|etc|Alg|Fig|Sec|Eq|no)\.", r"\1", plain)
+    parts = [each.strip() for each in re.split(r"(?<=[.!?])[\"')]*\s+(?=[A-Z(\"'\[])", plain)]
+    return [part for part in parts if not LABEL.fullmatch(part)]
+
+
+def prose(page: str) -> Iterator[str]:
+    """The paragraphs and list items of a page in Markdown, without blocks, tables, headings and comments."""
+    page = re.sub(r"^(\s*)```.*?^\s*```", "", page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"<!--.*?-->|<[a-z/][^>]*>", "", page, flags=re.DOTALL)
+    page = re.sub(r"\$\$.*?\$\$", "", page, flags=re.DOTALL)
+    paragraph: list[str] = []
+    defines = False
+    for line in [*page.splitlines(), ""]:
+        bare = line.strip()
+        starts = re.match(r"([*+-]|\d+[.)]) ", bare)
+        apart = not bare or bare.startswith(("#", "|", "---")) or (line.startswith("    ") and not paragraph)
+        if (apart or starts) and paragraph:
+            text = " ".join(paragraph)
+            if not (defines and re.search(r"[\w)`]$", text)):  # an item without a full stop is a phrase of a list
+                yield _without_term(text) if defines else text
+            paragraph, defines = [], False
+        if not apart:
+            paragraph.append(bare[starts.end() :] if starts else bare)
+            defines = defines or bool(starts)
+
+
+def _without_term(item: str) -> str:
+    """A list item without its term and the noun phrase that defines it: `* **term**: what it is. A sentence.`"""
+    term = TERM.match(item)
+    if not term:
+        return item
+    definition, *more = re.split(r"(?<=[.])\s+(?=[A-Z])", item[term.end() :], maxsplit=1)
+    lead = sentences(definition)
+    return " ".join([] if lead and any(map(has_main_clause, lead)) is False else [definition]) + " " + " ".join(more)
+
+
+FRONTED = re.compile(r"^Of (?!course)")
+POINTERS = re.compile(
+    r"\b(?:is|are|has|have|was|were|had|needs?|with|for|by|or|in) none\b(?! of)|^[Nn]one\b(?! of)"
+    r"|\b[Tt]hose(?= (?:that|who|whose|which|of|in|with|without|are|is|on|at|for|from|by|above|below)\b|[.,;:)])"
+    r"|(?<!is )(?<!are )(?<!be )(?<!stay )(?<!stays )\bthe same(?=[.,;:)]| (?:of|for|in|with|by|from|on|there|here)\b)"
+    r"|\b[Bb]eside (?:it|them)\b"
+)
+
+
+def count(paragraphs: Iterable[str]) -> tuple[int, dict[str, list[str]]]:
+    """How many sentences there are, and for each rule the sentences that it counts, one entry per occurrence."""
+    found: dict[str, list[str]] = {rule: [] for rule in RULES}
+    total = 0
+    for paragraph in paragraphs:
+        for sentence in sentences(paragraph):
+            total += 1
+            for rule, times in judge(sentence).items():
+                found[rule] += [sentence] * times
+    return total, found
+
+
+def judge(sentence: str) -> dict[str, int]:
+    """How often each rule is broken by one sentence."""
+    return {
+        "clauseless": int(not sentence.endswith(":") and not has_main_clause(sentence)),  # a caption ends with a colon
+        "fronted": int(bool(FRONTED.search(sentence))),
+        "semicolon": sentence.count(";"),
+        "pointer": len(POINTERS.findall(re.sub(r'"[^"]*"', "", sentence))),  # a quoted word is not used
+        "long": int(len([each for each in words(sentence) if each[0].isalnum()]) > LONG),
+    }
+
+
+def pages() -> dict[str, list[str]]:
+    """Every page that a person wrote, with its paragraphs."""
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    named = {str(file.relative_to(ROOT)): file for file in files}
+    return {name: list(prose(file.read_text("utf-8"))) for name, file in named.items() if name not in GENERATED}
+
+
+def docstrings() -> dict[str, list[str]]:
+    """The docstrings of modules, and of public classes and functions, by file. A first line may be a noun phrase."""
+    texts: dict[str, list[str]] = {}
+    for file in sorted([*(ROOT / "edgefl").rglob("*.py"), *(ROOT / "server").rglob("*.py")]):
+        texts[str(file.relative_to(ROOT))] = [
+            paragraph for text in _docstrings_of(file) for paragraph in _after_title(text)
+        ]
+    return texts
+
+
+def _docstrings_of(file: Path) -> Iterator[str]:
+    """The docstring of a module, of its public classes and functions, and of what is public in these classes."""
+    holders: list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = [
+        ast.parse(file.read_text("utf-8"))
+    ]
+    while holders:
+        holder = holders.pop()
+        if not getattr(holder, "name", "").startswith("_"):
+            yield ast.get_docstring(holder) or ""
+        if isinstance(holder, (ast.Module, ast.ClassDef)):
+            kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            holders += [node for node in reversed(holder.body) if isinstance(node, kinds)]
+
+
+def _after_title(text: str) -> Iterator[str]:
+    """Paragraphs without rows such as `name  what it is`. The title is left out unless it breaks another rule."""
+    first, *rest = [part for part in re.split(r"\n\s*\n", text) if part.strip()] or [""]
+    title, *more = sentences(first) or [""]
+    if any(times for rule, times in judge(title).items() if rule != "clauseless"):
+        yield title
+    yield from more
+    for part in rest:
+        kept = [line for line in part.splitlines() if not re.search(r"\S {2,}\S", line) and not line.startswith("    ")]
+        yield " ".join(kept)
+
+
+def help_texts() -> dict[str, list[str]]:
+    """The help of every option, by command."""
+    commands = importlib.import_module("edgefl.cli.cli").COMMANDS
+    texts = {}
+    for name in commands:
+        parser = argparse.ArgumentParser(prog=name)
+        importlib.import_module(f"edgefl.cli.{name}").add_arguments(parser)
+        texts[f"edgefl {name}"] = [action.help for action in parser._actions if action.help]
+    return texts
+
+
+def rates(sources: dict[str, list[str]]) -> dict[str, float]:
+    """Occurrences of every rule per 100 sentences, of all sources together."""
+    total, found = count(paragraph for paragraphs in sources.values() for paragraph in paragraphs)
+    return {rule: 100 * len(found[rule]) / max(total, 1) for rule in RULES}
+
+
+def above_limits(kind: str, sources: dict[str, list[str]]) -> list[str]:
+    """A sentence for every figure that is above its limit."""
+    return [
+        f"{kind}: {rate:.2f} {rule} per 100 sentences; the limit is {LIMITS[kind][rule]} "
+        f"(python scripts/prose.py --list {rule} shows the sentences)"
+        for rule, rate in rates(sources).items()
+        if rate > LIMITS[kind][rule]
+    ]
+
+
+def show(kind: str, sources: dict[str, list[str]]) -> None:
+    """The figures of every file, and of all."""
+    print(f"{kind:32} sentences {' '.join(f'{rule:>10}' for rule in RULES)}   (per 100 sentences)")
+    rows = [*((name, [name]) for name in sources), ("all", list(sources))]
+    for title, names in rows:
+        total, found = count(paragraph for name in names for paragraph in sources[name])
+        if total:
+            print(f"{title:32} {total:9} {' '.join(f'{100 * len(found[rule]) / total:10.1f}' for rule in RULES)}")
+
+
+def listing(sources: dict[str, list[str]], rule: str) -> None:
+    for name, paragraphs in sources.items():
+        for sentence in count(paragraphs)[1][rule]:
+            print(f"{name}: {sentence}")
+
+
+def sample(sources: dict[str, list[str]], number: int) -> None:
+    everything = [each for texts in sources.values() for text in texts for each in sentences(text)]
+    for sentence in random.Random(1).sample(everything, min(number, len(everything))):
+        print("clause   " if has_main_clause(sentence) else "NO CLAUSE", sentence)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Count what the rules of language ask to avoid.")
+    parser.add_argument("--docstrings", action="store_true", help="read the docstrings of edgefl/ and server/ as well")
+    parser.add_argument("--help-texts", action="store_true", help="read the help of every command as well")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is above its limit")
+    parser.add_argument("--list", choices=RULES, metavar="RULE", help=f"print its sentences: {', '.join(RULES)}")
+    parser.add_argument("--only", metavar="NAME", default="", help="read files whose name contains NAME")
+    parser.add_argument("--sample", type=int, metavar="N", help="print N random sentences with the verdict on each")
+    options = parser.parse_args(arguments)
+    kinds = {"pages": pages()}
+    kinds |= {"docstrings": docstrings()} if options.docstrings else {}
+    kinds |= {"help texts": help_texts()} if options.help_texts else {}
+    faults = [fault for kind, sources in kinds.items() for fault in above_limits(kind, sources)]
+    for kind, everything in kinds.items():
+        sources = {name: texts for name, texts in everything.items() if options.only in name}
+        if options.list:
+            listing(sources, options.list)
+        elif options.sample:
+            sample(sources, options.sample)
+        elif not options.check:
+            show(kind, sources)
+    if options.check:
+        print("\n".join(faults) or "every figure is within its limit")
+    return int(options.check and bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""scripts/prose.py counts what CONTRIBUTING, "Language", asks to avoid; the pages stay within its limits."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "prose.py"
+CLAUSELESS = {
+    "A device sends its model.": False,
+    "The model is the graph as canonical JSON.": False,
+    "Write a new file and rename it.": False,
+    "To run it, install edgefl.": False,
+    "A device that trains sends its model.": False,
+    "What a server finds is checked before anything is changed.": False,
+    "Clients train.": False,
+    "Therefore continue the run.": False,
+    "The bytes that the codec wrote for rounds of training.": True,
+    "Not measured on any board.": True,
+    "Of an object, what differs from its class's defaults.": True,
+    "How many devices one server serves, and what is beyond it.": True,
+    "A line for each device, and its tier.": True,
+}
+OTHERS = {  # rule -> a sentence, and how often it breaks the rule
+    "fronted": [
+        ("Of several seeds the mean is drawn.", 1),
+        ("Of course it is.", 0),
+        ("The mean of several seeds is drawn.", 0),
+    ],
+    "semicolon": [("A waits; B goes; C ends.", 2), ("A waits. `a; b` is code.", 0)],
+    "pointer": [
+        ("A loss that is none is refused.", 1),
+        ("Some have none of it.", 0),
+        ("It lists those that differ.", 1),
+        ("It lists those clients that differ.", 0),
+        ("The others get the same.", 1),
+        ("The bits are the same.", 0),
+        ("It shows the same value.", 0),
+        ("The figures beside it are older.", 1),
+    ],
+    "long": [(" ".join(["The", *["very"] * 38, "end."]), 0), (" ".join(["The", *["very"] * 39, "end."]), 1)],
+}
+PAGE = """# A title; not counted
+
+One sentence. Two [links; here](x.md#a).
+
+<!-- not run: an example -->
+```sh
+a; b; c
+```
+
+| a; b | c |
+| --- | --- |
+
+* **term**: what it is; a phrase. A sentence is here.
+* a phrase without a full stop
+"""
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    found = importlib.util.spec_from_file_location("prose", SCRIPT)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("sentence", CLAUSELESS)
+def test_a_sentence_without_a_main_clause_is_found(script: ModuleType, sentence: str) -> None:
+    assert script.judge(sentence)["clauseless"] == CLAUSELESS[sentence]
+
+
+@pytest.mark.parametrize(("rule", "sentence", "times"), [(rule, *row) for rule, rows in OTHERS.items() for row in rows])
+def test_the_other_rules_count_their_occurrences(script: ModuleType, rule: str, sentence: str, times: int) -> None:
+    assert sum(script.judge(each)[rule] for each in script.sentences(sentence)) == times
+
+
+def test_only_prose_is_read(script: ModuleType) -> None:
+    read = [each for paragraph in script.prose(PAGE) for each in script.sentences(paragraph)]
+    assert read == ["One sentence.", "Two links; here.", "A sentence is here."]
+
+
+def test_a_rate_is_of_all_sentences_together(script: ModuleType) -> None:
+    rates = script.rates({"a": ["It ends. It begins; it ends."], "b": ["Not so. It is."]})
+    assert (rates["clauseless"], rates["semicolon"]) == (25.0, 25.0)
+
+
+def test_a_figure_above_its_limit_is_named(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = dict.fromkeys(script.RULES, 100.0) | {"clauseless": 20.0}
+    monkeypatch.setitem(script.LIMITS, "pages", limits)
+    (fault,) = script.above_limits("pages", {"a": ["Not so. It is."]})
+    assert fault.startswith("pages: 50.00 clauseless per 100 sentences; the limit is 20.0")
+
+
+def test_the_pages_are_within_their_limits(script: ModuleType) -> None:
+    assert script.above_limits("pages", script.pages()) == []
+
+
+def test_the_docstrings_are_within_their_limits(script: ModuleType) -> None:
+    assert script.above_limits("docstrings", script.docstrings()) == []
