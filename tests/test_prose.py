@@ -85,6 +85,20 @@ def test_only_prose_is_read(script: ModuleType) -> None:
     assert read == ["One sentence.", "Two links; here.", "A sentence is here."]
 
 
+def test_lines_of_comment_that_follow_each_other_are_one_comment(script: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("# One; two\n# three.\nx = 1  # four\ny = 2  # five\n# noqa: F401\n\n# six\n")
+    assert list(script._comments_of(file)) == ["One; two three.", "four", "five", "six"]
+
+
+def test_a_title_without_a_phrase_of_its_own_is_read(script: ModuleType) -> None:
+    assert list(script._after_title("What a device sends.\n\nIt sends values.")) == [
+        "What a device sends.",
+        "It sends values.",
+    ]
+    assert list(script._after_title("The values of a device.")) == []
+
+
 def test_a_rate_is_of_all_sentences_together(script: ModuleType) -> None:
     rates = script.rates({"a": ["It ends. It begins; it ends."], "b": ["Not so. It is."]})
     assert (rates["clauseless"], rates["semicolon"]) == (25.0, 25.0)
@@ -103,3 +117,7 @@ def test_the_pages_are_within_their_limits(script: ModuleType) -> None:
 
 def test_the_docstrings_are_within_their_limits(script: ModuleType) -> None:
     assert script.above_limits("docstrings", script.docstrings()) == []
+
+
+def test_the_comments_are_within_their_limits(script: ModuleType) -> None:
+    assert script.above_limits("comments", script.comments()) == []
