@@ -1,15 +1,16 @@
-"""python -m bench WHAT: figures of this machine, beside those of PyTorch, and of Flower for rounds.
+"""python -m bench WHAT: figures of this machine, beside PyTorch's, and beside Flower's for rounds.
 
-`python -m bench papers` runs the tables of papers again, `python -m bench faults` runs with faults. `python -m bench
-mutants` puts mistakes into the sources, `python -m bench fuzz` compares random models with PyTorch, `python -m bench
-peers` times a step of other trainers, `python -m bench sparse` masked layers, `python -m bench builds` two builds of
-edgefl, `python -m bench int8` quantises models, `python -m bench arm` counts instructions on 64-bit ARM, `python -m
-bench ray` times rounds on a Ray cluster, `python -m bench flower` runs our methods in a deployment of Flower, `python
--m bench flower-devices` devices without Flower in one, `python -m bench converted` times converted torch modules, and
-`python -m bench energy` says what a step takes in joules, where the machine tells them, `python -m bench throughputs`
-serves devices of unlike speed, `python -m bench latex` compiles the tables of a run with LaTeX, `python -m bench page`
-says what a page costs a server, `python -m bench frozen` trains the classifier of a frozen backbone, `python -m bench
-cuda` times steps on a GPU, and `python -m bench pictures` draws pictures of runs. These have options of their own.
+The following commands have options of their own. `python -m bench papers` runs the tables of papers again. `python -m
+bench faults` runs with faults. `python -m bench mutants` puts mistakes into the sources. `python -m bench fuzz`
+compares random models with PyTorch. `python -m bench peers` times a step of other trainers. `python -m bench sparse`
+times masked layers. `python -m bench builds` times two builds of edgefl. `python -m bench int8` quantises models.
+`python -m bench arm` counts instructions on 64-bit ARM. `python -m bench ray` times rounds on a Ray cluster. `python -m
+bench flower` runs our methods in a deployment of Flower. `python -m bench flower-devices` runs devices without Flower
+in such a deployment. `python -m bench converted` times converted torch modules. `python -m bench energy` prints the
+joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of unlike speed. `python -m
+bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python
+-m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU. `python -m
+bench pictures` draws pictures of runs.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _print_verdicts(rows: Sequence[Row], as_json: bool) -> None:
 
 
 def _print_cuts(options: argparse.Namespace, facts: machine.Facts, effort: Effort) -> None:
-    """What a weak client saves beyond its step, behind a cut."""
+    """Measure and print what a weak client saves beyond its step, behind a cut."""
     found = cuts.measure(options.models, effort)
     if not options.json:
         figures.print_table(facts, found)
@@ -165,7 +166,7 @@ def _effort(options: argparse.Namespace) -> Effort:
 
 
 def _masked(options: argparse.Namespace) -> Sequence[str]:
-    """The models asked for, of those that have a target at a mask; those of the papers on masks if none is named."""
+    """Return the chosen models that have a target at a mask, or the models of the papers on masks without any."""
     return [case.model for case in options.models if case.model in masked.MODELS] or masked.MODELS
 
 

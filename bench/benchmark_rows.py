@@ -1,7 +1,8 @@
-"""The kernels' and the codec's rows by pytest-benchmark: `pytest bench --benchmark-only`. Not part of `pytest`.
+"""The kernels' and the codec's rows by pytest-benchmark: `pytest bench --benchmark-only`. `pytest` alone does not run
+them.
 
-The same work as `python -m bench kernels` and `codec`, on one thread: of FedSPU's models, what is native beside eager
-PyTorch. pytest-benchmark compares and stores runs; only `python -m bench` takes the contenders in turns.
+The work is that of `python -m bench kernels` and `codec`, on one thread: FedSPU's models, with our native products and
+eager PyTorch's. pytest-benchmark compares and stores runs. Only `python -m bench` takes the contenders in turns.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from edgefl.kernels import native
 
 
 class Product(NamedTuple):
-    """One product of one layer: which, and who computes it."""
+    """One product of one layer, and the side that computes it."""
 
     case: int
     batch: int
@@ -75,5 +76,5 @@ def test_codec(operation: str, benchmark: Any) -> None:
 
 
 def time_one(benchmark: Any, contender: Contender) -> None:
-    """A call of one repetition, as often as pytest-benchmark thinks it takes."""
+    """Time calls of one repetition, as many as pytest-benchmark chooses."""
     benchmark(contender, 1)

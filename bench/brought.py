@@ -1,10 +1,13 @@
-"""Models as people bring them: torch modules that from_torch takes, for `python -m bench step`. No built-ins."""
+"""Models as people bring them: torch modules that from_torch takes, for `python -m bench step`.
+
+They are not built in.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-Stage = tuple[int, int, int, int]  # expansion, channels, blocks, stride of the first
+Stage = tuple[int, int, int, int]  # expansion, channels, blocks, stride of the first block
 
 STAGES: tuple[Stage, ...] = (  # table 2 of "MobileNetV2"
     (1, 16, 1, 1),
@@ -18,7 +21,10 @@ STAGES: tuple[Stage, ...] = (  # table 2 of "MobileNetV2"
 
 
 def mobilenet_v2(classes: int) -> nn.Module:
-    """Width .5 for images of 32x32: strides 1 in the stem and the second stage, as is usual for CIFAR."""
+    """Build MobileNetV2 of width .5 for images of 32x32.
+
+    The stem and the second stage have a stride of 1, as is usual for CIFAR.
+    """
     layers, inputs = [*_conv(3, 16, 3)], 16
     for expansion, channels, blocks, stride in STAGES:
         for block in range(blocks):
@@ -31,7 +37,7 @@ def mobilenet_v2(classes: int) -> nn.Module:
 
 
 def sensor_net(classes: int) -> nn.Module:
-    """1-d convolutions over 6 channels of 128 samples."""
+    """Build 1-d convolutions over 6 channels of 128 samples."""
     return nn.Sequential(
         *(nn.Conv1d(6, 32, 5, padding=2), nn.BatchNorm1d(32), nn.ReLU(), nn.MaxPool1d(2)),
         *(nn.Conv1d(32, 64, 5, padding=2), nn.BatchNorm1d(64), nn.ReLU(), nn.MaxPool1d(2)),
@@ -46,7 +52,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int =
 
 
 class _Inverted(nn.Module):
-    """An inverted residual: wider, depthwise, narrower without an activation."""
+    """An inverted residual: it widens, convolves depthwise, and narrows without an activation."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, expansion: int) -> None:
         super().__init__()

@@ -1,8 +1,9 @@
 """python -m bench builds NAME=FOLDER NAME=FOLDER: training steps of two builds of edgefl, in turns, by CPU time.
 
 FOLDER holds the package: a checkout with its extensions, or what `pip install --target FOLDER` put there. Each build
-runs in a process of its own on one thread, as two libraries of one name do not go into one process; the processes
-take turns and are started anew several times, since where the loader puts things is worth a per cent.
+runs in a process of its own on one thread, because two libraries of one name cannot be loaded into one process. The
+processes take turns. They are started anew several times, because the addresses that the loader chooses are worth a per
+cent.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from statistics import geometric_mean, median
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("fedspu_cifar", "fedspu_emnist", "fedspu_speech", "vgg11", "pflego_mlp")
 KEEPS = (1.0, 0.2)
-LIMIT = 1.02  # that one build may take of the other's time
+LIMIT = 1.02  # largest time of one build, relative to the other's
 
 
 def main(arguments: list[str]) -> int:
-    """Prints a line for each model and share, and the geometric mean; 1 if that is above the limit."""
+    """Print a line for each model and share, and the geometric mean. Return 1 if the mean is above the limit."""
     options = _parser().parse_args(arguments)
     folders = [folder for _, folder in options.builds]
     ratios = []
@@ -54,7 +55,7 @@ def _build(text: str) -> tuple[str, Path]:
 
 
 def _measure(folders: Sequence[Path], model: str, keep: float, effort: argparse.Namespace) -> list[float]:
-    """Seconds of a step of each build: the median of all turns."""
+    """Return the seconds of a step of each build: the median of all turns."""
     turns: list[list[float]] = [[] for _ in folders]
     for _ in range(effort.starts):
         with ExitStack() as ended:
@@ -67,7 +68,7 @@ def _measure(folders: Sequence[Path], model: str, keep: float, effort: argparse.
 
 def _start(folder: Path, model: str, keep: float, ended: ExitStack) -> subprocess.Popen[str]:
     environment = {**os.environ, "EDGEFL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "bench.builds_worker", model, str(keep)]  # finds the folder that it is started in
+    command = [sys.executable, "-m", "bench.builds_worker", model, str(keep)]  # finds the folder that it starts in
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     worker = subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
     ended.callback(worker.wait)

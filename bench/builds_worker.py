@@ -1,6 +1,6 @@
-"""python -m bench.builds_worker MODEL SHARE: one build's training steps, a turn for each line that it reads.
+"""python -m bench.builds_worker MODEL SHARE: training steps of one build, a turn for each line that it reads.
 
-It answers a line with the CPU seconds of a step. Which build it is, the folder decides in which it is started.
+It answers a line with the CPU seconds of a step. The folder in which it is started decides which build it is.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def main() -> None:
 
 
 def turn(run: Contender, repeats: int, clock: Clock) -> float:
-    """CPU seconds of a step."""
+    """Return the CPU seconds of a step."""
     begin = clock()
     run(repeats)
     return (clock() - begin) / repeats
 
 
 def contender(name: str, keep: float) -> Contender:
-    """Steps of that model with a share of its neurons trained."""
+    """Return steps of the model `name` with a share `keep` of its neurons trained."""
     shape, classes = EXAMPLES[name]
     graph = build(name, shape, classes)
     values = np.random.default_rng(SEED)

@@ -1,4 +1,7 @@
-"""One instruction set for both sides. Libraries read their caps when they are loaded: the bench starts itself anew."""
+"""One instruction set for both sides.
+
+Libraries read their caps when they are loaded, so the bench starts itself anew.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ PEERS = tuple(CAPS["avx2"])
 
 
 def wanted(isa: str) -> dict[str, str]:
-    """The variables of the environment that cap edgefl and PyTorch at this instruction set."""
+    """Return the environment variables that cap edgefl and PyTorch at this instruction set."""
     return {OWN: isa} | CAPS[isa]
 
 
 def start_anew(isa: str, arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Replaces this process by `python -m bench ARGUMENTS` under the caps; returns if they are in force."""
+    """Replace this process by `python -m bench ARGUMENTS` under the caps. Return if they are in force already."""
     caps = wanted(isa)
     if any(environment.get(name) != value for name, value in caps.items()):
         command = [sys.executable, "-m", "bench", *arguments]
@@ -29,5 +32,5 @@ def start_anew(isa: str, arguments: Sequence[str], environment: Mapping[str, str
 
 
 def in_force(environment: Mapping[str, str] = os.environ) -> str:
-    """What caps PyTorch, as a word of a table's heading; "none" if nothing does."""
+    """Return the caps of PyTorch as text for a table's heading, or "none" if there is no cap."""
     return " ".join(f"{name}={environment[name]}" for name in PEERS if name in environment) or "none"

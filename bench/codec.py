@@ -12,11 +12,11 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.codec import FORMATS, decode, encode
 from edgefl.rng import INIT, stream
 
-SIDE = 1000  # of a square Linear layer
+SIDE = 1000  # inputs, and outputs, of a square Linear layer
 
 
 def measure(effort: Effort) -> list[dict[str, str | float]]:
-    """A row per operation: CPU milliseconds (median) and GB/s of float32 values."""
+    """Return a row per operation: CPU milliseconds (median) and GB/s of float32 values."""
     timings = interleave(contenders(), effort, time.process_time)
     size = 4 * SIDE * SIDE
     return [
@@ -26,7 +26,7 @@ def measure(effort: Effort) -> list[dict[str, str | float]]:
 
 
 def contenders() -> dict[str, Contender]:
-    """Encoding and decoding in each number format, and a plain copy of the bytes."""
+    """Return encoding and decoding in each number format, and a plain copy of the bytes."""
     graph = Graph((SIDE,), (Node("fc", Linear(SIDE, SIDE, bias=False), ("input",)),))
     spec = ModelSpec.of(graph)
     params = graph.init(stream(0, INIT))

@@ -1,7 +1,8 @@
-"""Bits a parameter and speed of masks, and of values at a mask, beside what else one would send. One thread, CPU time.
+"""Bits of a parameter and speed of masks, and of values at a mask, beside other ways to send them. One thread, CPU
+time.
 
-Beside them: a bitmap, zlib at its level 6 over that bitmap, 8-byte indices, and safetensors, in which a mask is a
-tensor of booleans and values at a mask are a dense tensor with zeros. The bound of a mask is log2 C(n, k) bits.
+The other ways are a bitmap, zlib at its level 6 over the bitmap, 8-byte indices, and safetensors. In safetensors a mask
+is a tensor of booleans, and values at a mask are a dense tensor with zeros. The bound of a mask is log2 C(n, k) bits.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.protocol.codec import FORMATS, decode, encode
 from edgefl.protocol.codec.masks import decode_mask, encode_mask
 
-SIDE = 1000  # of a square Linear layer
+SIDE = 1000  # inputs, and outputs, of a square Linear layer
 DENSITIES = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.95, 0.99)
 PAYLOADS = (0.05, 0.1, 0.2, 0.5)
-MOVED = 0.01  # of the ones of a mask, how many go elsewhere before the next
+MOVED = 0.01  # share of the ones of a mask that move before the next mask
 SPEC = ModelSpec.of(Graph((SIDE,), (Node("fc", Linear(SIDE, SIDE, bias=False), ("input",)),)))
 WEIGHT = "fc.weight"
 
@@ -42,7 +43,7 @@ class Way(NamedTuple):
 
 
 def measure(effort: Effort) -> Iterator[Row]:
-    """A row per density and way: bits a parameter, the bound beside it, and 10^9 parameters a second both ways."""
+    """Yield a row per density and way: bits of a parameter beside the bound, and 10^9 parameters a second both ways."""
     for density in DENSITIES:
         bits = scattered(density)
         yield from _rows("mask", density, bound_bits(density), masks(bits), effort)
@@ -52,21 +53,23 @@ def measure(effort: Effort) -> Iterator[Row]:
 
 
 def scattered(density: float) -> Bits:
-    """A mask of the weight with exactly that density."""
+    """Return a mask of the weight with exactly this density."""
     bits = np.zeros(SIDE * SIDE, np.bool_)
     bits[np.random.default_rng(1).permutation(bits.size)[: round(density * bits.size)]] = True
     return bits.reshape(SIDE, SIDE)
 
 
 def bound_bits(density: float) -> float:
-    """log2 C(n, k) / n."""
+    """Return log2 C(n, k) / n, in bits per parameter."""
     n = SIDE * SIDE
     k = round(density * n)
     return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2) / n
 
 
 def masks(bits: Bits) -> dict[str, Way]:
-    """A mask alone; of edgefl also what differs from one of whose ones a hundredth were elsewhere."""
+    """Return the ways to send a mask alone. edgefl also sends its difference from a mask with a hundredth of the ones
+    moved.
+    """
     mask, before = Mask.of(SPEC, {WEIGHT: bits}), Mask.of(SPEC, {WEIGHT: _moved(bits)})
     return {
         "edgefl": Way(lambda: encode_mask(mask, SPEC), lambda data: decode_mask(data, SPEC)),
@@ -83,7 +86,7 @@ def masks(bits: Bits) -> dict[str, Way]:
 
 
 def payloads(bits: Bits) -> dict[str, Way]:
-    """A mask and normal values at it, in every number format of edgefl's, and in float32 otherwise."""
+    """Return the ways to send a mask and normal values at it: edgefl's number formats, and float32 otherwise."""
     mask = Mask.of(SPEC, {WEIGHT: bits})
     weight = np.random.default_rng(2).standard_normal((SIDE, SIDE)).astype(np.float32)
     update, values = take({WEIGHT: weight}, SPEC, mask), weight[bits]
@@ -113,7 +116,7 @@ def _ours(mask: Mask, update: Any, form: str) -> Way:
 
 
 def _moved(bits: Bits) -> Bits:
-    """A hundredth of the ones, or of the zeros if those are fewer, changed places."""
+    """Return the mask with a hundredth of its ones moved, or of its zeros if they are fewer."""
     moved, rng = bits.copy().reshape(-1), np.random.default_rng(3)
     count = round(MOVED * min(bits.sum(), bits.size - bits.sum()))
     for value in (True, False):

@@ -1,8 +1,8 @@
-"""python -m bench converted: training steps of converted torch modules beside eager ones, in turn in one process; and
-with --layers every layer and block of these models apart, which must not be slower than torch's.
+"""python -m bench converted: training steps of converted torch modules beside eager ones, in turn in one process.
 
-A step is zero_grad, forward, cross-entropy, backward and torch's SGD on ready float32 batches. Figures are medians of
-CPU time over turns of 20 ms; bytes are what torch's own hooks see between the passes.
+--layers times every layer and block of these models apart, which must not be slower than torch's. A step is zero_grad,
+forward, cross-entropy, backward and torch's SGD on ready float32 batches. Figures are medians of CPU time over turns of
+20 ms. Bytes are what torch's own hooks see between the passes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from edgefl.torch.conversion import converted
 from edgefl.torch.native_tensors import ops
 from edgefl.torch.saved_tensors import saved_bytes
 
-BAR = {"fedspu_emnist": 2.0, "fedspu_cifar": 2.0, "fedspu_speech": 2.0}  # eager over converted, of the small CNNs
+BAR = {"fedspu_emnist": 2.0, "fedspu_cifar": 2.0, "fedspu_speech": 2.0}  # eager over converted, small CNNs
 MODELS = (*BAR, "lenet5", "pflego_mlp", "vgg11", "resnet18", "mobilenet_v2")
-SLOWER = 1.05  # of a layer, over torch's
+SLOWER = 1.05  # time of a layer over torch's
 TURN_S = 0.02
 LEAST_S, LAYER_S, FEWEST = 3.0, 0.3, 7
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def steps(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Whole steps of a model."""
+    """Yield the figures of whole steps of a model."""
     model, x, y = _case(name, options.batch)
     frozen = convert(model)
     select(frozen, options.keep, example_input=x[:2], seed=1)
@@ -73,7 +73,7 @@ def steps(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def layers(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Both passes of every converted layer and block, on inputs of the shapes that it meets."""
+    """Yield the time of both passes of every converted layer and block, on inputs of the shapes that it meets."""
     model, x, _ = _case(name, options.batch)
     ours = convert(model)
     seen: set[str] = set()
@@ -129,8 +129,10 @@ def _passes(model: nn.Module, x: Tensor) -> Callable[[], None]:
 
 
 def _in_turn(runs: dict[str, Callable[[], None]], least_s: float = LEAST_S) -> dict[str, list[float]]:
-    """CPU seconds of a run of each, sorted; the first two turns make ready. A turn is of several runs of one way, as
-    in a loop: after a run of another way the caches hold that one's data.
+    """Return the CPU seconds of a run of each way, sorted.
+
+    The first two turns are for warming up. A turn is several runs of one way, as in a loop: after a run of another way,
+    the caches hold the data of that way.
     """
     taken: dict[str, list[float]] = {way: [] for way in runs}
     began = time.perf_counter()
@@ -145,12 +147,12 @@ def _in_turn(runs: dict[str, Callable[[], None]], least_s: float = LEAST_S) -> d
 
 
 def _tenth(times: list[float]) -> float:
-    """What one in ten is below: as on a machine with less to do."""
+    """Return the time that one run in ten is below, as on a machine with less to do."""
     return times[len(times) // 10]
 
 
 def _inputs(model: nn.Module, x: Tensor) -> dict[str, torch.Size]:
-    """The shape that each converted module gets which begins a block or stands alone."""
+    """Return the input shape of each converted module that begins a block or stands alone."""
     found: dict[str, torch.Size] = {}
 
     def note(name: str) -> Callable[..., None]:
@@ -168,7 +170,7 @@ def _inputs(model: nn.Module, x: Tensor) -> dict[str, torch.Size]:
 
 
 def _block(model: nn.Module, path: str) -> list[nn.Module]:
-    """The module and what its block has after it."""
+    """Return the module and the modules that follow it in its block."""
     first = model.get_submodule(path)
     link = getattr(first, "edgefl_link", None)
     return [first, *(link.followers if link else ())]

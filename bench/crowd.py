@@ -1,7 +1,7 @@
-"""Many devices connected at once. A few processes host them, a thread per device, each with its own directory and its
-own TCP connection: two hundred Python processes would measure this machine's memory, not the server.
+"""Many devices connected at once, on a few processes that host a thread for each device.
 
-python -m bench.crowd ADDRESS RUN FIRST COUNT hosts COUNT devices.
+A device has its own directory and its own TCP connection. Two hundred Python processes would measure this machine's
+memory, not the server. python -m bench.crowd ADDRESS RUN FIRST COUNT hosts COUNT devices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_S = 400.0
 
 
 def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
-    """Rounds with every client, and what the server takes for them."""
+    """Yield the time of rounds with every client, and what the server takes for them."""
     with fleet(path, "small", clients, rounds) as running:
         before, begun = running.server.memory("VmRSS"), time.perf_counter()
         hosts = [_start(running, host, clients) for host in range(HOSTS)]

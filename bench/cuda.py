@@ -1,12 +1,13 @@
 """python -m bench cuda: training steps on an NVIDIA GPU beside PyTorch's on the same one, in one run, by events.
 
-Ours are steps of a learner as its fit makes them (native_steps.py): uint8 examples gathered by index on the device, at
-shares p of active neurons and at densities of an ERK mask, with every layer that can on masked kernels and with none:
-where the two meet, sparse_choice.py is to have its limits. PyTorch's are whole dense steps with ready float32 inputs:
-eager, torch.compile, and either captured as a CUDA graph; TF32 off and cudnn.benchmark on. Rows labelled TF32 are those
-of the backend cuda-tf32 and of PyTorch where it may use TF32, in turns with each other. Without a device that the
-backend and torch both see, this says so and prints no number. `--part I/N` takes every N-th case, for machines that are
-lent for minutes; a case is printed when it is done.
+Our steps are the steps of a learner's fit (native_steps.py): uint8 examples are gathered by index on the device. They
+run at shares p of active neurons, and at densities of an ERK mask, once with every possible layer on masked kernels and
+once with no such layer. sparse_choice.py should have its limits where the two meet.
+
+PyTorch's steps are whole dense steps with ready float32 inputs: eager, torch.compile, and either captured as a CUDA
+graph. TF32 is off and cudnn.benchmark is on. Rows labelled TF32 are of the backend cuda-tf32 and of PyTorch where it
+may use TF32, in turns with each other. Without a device that the backend and torch both see, this says so and prints no
+number. `--part I/N` takes every N-th case, for machines that are lent for minutes. A case is printed when it is done.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ THEIRS = "cuda"  # torch's device
 
 @dataclass(frozen=True)
 class Step:
-    """A whole training step; share: of the fp32 rate of PyTorch's best large product on this device."""
+    """A whole training step. `share` is relative to the fp32 rate of PyTorch's best large product on this device."""
 
     model: str
     batch: int
@@ -69,7 +70,7 @@ class Step:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 without a device, too: then nothing was measured, and it says so."""
+    """Measure and print. The exit code is 0 without a device, too: then it says that nothing was measured."""
     options = _parser().parse_args(arguments)
     device = _device()
     if isinstance(device, str):
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _device() -> Any:
-    """The backend's device, or why nothing can be measured."""
+    """Return the backend's device, or the reason why nothing can be measured."""
     try:
         device = kernels.backend("cuda").DEVICE
     except BackendError as error:
@@ -93,7 +94,7 @@ def _device() -> Any:
 
 
 class EventClock:
-    """Seconds that work took on the device, by events around it: a clock for `interleave`."""
+    """A clock for `interleave`: seconds that work took on the device, by events around it."""
 
     def __init__(self, device: Any) -> None:
         self._device, self._seconds = device, 0.0
@@ -123,8 +124,10 @@ class EventClock:
 
 
 def _measured(device: Any, work: Sequence[tuple[Case, int]], effort: Effort) -> Iterator[list[Step]]:
-    """Of each case its rows. Contenders are made with the settings that they run with: a captured graph keeps those of
-    its capture.
+    """Yield the rows of each case.
+
+    Contenders are made with the settings that they run with, because a captured graph keeps the settings of its
+    capture.
     """
     clock = EventClock(device)
     with _settings(tf32=False):
@@ -142,7 +145,7 @@ def _measured(device: Any, work: Sequence[tuple[Case, int]], effort: Effort) -> 
 
 
 def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str, tuple[Contender, float]]]:
-    """By name a contender, and the share of a dense step's multiplications that it needs."""
+    """Yield contenders by name, each with the share of a dense step's multiplications that it needs."""
     model, samples = _problem(case, batch)
     spec, dense = ModelSpec.of(model.graph), step_macs(model.graph)
     for keep in KEEPS:
@@ -161,7 +164,7 @@ def _contenders(clock: EventClock, case: Case, batch: int) -> Iterator[tuple[str
 
 
 def _tf32(clock: EventClock, case: Case, batch: int) -> Mapping[str, Contender]:
-    """Whole steps in TF32; ours where the device has it."""
+    """Return whole steps in TF32: PyTorch's, and ours where the device has TF32."""
     model, samples = _problem(case, batch)
     found = {f"torch {name}, TF32": clock.theirs(run) for name, run in _theirs(model, samples, batch).items()}
     try:
@@ -189,8 +192,10 @@ def _rows(samples: Samples, batch: int) -> list[Any]:
 
 
 def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
-    """PyTorch's paths; torch.compile only where it can. It is reset: all models have one `forward`, of which it would
-    compile eight, with sizes that may change from the second on, and run the others eagerly.
+    """Return PyTorch's paths, with torch.compile only where it can compile.
+
+    It is reset before, because all models have one `forward`. Without a reset it would compile eight of them, with
+    sizes that may change from the second on, and run the others eagerly.
     """
     torch._dynamo.reset()
     x = torch.from_numpy(samples.x[:batch]).to(THEIRS).float() * samples.scale + samples.shift
@@ -201,7 +206,7 @@ def _theirs(model: Model, samples: Samples, batch: int) -> dict[str, Contender]:
         compiled()
         found["compile"] = _repeated(compiled)
         found["compile, graph"] = _repeated(_captured(compiled))
-    except Exception as error:  # its back ends raise what they like
+    except Exception as error:  # torch's back ends raise any exception
         print(f"torch.compile of {type(model).__name__}: {error}".splitlines()[0], file=sys.stderr)
     return found
 
@@ -222,7 +227,7 @@ def _step(
 
 
 class Replay:
-    """Of a captured step. It keeps the step, whose parameters the graph knows by their addresses alone."""
+    """A replay of a captured step. It keeps the step, because the graph knows the step's parameters only by address."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, step: Callable[[], None]) -> None:
         self._graph, self._step = graph, step
@@ -253,7 +258,7 @@ def _repeated(step: Callable[[], None]) -> Contender:
 
 
 def _rate(clock: EventClock, effort: Effort) -> float:
-    """Floating-point operations a second of a large fp32 product."""
+    """Return the floating-point operations a second of a large fp32 product."""
     a, b = (torch.randn(4096, 4096, device=THEIRS) for _ in range(2))
     run = clock.theirs(_repeated(lambda: torch.mm(a, b)))
     return 2 * 4096**3 / interleave({"product": run}, effort, clock)["product"].median_s
@@ -288,7 +293,7 @@ def _print_tables(found: Mapping[str, Any], cases: Iterator[list[Step]]) -> None
 
 
 def _table(rows: Sequence[Step]) -> Table:
-    """Of a case."""
+    """Return the table of a case."""
     table = Table()
     for heading in ("model", "B", "step", "us", "+-%", "eager takes", "share of fp32 rate"):
         table.add_column(heading, justify="left" if heading in ("model", "step") else "right")

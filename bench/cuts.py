@@ -1,8 +1,8 @@
 """A weak client's whole round: FedSPU's at p = .2, the same behind the cut that its budget asks for, and a dense one.
 
-Five epochs over as many examples as a client has in the federation bench, B = 16, by the learner alone: what stands
-still is run once, its results are kept, and steps follow on them (learning/running/cached_prefix.py). One thread, CPU
-time.
+A round is five epochs over as many examples as a client has in the federation bench, with B = 16, by the learner alone.
+The frozen first layers run once, and their results are kept for the steps (learning/running/cached_prefix.py). One
+thread is timed, in CPU time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OF_FEDSPU, OF_DENSE = 0.25, 0.12
 
 
 def measure(cases: Sequence[Case], effort: Effort) -> Iterator[Figure]:
-    """Of each model the client's round at its cut: of FedSPU's and of a dense one, beside what is counted."""
+    """Yield the time of a client's round at its cut, over FedSPU's and over a dense round, beside what is counted."""
     machine.use_threads(1)
     for case in cases:
         graph = case.graph

@@ -4,8 +4,8 @@
     python -m bench flower --flower flower/bin/python
     python -m bench flower --flower flower/bin/python --kill app,server,node  # by SIGKILL, one a round from the second
 
-Every run is compared with its simulation, bit for bit. What is resident is looked at twice a second, so that a process
-that lives for less may have had more.
+Every run is compared with its simulation, bit for bit. Resident memory is read twice a second, so that a process that
+lives for a shorter time may have had more.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ KINDS = ("flower-superlink", "flower-supernode", "flwr-clientapp", "flwr-servera
 
 
 def main(arguments: list[str]) -> int:
-    """Prints a table of figures."""
+    """Print a table of figures."""
     parser = argparse.ArgumentParser(prog="python -m bench flower", description=str(__doc__).splitlines()[0])
     parser.add_argument("--flower", type=Path, required=True, metavar="PYTHON", help="of an environment with flwr")
     parser.add_argument("--methods", default=",".join(METHODS), metavar="NAME,...")
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(python: Path, methods: Sequence[str], rounds: int, kills: Sequence[str] = ()) -> Iterator[Figure]:
-    """Each method after the other on the same SuperLink and SuperNodes."""
+    """Run each method after the other on one SuperLink and its SuperNodes."""
     with tempfile.TemporaryDirectory() as folder, processes(Path(folder)) as start:
         path = Path(folder)
         (path / "trust").mkdir()
@@ -93,19 +93,19 @@ def measure(python: Path, methods: Sequence[str], rounds: int, kills: Sequence[s
 
 @dataclass
 class Deployed:
-    """Methods that are run there."""
+    """Methods that are run in one deployment."""
 
     link: SuperLink
     path: Path
     resident: Resident
 
     def config(self, client: int) -> str:
-        """Of the node that is this client."""
+        """Return the node config of a client."""
         data, state = partition_file(self.path, client), self.path / f"state-{client}"
         return f'partition-id={client} data="{data}" state="{state}"'
 
     def run(self, experiment: Experiment, kills: Sequence[str]) -> Iterator[Figure]:
-        """A run to its end, what it took, and whether it is that of a simulation."""
+        """Yield what a run took to its end, and whether it equals its simulation."""
         (name,) = experiment.methods
         run, file = self.path / f"run-{name}", self.path / f"{name}.json"
         file.write_text(json.dumps(experiment.to_json()))
@@ -140,14 +140,14 @@ class Deployed:
 
 
 class Killing:
-    """SIGKILL, one a round from the second, and what has to be done by hand after it."""
+    """SIGKILL, one in a round from the second round on, and the work by hand that follows it."""
 
     def __init__(self, deployed: Deployed, kills: Sequence[str], submitted: list[Process], config: str) -> None:
         self._deployed, self._kills, self._submitted, self._config = deployed, kills, submitted, config
         self.notes: dict[str, str] = {}
 
     def look(self, closed: int) -> None:
-        """So many rounds are closed."""
+        """Kill the next process, once `closed` rounds are closed."""
         if closed == len(self.notes) + 1 and closed <= len(self._kills):
             what = self._kills[closed - 1]
             note = KILLS[what](self)
@@ -155,7 +155,7 @@ class Killing:
                 self.notes[what] = note
 
     def node(self) -> str:
-        """The SuperNode of client 0; it is started again until it is let in."""
+        """Kill the SuperNode of client 0. It is started again until it is let in."""
         link, killed = self._deployed.link, time.monotonic()
         end(link.nodes[0].handle.pid)
         link.nodes[0].handle.wait()
@@ -163,14 +163,14 @@ class Killing:
         return f"let in again after {time.monotonic() - killed:.0f} s"
 
     def app(self) -> str:
-        """A ClientApp, as soon as there is one; nothing is done by hand."""
+        """Kill a ClientApp, as soon as there is one. Nothing is done by hand afterwards."""
         for pid in self._deployed.resident.of("flwr-clientapp")[:1]:
             end(pid)
             return "asked again"
         return ""
 
     def server(self) -> str:
-        """The ServerApp; the run is submitted again."""
+        """Kill the ServerApp. The run is submitted again."""
         for pid in self._deployed.resident.of("flwr-serverapp")[:1]:
             end(pid)
             link = self._deployed.link
@@ -190,7 +190,7 @@ def _kills(text: str) -> tuple[str, ...]:
 
 
 class Resident:
-    """The processes of one FLWR_HOME by kind, and the most that one of a kind had resident, in bytes."""
+    """The processes of one FLWR_HOME by kind, and the largest resident memory of a process of each kind, in bytes."""
 
     def __init__(self, home: Path) -> None:
         self._mark = f"FLWR_HOME={home}".encode()
@@ -198,7 +198,7 @@ class Resident:
         self.most: dict[str, int] = {}
 
     def look(self) -> None:
-        """Not more often than LOOK_EVERY_S."""
+        """Look at the processes, but not more often than every LOOK_EVERY_S seconds."""
         if time.monotonic() - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = time.monotonic()
@@ -207,11 +207,11 @@ class Resident:
                 self.most[kind] = max(self.most.get(kind, 0), _peak(pid))
 
     def of(self, kind: str) -> list[int]:
-        """Its processes."""
+        """Return the ids of the processes of a kind."""
         return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is(pid, kind)]
 
     def wait_for_the_end(self) -> None:
-        """Until no app of the run is left, so that the next one finds the nodes idle."""
+        """Wait until no app of the run is left, so that the next run finds the nodes idle."""
         until = time.monotonic() + ROUND_S
         while self.of("flwr-serverapp") and time.monotonic() < until:
             time.sleep(LOOK_EVERY_S)
@@ -235,7 +235,7 @@ def _peak(pid: int) -> int:
 
 
 def _bytes(name: str, run: Path) -> Iterator[Figure]:
-    """Payload of a round over all clients, and what letters add to it."""
+    """Yield the payload of a round over all clients, and the bytes that envelopes add."""
     log_records = run_history.metrics(run)
     for way in ("down", "up"):
         payload = [sum(log_record[way].values()) for log_record in log_records]
@@ -247,7 +247,7 @@ def _bytes(name: str, run: Path) -> Iterator[Figure]:
 
 
 def is_simulated(run: Path, experiment: Experiment, path: Path) -> bool:
-    """Whether the run's parameters and scores are the simulation's, bit for bit."""
+    """Return whether the run's parameters and scores are the simulation's, bit for bit."""
     ((_, method),) = experiment.algorithms().items()
     journal = Journal(path)
     state = simulate(method, assemble(experiment), experiment.settings(1), journal)

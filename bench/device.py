@@ -1,4 +1,4 @@
-"""python -m bench.device SPANS ...: `edgefl client ...` with a stopwatch; its spans are written at the end."""
+"""python -m bench.device SPANS ...: `edgefl client ...` with a stopwatch. Its spans are written at the end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """python -m bench energy: joules of a training step and of a multiply-add, where this machine tells its energy.
 
-Gross is all that the source covers, whatever else runs; net is less what it takes idle, measured before. A multiply-add
-of a device profile (`joules_per_mac`) is a model's and net of idle: `--model JOULES` prints it beside. Without a source
-nothing is measured and that is said.
+Gross is all that the source covers, whatever else runs. Net is gross less what the machine takes idle, measured before.
+A multiply-add of a device profile (`joules_per_mac`) is a model's, and net of idle: `--model JOULES` prints it beside
+the measured one. Without a source nothing is measured, and that is said.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEED, LR = 1, 1e-6
 
 @dataclass(frozen=True)
 class Spent:
-    """What steps of one model took. Joules are None where the source did not tell them.
+    """The cost of steps of one model. Joules are None where the source did not tell them.
 
     macs  multiply-adds that one step needs, of the whole batch
     """
@@ -51,16 +51,16 @@ class Spent:
     net_joules: float | None
 
     def per_step(self, joules: float | None) -> float | None:
-        """Joules of a step."""
+        """Return the joules of a step."""
         return None if joules is None else joules / self.steps
 
     def per_mac(self, joules: float | None) -> float | None:
-        """Joules of a multiply-add."""
+        """Return the joules of a multiply-add."""
         return None if joules is None else joules / (self.steps * self.macs)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures and prints, or says that there is no source."""
+    """Measure and print, or say that there is no source."""
     options = _parser().parse_args(arguments)
     source = choose()
     if source is None:
@@ -85,7 +85,7 @@ def measure(
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Spent]:
-    """Steps of every batch size and share of neurons, so long each.
+    """Yield what steps took for every batch size and share of neurons, each for `seconds`.
 
     idle  watts of the machine with nothing to do, if they are known
     """

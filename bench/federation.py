@@ -1,8 +1,8 @@
-"""A simulated round of FedSPU's EMNIST CNN, whole, against the same round in eager PyTorch; one thread.
+"""A simulated round of FedSPU's EMNIST CNN, whole, against the same round in eager PyTorch, on one thread.
 
 Ours is edgefl.study.simulation: draws, payloads through the codec both ways, a file per client's own model, training,
-the mean, and an evaluation on an example per client. PyTorch's is the least that a script does: one dense module in
-memory that takes each client's state, the same batches, the mean of the states. Masks would come on top of it and are
+the mean, and an evaluation on one example per client. PyTorch's is the least that a script does: one dense module in
+memory that takes each client's state, the same batches, and the mean of the states. Masks would cost more, and are left
 out.
 """
 
@@ -38,7 +38,7 @@ from edgefl.study.simulation.round_loop import simulate
 from edgefl.torch import to_torch
 
 NAME, FILE = "fedspu_emnist", "emnist_byclass_official_test.npz"
-EXAMPLES = 160  # for training, of each client; the paper's clients have some five thousand
+EXAMPLES = 160  # training examples of a client. A client of the paper has some five thousand
 SEED = 1
 
 
@@ -53,7 +53,7 @@ QUICK = Effort(clients=10, epochs=1)
 
 
 def measure(effort: Effort) -> Iterator[Figure]:
-    """Seconds of a round: ours at the paper's five shares, ours dense, PyTorch's; and how many times ours it takes."""
+    """Yield the seconds of a round: ours at the paper's five shares, ours dense, and PyTorch's, with their ratios."""
     machine.use_threads(1)
     clients, source = federation(effort.clients)
     how = {"per_round": effort.clients, "epochs": effort.epochs}
@@ -70,7 +70,7 @@ def measure(effort: Effort) -> Iterator[Figure]:
 
 
 def federation(clients: int) -> tuple[Federation, str]:
-    """Clients with EXAMPLES training examples and one to test on; and words that say what these are."""
+    """Return clients with EXAMPLES training examples and one to test on, and words that say what the examples are."""
     samples, source = _samples(clients * (EXAMPLES + 1))
     parts = np.arange(len(samples), dtype=np.int32).reshape(clients, EXAMPLES + 1)
     splits = tuple(Split(part[:-1], part[:0], part[-1:]) for part in parts)
@@ -78,7 +78,7 @@ def federation(clients: int) -> tuple[Federation, str]:
 
 
 def own_round(algorithm: FedSPU, federation: Federation) -> Params:
-    """The server's model after one round of edgefl.study.simulation."""
+    """Return the server's model after one round of edgefl.study.simulation."""
     with tempfile.TemporaryDirectory() as path:
         journal = Journal(Path(path) / algorithm.name)
         state = simulate(algorithm, federation, Settings(rounds=1), journal)
@@ -89,7 +89,10 @@ def own_round(algorithm: FedSPU, federation: Federation) -> Params:
 def peer_round(
     algorithm: FedSPU, federation: Federation, dtype: torch.dtype = torch.float32
 ) -> dict[str, torch.Tensor]:
-    """The mean of the clients' states, by examples; trained in float32, or in float64 to see what float32 loses."""
+    """Return the mean of the clients' states, weighted by examples.
+
+    Training is in float32, or in float64 to see what float32 loses.
+    """
     model = Model(federation.graph, federation.graph.init(stream(SEED, INIT)))
     module, data = to_torch(model).to(dtype), federation.data
     x = torch.from_numpy(data.x).to(dtype) * data.scale + data.shift
@@ -112,7 +115,7 @@ def peer_round(
 
 
 class _Timed:
-    """Processor and wall time of some work, done once."""
+    """The processor time and wall time of some work, which is done once."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         cpu_s, wall_s = time.process_time(), time.perf_counter()
@@ -121,7 +124,9 @@ class _Timed:
 
 
 def _samples(count: int) -> tuple[Samples, str]:
-    """Training examples of EMNIST where its file is found, else noise of the same shape; and words that say which."""
+    """Return training examples of EMNIST where its file is found, else noise of the same shape, and words that say
+    which.
+    """
     for location in (ROOT.parent / "shared" / "data", *roots(None)):
         if (location / FILE).is_file():
             data = load(str(location / FILE))

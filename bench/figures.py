@@ -14,7 +14,7 @@ from bench.machine import Facts
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value. `bar`: what the project asks of it, at most."""
+    """One measured value. `bar` is the project's upper limit for it."""
 
     what: str
     value: float
@@ -24,7 +24,7 @@ class Figure:
 
 
 def print_json(facts: Facts, figures: Iterable[Figure]) -> None:
-    """One line of machine facts, then one line per figure as it is measured."""
+    """Print one line of machine facts, then one line per figure as it is measured."""
     print(json.dumps({"machine": facts}), flush=True)
     for each in figures:
         print(json.dumps(asdict(each)), flush=True)

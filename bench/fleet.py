@@ -28,21 +28,21 @@ class Fleet:
     start: Start
 
     def device(self, client: int, address: str | None = None) -> Process:
-        """Starts `edgefl client`. `address`: other than the server's own."""
+        """Start `edgefl client`. `address` replaces the server's own address."""
         return self.start(f"device-{client}", self.command("edgefl", "client", client=client, address=address))
 
     def timed_device(self, client: int) -> Process:
-        """The same with a stopwatch."""
+        """Start `edgefl client` with a stopwatch."""
         spans = str(self.spans(client))
         return self.start(f"device-{client}", self.command("bench.device", spans, client=client))
 
     def command(self, *module: str, client: int, address: str | None = None) -> list[str]:
-        """What starts a client's device."""
+        """Return the command that starts a client's device."""
         options = ["--server", address or self.address, "--id", str(client), "--state", str(self.path / f"d{client}")]
         return python("-m", *module, *options, "--data", str(partition_file(self.path / "shares", client)))
 
     def spans(self, client: int) -> Path:
-        """Where a timed device leaves its spans."""
+        """Return the file into which a timed device writes its spans."""
         return self.path / f"device-{client}-spans.json"
 
 
@@ -50,7 +50,7 @@ class Fleet:
 def fleet(
     path: Path, name: str, clients: int, rounds: int, keep: tuple[float, ...] = Experiment.keep
 ) -> Iterator[Fleet]:
-    """Deals the named work of bench/work.py to `clients` devices and starts its server."""
+    """Partition the named work of bench/work.py among `clients` devices, and start its server."""
     experiment = work.experiment(clients, rounds, keep)
     federation = work.WORKS[name](experiment)
     (path / "shares").mkdir(parents=True)
@@ -66,7 +66,7 @@ def fleet(
 
 
 def wait_for_end(fleet: Fleet, devices: list[Process], rounds: int) -> None:
-    """Until the run is over and everybody has left."""
+    """Wait until the run is over and all processes have ended."""
     everybody = [fleet.server, *devices]
     wait_until(lambda: all(each.handle.poll() is not None for each in everybody), everybody, ROUND_S * (rounds + 2))
     for each in everybody:

@@ -1,6 +1,6 @@
-"""A relay that flips single bits of what goes through it, at most one in a connection: what a bad line does.
+"""A relay that flips single bits of what goes through it, at most one in a connection, as a bad line does.
 
-It knows nothing of the protocol. Not bench/relay.py, which reads the frames.
+It knows nothing of the protocol. bench/relay.py reads the frames.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple, get_args
 
 from bench.passing import Through, Ways, passing
 
-SHORT, LONG = 600, 30_000  # bytes within which a flip lies: in the handshake, or further on
+SHORT, LONG = 600, 30_000  # number of first bytes in which a flip lies: in the handshake, or further on
 
 Direction = Literal["up", "down"]
 
 
 class Flip(NamedTuple):
-    """One bit that was flipped: in which direction, at which byte of its stream, counted from 0."""
+    """One bit that was flipped: its direction, and its byte in the stream, counted from 0."""
 
     direction: Direction
     at: int
@@ -28,7 +28,7 @@ class Flip(NamedTuple):
 
 @dataclass
 class BadLine:
-    """Listens at `address`. `flips`: those that happened, of at most `budget`."""
+    """A relay that listens at `address`. `flips` are the flips that happened, of at most `budget`."""
 
     address: str
     budget: int
@@ -37,7 +37,9 @@ class BadLine:
     flips: list[Flip] = field(default_factory=list)
 
     def next(self) -> Flip | None:
-        """What shall happen to a new connection, should it carry so many bytes."""
+        """Return the flip of a new connection, which happens if the connection carries so many bytes. Return None
+        without one.
+        """
         if len(self.flips) >= self.budget:
             return None
         within = self.random_stream.choice(self.within)
@@ -47,9 +49,9 @@ class BadLine:
 
 @contextmanager
 def bad_link(server: str, budget: int, seed: int, within: Sequence[int] = (SHORT, LONG)) -> Iterator[BadLine]:
-    """Passes on every connection made to it, with its flip, for the length of the with block.
+    """Pass on every connection made to it, with its flip, for the length of the with block.
 
-    within  bytes of a connection's direction, one of which is drawn, and the flip's place below it
+    within  numbers of first bytes of a direction, of which one is drawn, and then the flip's position below it
     """
     link = BadLine("", budget, random.Random(seed), within)
     with passing(server, lambda: _ways(link)) as link.address:
@@ -57,14 +59,14 @@ def bad_link(server: str, budget: int, seed: int, within: Sequence[int] = (SHORT
 
 
 def _ways(link: BadLine) -> Ways:
-    """Those of a new connection, of which at most one flips a bit."""
+    """Return the two directions of a new connection, of which at most one flips a bit."""
     flip = link.next()
     up, down = (flip if flip is not None and flip.direction == each else None for each in get_args(Direction))
     return Ways(_flipping(up, link), _flipping(down, link))
 
 
 def _flipping(flip: Flip | None, link: BadLine) -> Through:
-    """One direction, with this bit flipped."""
+    """Return one direction, with this bit flipped."""
     passed = 0
 
     def through(data: bytes) -> bytes:

@@ -1,6 +1,6 @@
-"""Flower beside us: seconds per round of a SuperLink and a SuperNode per client, real processes on loopback.
+"""Seconds per round of Flower: a SuperLink and a SuperNode per client, real processes on loopback.
 
-Flower needs a virtual environment of its own, as it pins what we do not need:
+Flower needs a virtual environment of its own, as it pins packages that we do not need:
 
     python -m venv flower && flower/bin/pip install flwr
     python -m bench rounds --flower flower/bin/python
@@ -24,8 +24,10 @@ ROUND_S = 60.0
 
 
 def rounds_s(python: Path, clients: int, rounds: int, parameters: int) -> list[float]:
-    """Seconds of every round but the first, in which its processes are still starting, and the last, whose end is not
-    seen."""
+    """Return the seconds of every round but the first and the last.
+
+    The first round's processes are still starting, and the end of the last round is not seen.
+    """
     with tempfile.TemporaryDirectory() as folder, processes(Path(folder)) as start:
         path, times = Path(folder), Path(folder) / "times"
         link = SuperLink(python, start, path)

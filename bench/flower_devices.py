@@ -1,9 +1,9 @@
 """python -m bench flower-devices --flower PYTHON: devices without flwr or torch at Flower's own SuperLink.
 
-PYTHON has flwr 1.41 (the extra `flower`); it runs the SuperLink, with TLS and registered node keys, and the ServerApp
+PYTHON has flwr 1.41 (the extra `flower`). It runs the SuperLink, with TLS and registered node keys, and the ServerApp
 of edgefl/integrations/flower.py. The devices are `edgefl client --flower` in this interpreter, in which importing torch
-or flwr fails. Some are killed by SIGKILL at drawn moments and started again. The parameters have to be those of a
-simulation, bit for bit.
+or flwr fails. Some are killed by SIGKILL at drawn moments and started again. The parameters must equal a
+simulation's, bit for bit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ sys.exit(code)
 
 
 def experiment(devices: int, rounds: int, method: str, model: str = "") -> Experiment:
-    """The digits that come with the package. `model`: "" is their default."""
+    """Return an experiment on the digits that come with the package. The `model` "" is their default model."""
     everybody = dict.fromkeys(("clients", "per_round"), devices)
     return Experiment((method,), model=model, rounds=rounds, eval_every=rounds, epochs=1, keep=(0.4, 1.0), **everybody)
 
@@ -62,7 +62,7 @@ class Federation:
 
     @staticmethod
     def begin(path: Path, flower: Path, start: Start, what: Experiment) -> Federation:
-        """Starts it, with certificates and everybody's samples in `path`."""
+        """Start the SuperLink, with certificates and the samples of all devices in `path`."""
         (path / "trust").mkdir()
         make_certificates(path / "trust", ["127.0.0.1", "localhost"], 0, datetime.now(timezone.utc), 2)
         federation = assemble(what)
@@ -78,20 +78,20 @@ class Federation:
         return self.path / "run"
 
     def submit(self) -> None:
-        """Asks for the ServerApp's run."""
+        """Submit the run of the ServerApp."""
         file = self.path / "experiment.json"
         file.write_text(json.dumps(self.what.to_json()))
         self.link.run(deployment.APP, "app", f'experiment="{file}" run-dir="{self.run}"')
 
     def device(self, client: int, life: int) -> Process:
-        """Starts a device, again after it was killed."""
+        """Start a device, or start it again after it was killed."""
         command = ["client", "--flower", f"https://127.0.0.1:{self.link.port}", "--node-key", str(self.keys[client])]
         command += ["--tls-ca", str(self.path / "trust" / "ca.pem"), "--state", str(self.path / f"device-{client}")]
         command += ["--data", str(partition_file(self.path, client)), "--id", str(client), "--give-up", "120"]
         return self.start(f"device-{client}-{life}", python("-c", ALONE, *command))
 
     def closed(self) -> int:
-        """Rounds that are closed."""
+        """Return the number of closed rounds."""
         return len(run_history.metrics(self.run)) if run_history.is_served(self.run) else 0
 
 
@@ -101,16 +101,16 @@ class Crowd:
     def __init__(self, federation: Federation, devices: int) -> None:
         self._federation, self._lives = federation, [0] * devices
         self.running = [federation.device(client, 0) for client in range(devices)]
-        self.peaks = [0] * devices  # bytes
+        self.peaks = [0] * devices  # largest resident memory by device, in bytes
 
     def look(self) -> None:
-        """Notes the memory of those that run."""
+        """Note the memory of the devices that run."""
         for client, device in enumerate(self.running):
             if device.handle.poll() is None:
                 self.peaks[client] = max(self.peaks[client], device.memory("VmHWM"))
 
     def kill(self, client: int) -> None:
-        """SIGKILL, and another process on the same directory."""
+        """Kill a device by SIGKILL, and start another process on its directory."""
         self.look()
         self.running[client].handle.send_signal(signal.SIGKILL)
         self.running[client].handle.wait()
@@ -119,12 +119,12 @@ class Crowd:
 
     @property
     def are_over(self) -> bool:
-        """Whether all of them have ended by themselves."""
+        """Return whether all devices have ended by themselves."""
         return all(device.handle.poll() is not None for device in self.running)
 
 
 def measure(flower: Path, what: Experiment, kills: int, seed: int, folder: Path | None = None) -> Iterator[Figure]:
-    """Runs the federation, and gives what it took. `folder`: keeps everything, logs too; None: nothing is kept."""
+    """Run the federation, and yield what it took. `folder` keeps everything, logs too. With None, nothing is kept."""
     devices, rounds = what.clients, what.rounds
     with _served(flower, what, folder) as federation:
         crowd = Crowd(federation, devices)
@@ -159,7 +159,7 @@ def _served(flower: Path, what: Experiment, folder: Path | None) -> Iterator[Fed
 
 
 def _killed(federation: Federation, crowd: Crowd, kills: int, random_stream: random.Random) -> int:
-    """Kills drawn devices at drawn moments of drawn rounds, as long as there are rounds; how many."""
+    """Kill drawn devices at drawn moments of drawn rounds, as long as there are rounds. Return the number of kills."""
     rounds, done = federation.what.rounds, 0
     for at in sorted(random_stream.uniform(1, rounds - 1) for _ in range(kills)):
         _wait(crowd, lambda at=at: federation.closed() >= int(at), rounds * ROUND_S)  # type: ignore[misc]

@@ -1,8 +1,8 @@
 """Flower's own simulation, for `python -m bench ray --flower PYTHON`: CLIENTS WORKERS MS ROUNDS.
 
 It runs under a Python with flwr[simulation] and torch, without edgefl. Every client does SGD steps of the digits' CNN
-in torch, on noise of their shape, until MS of a thread's time have passed, and returns the whole model: FedAvg. Printed
-is the median of the seconds of a round, without the first, in which Ray's actors start.
+in torch, on noise of the digits' shape, until MS of a thread's time have passed, and returns the whole model: FedAvg.
+The program prints the median of the seconds of a round, without the first round, in which Ray's actors start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STARTS: list[float] = []
 
 
 def module() -> torch.nn.Module:
-    """The built-in digits_cnn."""
+    """Build the built-in digits_cnn."""
     nn = torch.nn
     blocks = [(1, 32), (32, 64)]
     layers = [[nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(), nn.MaxPool2d(2)] for i, o in blocks]
@@ -36,7 +36,7 @@ client = ClientApp()
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    """Steps for so long; says how long."""
+    """Take steps for MS milliseconds, and say how long they took."""
     torch.set_num_threads(1)
     started, cpu_s = time.perf_counter(), time.thread_time()
     model = module()
@@ -65,7 +65,7 @@ server = ServerApp()
 
 @server.main()
 def main(grid: Grid, context: Context) -> None:
-    """One round more than are timed, whose beginning ends the last."""
+    """Run one round more than are timed, because its beginning ends the last timed round."""
     strategy = Timed(fraction_evaluate=0.0, min_train_nodes=CLIENTS, min_available_nodes=CLIENTS)
     result = strategy.start(grid, ArrayRecord(module().state_dict()), num_rounds=ROUNDS + 2)
     found = [1e3 * metrics["seconds"] for metrics in result.train_metrics_clientapp.values()]

@@ -1,9 +1,8 @@
-"""A client's training with a frozen backbone against training of the whole model: MobileNetV2, its classifier alone
-trained, by the learner alone. One thread, CPU time; the two take turns.
+"""A client's training with a frozen backbone, against training of the whole model, by the learner alone.
 
-Counted are multiply-adds of convolutions and Linear layers (learning/lowering/mac_counts.py): forward through the whole
-model, and backward through the classifier alone. What is neither, as the statistics of BatchNorms, is in the time and
-in no count.
+Only the classifier of a MobileNetV2 is trained. One thread is timed in CPU time, and the two take turns. Multiply-adds
+of convolutions and Linear layers are counted (learning/lowering/mac_counts.py): forward through the whole model, and
+backward through the classifier alone. Other work, such as the statistics of BatchNorms, is in the time and in no count.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from edgefl.torch import from_torch
 from tests.mobilenet import MobileNetV2, frozen_backbone
 
 CLASSES, EXAMPLES, SIZES, BATCH = 10, 32, (32, 96), 16
-BAR = 1.1  # times what is counted, at most
+BAR = 1.1  # upper limit of the time, relative to what is counted
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(effort: Effort) -> Iterator[Figure]:
-    """Time of a round over what is counted, and memory, by the size of images."""
+    """Yield the time of a round over what is counted, and the memory, by the size of images."""
     machine.use_threads(1)
     for size in SIZES:
         torch.manual_seed(0)
@@ -58,7 +57,7 @@ def measure(effort: Effort) -> Iterator[Figure]:
 
 
 def _memory(what: str, model: Model, learner: GraphLearner) -> Figure:
-    """What the learner holds, beside the accounts."""
+    """Return what the learner holds, beside the accounts."""
     training = TrainingConfiguration("", model.graph, BATCH, "full", examples=EXAMPLES)
     accounts = ", ".join(f"{account} {estimate(account, training).total / 1e6:.4g}" for account in ACCOUNTS)
     held = learner.memory()
@@ -67,7 +66,7 @@ def _memory(what: str, model: Model, learner: GraphLearner) -> Figure:
 
 
 def _round(learner: GraphLearner, size: int) -> Contender:
-    """An epoch over a client's samples."""
+    """Return an epoch over a client's samples."""
     values = np.random.RandomState(1)
     x = values.randint(0, 256, (EXAMPLES, 3, size, size)).astype(np.uint8)
     samples = Samples(x, values.randint(0, CLASSES, EXAMPLES).astype(np.int32), 2 / 255, -1.0)

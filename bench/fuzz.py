@@ -1,6 +1,6 @@
-"""`python -m bench fuzz`: random models against torch in float64, as many as asked for. What one is: tests/learning.
+"""`python -m bench fuzz`: random models against torch in float64, as many as asked for.
 
-A failure prints the seed of the model and the command that runs it alone.
+tests/learning describes a random model. A failure prints the seed of the model and the command that runs it alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TEST = "tests/learning/test_fuzz.py"
 
 
 def main(arguments: list[str]) -> int:
-    """Pytest's exit status: 0 if every model ended where it should."""
+    """Return pytest's exit status, which is 0 if every model ended where it should."""
     parser = argparse.ArgumentParser(prog="python -m bench fuzz", description=__doc__.split("\n")[0])
     parser.add_argument("--graphs", type=int, default=300, metavar="N", help="how many; default: 300, as in the tests")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the first; the others follow")

@@ -1,7 +1,8 @@
-"""A client's round of PFLEGO against one of FedPer, both of 50 steps on the MLP of the paper; one thread, CPU time.
+"""A client's round of PFLEGO against a round of FedPer, both of 50 steps on the MLP of the paper.
 
-PFLEGO passes the examples through the body twice forward and once backward whatever the number of steps, FedPer 50
-times; counted in products of the body alone the ratio would be 4 / 150 = .027. The two take turns.
+PFLEGO passes the examples through the body twice forward and once backward, whatever the number of steps. FedPer passes
+them 50 times. Counted in products of the body alone, the ratio would be 4 / 150 = .027. The two take turns, on one
+thread, in CPU time.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from edgefl.models.graph import Model, architectures
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.rng import INIT, stream
 
-TAU, EXAMPLES = 50, 600  # of a client's share of Fashion-MNIST among 100
-CLASSES_HELD = {"high": 2, "medium": 5, "no": 10}  # of 10, by degree of personalisation
+TAU, EXAMPLES = 50, 600  # examples of one of 100 clients on Fashion-MNIST
+CLASSES_HELD = {"high": 2, "medium": 5, "no": 10}  # out of 10, by degree of personalisation
 BAR = 0.1
 
 
@@ -40,7 +41,7 @@ FULL, QUICK = Effort(9, TAU), Effort(1, 3)
 
 
 def measure(effort: Effort) -> Iterator[Figure]:
-    """The ratio by the number of classes that a client holds."""
+    """Yield the ratio by the number of classes that a client holds."""
     machine.use_threads(1)
     methods = (PFLEGO(tau=effort.steps), FedPer(epochs=effort.steps, batch=WHOLE, lr=0.007))
     for degree, classes in CLASSES_HELD.items():
@@ -67,7 +68,7 @@ class _Round:
         self._plan: Plan = method.plan(task, method.start(task, initial), 1)[0]
 
     def run(self) -> float:
-        """Its CPU time."""
+        """Return the CPU time of one training."""
         started = time.process_time()
         self._method.train(self._client_state, self._plan)
         return time.process_time() - started

@@ -1,7 +1,7 @@
 """bench/history.jsonl: what `python -m bench step --record` measured at which commit, and a picture of it.
 
-A run is one line: facts of the machine and build, and its rows in microseconds. Only ratios of one run compare with
-those of another; so the picture has PyTorch's time over ours.
+A run is one line: facts of the machine and build, and its rows in microseconds. Only ratios within a run compare with
+ratios of another run. So the picture shows PyTorch's time over ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Run = dict[str, Any]
 
 
 def recording(path: Path, facts: Facts, rows: Iterable[Row]) -> Iterator[Row]:
-    """Passes rows on as they come, and appends a run of them to the file when they end. A broken run leaves no line."""
+    """Yield the rows as they come, and append a run of them to the file when they end. A broken run leaves no line."""
     kept = []
     for row in rows:
         kept.append(row)
@@ -33,16 +33,19 @@ def recording(path: Path, facts: Facts, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def read(path: Path) -> list[Run]:
-    """The runs in the order they were recorded. Raises OSError if there is no file."""
+    """Return the runs in the order in which they were recorded. Raises OSError if there is no file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def draw(path: Path, runs: Sequence[Run]) -> None:
-    """How many times our step's time eager PyTorch takes, on one thread, run by run; in the format of the ending."""
+    """Draw eager PyTorch's time over our step's time, on one thread, run by run.
+
+    The file's ending chooses the format.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams |= {"svg.hashsalt": "edgefl", "svg.fonttype": "none"}  # the same runs give the same bytes
+    matplotlib.rcParams |= {"svg.hashsalt": "edgefl", "svg.fonttype": "none"}  # equal runs give equal bytes
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4))
@@ -67,12 +70,12 @@ def _brief(row: Row) -> dict[str, str | float]:
 
 
 def _works(runs: Sequence[Run]) -> list[tuple[str, int]]:
-    """Models and batch sizes in the order they first appear."""
+    """Return models and batch sizes in the order in which they first appear."""
     return list(dict.fromkeys((row["work"], row["batch"]) for run in runs for row in run["rows"]))
 
 
 def _ratio(run: Run, work: tuple[str, int, float]) -> float:
-    """Eager time over native time on one thread; NaN, a gap in the line, where the run has no such row."""
+    """Return eager time over native time on one thread, or NaN, a gap in the line, where the run has no such row."""
     for row in run["rows"]:
         if row["threads"] == 1 and (row["work"], row["batch"], row["keep"]) == work:
             return float(row["eager_us"] / row["native_us"])

@@ -1,7 +1,7 @@
 """python -m bench.hosted: the server of one of the benches' federations, as `edgefl serve` runs it, with a stopwatch.
 
-Reads a request as JSON from its argument; writes its spans when the run is over. A record that has become durable is a
-span too, of no length, under the record's name and round.
+It reads a request as JSON from its argument, and writes its spans when the run is over. A record that has become
+durable is a span too, of no length, under the record's name and round.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def times(spans: list[Span]) -> dict[str, dict[int, float]]:
-    """When rounds were RoundOpened and RoundClosed, durably: by that word and by round."""
+    """Return when rounds were RoundOpened and RoundClosed, durably, by this word and by round."""
     found: dict[str, dict[int, float]] = {"RoundOpened": {}, "RoundClosed": {}}
     for span in spans:
         word, _, number = span.label.partition(" ")

@@ -1,6 +1,7 @@
 """python -m bench int8: what a model loses when onnxruntime's own quantiser makes int8 of it, on data it has not seen.
 
-Static, per channel, calibrated on training images, as docs/models.md does it. Accuracies alone; nothing is timed.
+Quantisation is static, per channel, calibrated on training images, as in docs/models.md. Accuracies are measured, and
+nothing is timed.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from edgefl.models.graph import Model, architectures
 from edgefl.study.export.onnx_nodes import to_onnx
 
 BATCH, AT_ONCE, SEED = 64, 256, 1
-DIGITS_FOR_TRAINING = 1300  # of 1,797; the rest are the test
+DIGITS_FOR_TRAINING = 1300  # samples of 1,797. The others are the test part
 Array = Any
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the data that it is trained on, and how long."""
+    """A model, the data that it is trained on, and how long it is trained."""
 
     data: str
     model: str
@@ -49,8 +50,9 @@ QUICK = (Case("digits", "digits_cnn", 2, 0.05, 64),)
 
 @dataclass(frozen=True)
 class Found:
-    """Shares of the test images, and bytes: float32 first, int8 second. `same`: where both say the same label;
-    `ours`: where the learner and float32 in onnxruntime do.
+    """Shares of the test images that are right, and bytes: float32 first, int8 second.
+
+    `same` is the share where both have one label. `ours` is the share where the learner and float32 in onnxruntime do.
     """
 
     case: Case
@@ -90,7 +92,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(case: Case, data_dir: str | None = None) -> Found:
-    """Trains the model, quantises it, and lets onnxruntime run both on the test images."""
+    """Train the model, quantise it, and let onnxruntime run both on the test images."""
     data = _parted(load(case.data, data_dir))
     assert data.x_test is not None
     model = _trained(case, data)
@@ -108,7 +110,7 @@ def measure(case: Case, data_dir: str | None = None) -> Found:
 
 
 def _parted(data: DataSet) -> DataSet:
-    """With a test part, which the digits have not."""
+    """Return the data with a test part, which the digits do not have."""
     if data.x_test is not None:
         return data
     order = np.random.default_rng(SEED).permutation(len(data.y))

@@ -1,10 +1,11 @@
 """Single products of every convolution and Linear layer of the models: forward, gradient of input, gradient of weight.
 
-Native with the channels that are active at each p against PyTorch's dense product. A p below 1 is left out where the
-layer's position makes it equal to p = 1 (the forward pass, most input gradients). Bias is left out on both sides.
-Arrays start on cache lines, as a learner's do and as PyTorch's own results do.
-A layer's three products are followed by their sum, "step": its bound takes the share of each product that p leaves
-from the layer's own times at p = 1.
+Native products with the channels that are active at each p are compared with PyTorch's dense product. A p below 1 is
+left out where the layer's position makes it equal to p = 1 (the forward pass, most input gradients). Bias is left out
+on both sides. Arrays start on cache lines, as a learner's arrays and PyTorch's own results do.
+
+A layer's three products are followed by their sum, "step". Its bound takes the share of each product that p leaves from
+the layer's own times at p = 1.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Layer(NamedTuple):
-    """A convolution or Linear layer with random operands; macs by p."""
+    """A convolution or Linear layer with random operands. `macs` are multiply-adds by p."""
 
     op: Operation
     x: Array
@@ -45,7 +46,7 @@ class Layer(NamedTuple):
 
 
 def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> Iterator[Row]:
-    """Rows of each case, batch size, layer (equal ones once), number of threads, kind of product and p."""
+    """Yield rows of each case, batch size, layer (equal layers once), number of threads, kind of product and p."""
     for case in cases:
         for batch in case.batches:
             for name, layer in layers(case.graph, batch).items():
@@ -58,7 +59,7 @@ def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> It
 
 
 def _steps(work: str, products: Sequence[Sequence[Row]]) -> Iterator[Row]:
-    """The sums over a layer's products, for each p; a product without a row for it takes that of p = 1."""
+    """Yield the sums over a layer's products for each p. A product without a row for p counts with its row of p = 1."""
     dense = [rows[0] for rows in products]
     whole_s = sum(row.native.median_s for row in dense)
     for keep in KEEPS:
@@ -83,9 +84,9 @@ def _measure(work: str, layer: Layer, kind: str, threads: int, effort: Effort) -
 
 
 def contenders(layer: Layer, kind: str) -> dict[str, Contender]:
-    """What computes this product: the native kernel at each p that makes a difference, and PyTorch's dense paths.
+    """Return the contenders for this product: the native kernel at each p that matters, and PyTorch's dense paths.
 
-    Empty where the layer's position makes the product superfluous.
+    The result is empty where the layer's position makes the product superfluous.
     """
     keeps = _keeps(layer, kind)
     if not keeps:
@@ -96,13 +97,15 @@ def contenders(layer: Layer, kind: str) -> dict[str, Contender]:
 
 
 def _keeps(layer: Layer, kind: str) -> list[float]:
-    """The shares p for which the product differs from the one at p = 1, and that; none where there is no product."""
+    """Return the shares p for which the product differs from the product at p = 1, and 1. Return [] without such a
+    product.
+    """
     counts = {keep: getattr(macs, kind) for keep, macs in layer.macs.items()}
     return [keep for keep in KEEPS if counts[1.0] and (keep == 1 or counts[keep] != counts[1.0])]
 
 
 def layers(graph: Graph, batch: int) -> dict[str, Layer]:
-    """The layers that differ in geometry or in what they need at some p, by the name of the first of its kind."""
+    """Return layers that differ in geometry or in their needs at some p, by the name of the first of its kind."""
     spec, values = ModelSpec.of(graph), np.random.RandomState(SEED)
     macs = {keep: layer_macs(graph, NeuronSet.draw(spec, keep, stream(SEED, NEURONS))) for keep in KEEPS}
     found: dict[str, Layer] = {}
@@ -166,7 +169,7 @@ def _compact(weight: Array, macs: LayerMacs) -> Array:
 
 
 def _empty(shape: tuple[int, ...]) -> Array:
-    """A float32 array that starts on a cache line."""
+    """Return a float32 array that starts on a cache line."""
     return aligned_bytes(4 * math.prod(shape)).view(np.float32).reshape(shape)
 
 

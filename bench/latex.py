@@ -1,9 +1,10 @@
 """python -m bench latex: whether the LaTeX tables of a run compile, by pdflatex of Debian's texlive-latex-base.
 
-    python -m bench latex RUN --keep table.pdf     the tables of a run, and the page for whoever wants to look at it
+    python -m bench latex RUN --keep table.pdf     the tables of a run, and the page to look at
     python -m bench latex                          tables with a row of every character that LaTeX takes for a command
 
-Not in .ci/run, as texlive takes 100 MB. Exit code 1 if the page does not compile, or if a line of it is too wide.
+It is not in .ci/run, as texlive takes 100 MB. The exit code is 1 if the page does not compile, or if a line of it is
+too wide.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OVERFULL = re.compile(r"Overfull \\hbox \(([\d.]+)pt too wide\)")
 
 
 def main(arguments: list[str]) -> int:
-    """Compiles the tables and says how that ended."""
+    """Compile the tables, and print how that ended."""
     parser = argparse.ArgumentParser(prog="python -m bench latex", description=__doc__)
     parser.add_argument("run", nargs="?", type=Path, help="directory of a run; default: made-up tables")
     parser.add_argument("--keep", type=Path, metavar="FILE.pdf", help="keep the page")
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def hard_table() -> str:
-    """A table of every printable character and of some that LaTeX does not know."""
+    """Return a table of every printable character and of some that LaTeX does not know."""
     rows = [[f"{i}: {HARD[i : i + 8]}", "-1.0±.2 %"] for i in range(0, len(HARD), 8)]
     rows += [["--", "[1]"], ["[2pt]", "*"], ["\\input{/etc/passwd}", "$x$"]]
     title = " ".join(name for name, _ in rows)
@@ -53,7 +54,10 @@ def hard_table() -> str:
 
 
 def compiled(table: str, folder: Path) -> str:
-    """Why the table does not compile in a page of its own; empty if it does and no line of it is too wide."""
+    """Return why the table does not compile in a page of its own.
+
+    It is empty if it compiles and no line is too wide.
+    """
     (folder / "table.tex").write_text(table, "utf-8")
     (folder / "page.tex").write_text(DOCUMENT, "utf-8")
     line = [PROGRAM, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "page.tex"]

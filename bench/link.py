@@ -1,7 +1,7 @@
-"""A bad link between two network namespaces of this machine: it delays, loses and cuts whole IP packets. Linux, root.
+"""A bad link between two network namespaces of this machine: it delays, loses and cuts whole IP packets.
 
-Each end is a TUN device in a namespace of its own, so that two real TCP stacks talk over it and repeat what is lost;
-this process carries the packets. It is what `tc netem` would do to a veth pair, on kernels without netem as well.
+Each end is a TUN device in a namespace of its own, so that two real TCP stacks talk over it and repeat what is lost.
+This process carries the packets. It does what `tc netem` would do to a veth pair, on kernels without netem as well.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PACKET_BYTES = 1 << 16
 
 @dataclass
 class Link:
-    """Two ends by namespace and address, and what the packets between them suffer.
+    """Two ends by namespace and address, and the faults of the packets between them.
 
-    delay_s  one way, the same for every packet: none overtakes another
+    delay_s  one way, equal for every packet: no packet overtakes another
     loss     share of the packets of either direction that vanish
     cut      whether nothing passes
     passed, lost  packets so far
@@ -46,14 +46,14 @@ class Link:
 
 
 def problem() -> str | None:
-    """Why there can be no link here; None if there can."""
+    """Return why there can be no link here, or None if there can."""
     if not os.path.exists("/dev/net/tun") or os.geteuid() != 0:
         return "a link between namespaces needs root and /dev/net/tun; expected both"
     return None
 
 
 def enter(name: str) -> None:
-    """Moves this thread, and what it starts from now on, into a namespace. Raises OSError."""
+    """Move this thread, and what it starts from now on, into a namespace. Raises OSError."""
     handle = os.open(f"{NAMESPACES}/{name}", os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET):
@@ -64,7 +64,10 @@ def enter(name: str) -> None:
 
 @contextmanager
 def link(delay_s: float, loss: float, seed: int = 1) -> Iterator[Link]:
-    """Such a link, for the length of the with block. Raises OSError or CalledProcessError if the machine refuses."""
+    """Yield such a link for the length of the with block.
+
+    Raises OSError or CalledProcessError if the machine refuses.
+    """
     names = (f"edgefl-{os.getpid()}-a", f"edgefl-{os.getpid()}-b")
     made = Link(names, ("10.211.7.1", "10.211.7.2"), delay_s, loss)
     with ExitStack() as stack:
@@ -85,7 +88,7 @@ def link(delay_s: float, loss: float, seed: int = 1) -> Iterator[Link]:
 
 @contextmanager
 def _end(name: str, address: str, other: str) -> Iterator[int]:
-    """A namespace with one TUN device; the descriptor that carries its packets."""
+    """Make a namespace with one TUN device, and yield the descriptor that carries its packets."""
     tun = os.open("/dev/net/tun", os.O_RDWR)
     device = f"efl{name[-1]}{os.getpid()}"[:15]
     _ip("netns", "add", name)
@@ -107,7 +110,7 @@ def _ip(*words: str) -> None:
 
 
 def _carry(made: Link, ends: list[int], stop: int, random_stream: random.Random) -> None:
-    """Takes packets at either end and hands them over at the other when their time has come."""
+    """Take packets at either end, and hand them over at the other end when their time has come."""
     due: list[tuple[float, int, int, bytes]] = []
     count = 0
     while True:

@@ -1,4 +1,4 @@
-"""What a figure was measured on: facts about the machine and the builds, as plain values."""
+"""Facts about the machine and the builds on which a figure was measured, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Facts = dict[str, str | int | float]
 
 
 def facts() -> Facts:
-    """CPU, instruction sets, builds, versions, commit, date, and the load before (neighbours slow a measurement)."""
+    """Return CPU, instruction sets, builds, versions, commit, date, and the load before (neighbours slow a
+    measurement).
+    """
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count() or 0,
@@ -36,7 +38,7 @@ def facts() -> Facts:
 
 
 def use_threads(threads: int) -> None:
-    """Both sides compute on that many threads."""
+    """Let both sides compute on that many threads."""
     torch.set_num_threads(threads)
     native.set_threads(threads)
 

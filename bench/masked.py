@@ -1,10 +1,10 @@
-"""Whole training steps at ERK masks over our own dense step, and what moving a mask costs: `python -m bench masked`.
+"""Whole training steps at ERK masks over our own dense step, and the cost of moving a mask: `python -m bench masked`.
 
-    step     GraphLearner.fit at a mask of each density; the ratio is the time of the dense step over its own
+    step     GraphLearner.fit at a mask of each density (the ratio is the time of the dense step over its own)
     search   Learner.strongest, as many as a quarter of the mask, over a dense gradient by Learner.gradient
     restrict from one mask to another with as many coordinates
 
-The dense step is today's. Single layers are in `python -m bench sparse`. All contenders of a model take turns in one
+The dense step is today's. `python -m bench sparse` times single layers. All contenders of a model take turns in one
 process, in CPU time for one thread and wall time for more.
 """
 
@@ -28,7 +28,7 @@ from edgefl.rng import INIT, stream
 MODELS = ("vgg11", "resnet18", "lenet5")
 DENSITIES = (0.5, 0.2, 0.1, 0.05)
 TARGETS = {"vgg11": (1.2, 1.95, 2.9, 4.3), "resnet18": (1.15, 1.6, 2.2, 3.3), "lenet5": (1.35, 2.2, 3.2, 4.2)}
-SHARE = 0.25  # of the mask, sought by a search
+SHARE = 0.25  # a search looks for as many coordinates as this share of the mask
 SGD_STEP = SGD(1e-3)
 SEED = 1
 DENSE = "dense step"
@@ -37,7 +37,7 @@ DENSE = "dense step"
 def measure(
     models: Sequence[str], batch: int, threads: Sequence[int], effort: Effort, densities: Sequence[float] = DENSITIES
 ) -> Iterator[Figure]:
-    """Of each model and number of threads: the dense step in ms, then ratios."""
+    """Yield the dense step in ms, then ratios, for each model and number of threads."""
     for name in models:
         for count in threads:
             machine.use_threads(count)

@@ -16,11 +16,12 @@ Row = dict[str, str | int | float]
 
 
 def rows() -> Iterator[Row]:
-    """A row per model, batch and share of active neurons, in units of 1e6 bytes.
+    """Yield a row per model, batch and share of active neurons, in units of 1e6 bytes.
 
-    bound, exact            accounts
-    saved, torch            what our plan, and eager PyTorch on the dense model, keep for the backward pass
-    learner, resident, peak meters; `imports` is the part of `resident` from before the model and the data existed
+    bound, exact             accounts
+    saved, torch             what our plan, and eager PyTorch on the dense model, keep for the backward pass
+    learner, resident, peak  meters
+    imports                  the part of `resident` from before the model and the data existed
     """
     for model, batch in CASES:
         for keep in KEEPS:

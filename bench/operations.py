@@ -1,9 +1,9 @@
-"""`python -m bench operations`: single operations, forward and backward, beside PyTorch's own; one thread.
+"""`python -m bench operations`: single operations, forward and backward, beside PyTorch's own, on one thread.
 
-Each is lowered between layers that are trained, so that its backward pass is whole, and its calls alone are timed, from
-Python as PyTorch's are. An argument that a training step would overwrite is separate: repeated, its values would
-vanish. PyTorch's backward pass is autograd's over a graph that is kept, and gradients that are views of others are made
-dense, as what reads them next has them.
+Each operation is lowered between layers that are trained, so that its backward pass is whole. Its calls alone are
+timed, from Python as PyTorch's are. An argument that a training step would overwrite is separate, because its values
+would vanish in repetitions. PyTorch's backward pass is autograd's over a graph that is kept. Gradients that are views
+of other arrays are made dense, as their next reader has them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Work(NamedTuple):
 
 
 def works() -> Iterator[Work]:
-    """Every operation that is timed."""
+    """Yield every operation that is timed."""
     for shape in (LARGE, SMALL, FEATURES):
         yield from (Work(op, shape) for op in POINTWISE)
         yield Work(ops.GELU("tanh"), shape, kind="tanh")
@@ -83,7 +83,7 @@ def _depthwise(shape: Shape) -> Iterator[Work]:
 
 
 def measure(effort: Effort, chosen: Iterable[Work] | None = None) -> Iterator[Row]:
-    """A row for each operation, shape and pass. chosen: None for all."""
+    """Yield a row for each operation, shape and pass. `chosen` is None for all operations."""
     machine.use_threads(1)
     for work in works() if chosen is None else chosen:
         ours, theirs = _native(work.op, work.shape, work.inputs), _torch(work.op, work.shape, work.inputs)
@@ -93,7 +93,7 @@ def measure(effort: Effort, chosen: Iterable[Work] | None = None) -> Iterator[Ro
 
 
 def _graph(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> Graph:
-    """The operation, named "op", over layers with parameters and under a Linear layer."""
+    """Return a graph with the operation, named "op", over layers with parameters and under a Linear layer."""
     nodes = [Node("below", ops.PReLU(1), (INPUT,))]
     if inputs != BELOW:
         nodes.append(Node("beside", ops.PReLU(1), (INPUT,)))
@@ -121,7 +121,7 @@ def _native(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, C
 
 
 def _bound(schedule: Schedule, params: Any) -> list[Callable[[], object] | None]:
-    """Its calls over arrays of their own; None for those of other nodes and for updates."""
+    """Return the schedule's calls over arrays of their own, and None for calls of other nodes and for updates."""
     memory: dict[int, Any] = {}
     values = np.random.RandomState(SEED)
     for at, buffer in enumerate(schedule.buffers):
@@ -187,7 +187,7 @@ def _torch(op: Operation, shape: Shape, inputs: tuple[str, ...]) -> dict[str, Co
 
 
 def _module(op: Operation, shape: Shape) -> Callable[..., Any]:
-    """PyTorch's own form of the operation."""
+    """Return PyTorch's own form of the operation."""
     if isinstance(op, ops.Mul):
         return torch.mul
     if isinstance(op, ops.Concat):

@@ -1,7 +1,7 @@
-"""What a round costs beyond training: a thousand parameters, a process per client, every client in every round.
+"""The cost of a round beyond training: a thousand parameters, a process per client, every client in every round.
 
-A round lasts from Opened to the next Opened, as the store has them; the longest training time that a device reported is
-taken off. Beside the wall time stands the processor time of the parts, which neighbours on the machine change little.
+A round lasts from Opened to the next Opened, as the store has them, less the longest training time that a device
+reported. Beside the wall time stands the processor time of the parts, which neighbours on the machine change little.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ PARTS = {  # label of a stopwatch -> what it is
 
 
 def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
-    """Milliseconds per round beyond training, then the parts, of `rounds` rounds after some that warm up."""
+    """Yield the milliseconds per round beyond training, and then the parts, over `rounds` rounds after some that warm
+    up.
+    """
     last = WARM + rounds
     with fleet(path, "small", clients, last + 1) as running:
         devices = [running.timed_device(client) for client in range(clients)]
@@ -59,7 +61,7 @@ def _inside(spans: Sequence[Span], window: tuple[float, float]) -> list[Span]:
 
 
 def _parts(who: str, spans: Sequence[Span], rounds: int) -> Iterator[Figure]:
-    """Of every part: processor time and calls per round, and the time of a call on the wall."""
+    """Yield the processor time and calls per round of every part, and the wall time of a call."""
     calls: dict[str, list[Span]] = defaultdict(list)
     for span in spans:
         calls[span.label].append(span)

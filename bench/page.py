@@ -1,9 +1,9 @@
-"""python -m bench page: what a page costs the server whose run it shows. Linux.
+"""python -m bench page: what a page costs the server whose run it shows.
 
-One server of protocol speakers (puppets.py), all of them in every round. `edgefl page` shows the run, and a visitor
-reads its events and its metrics; both are stopped for every second block of rounds (SIGSTOP), so that rounds with and
-without a page are those of one server within seconds of each other. Beside it: what the server's own part costs, which
-it pays with and without a page.
+One server has protocol speakers as devices (puppets.py), all of them in every round. `edgefl page` shows the run, and a
+visitor reads its events and its metrics. Both are stopped for every second block of rounds (SIGSTOP), so that rounds
+with and without a page come from one server within seconds of each other. The bench also prints what the server's own
+part costs, which it pays with and without a page.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from edgefl.server.live_file import EVERY_S, write_live
 from edgefl.server.live_state import LiveDevice, LiveState
 
 START_S, LONGEST_S = 60.0, 1800.0
-BAR = 1.02  # of a round without the page
+BAR = 1.02  # upper limit, relative to a round without the page
 SETTLED = 2  # rounds at the beginning of a block that are not counted
 
 
 @dataclass(frozen=True)
 class PageEffort:
-    """devices: in every round; blocks: of so many rounds, by turns without and with the page."""
+    """The effort: `devices` in every round, and `blocks` of `rounds` rounds, by turns without and with the page."""
 
     devices: int
     blocks: int
@@ -50,7 +50,7 @@ QUICK = PageEffort(30, 4, 4)
 
 
 def main(arguments: list[str]) -> int:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench page", description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON lines: machine facts first, then a line per figure")
     parser.add_argument("--quick", action="store_true", help="few devices and rounds: shows that it runs")
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(path: Path, effort: PageEffort) -> Iterator[Figure]:
-    """The figures of one run."""
+    """Yield the figures of one run."""
     with_page = _run(path, effort)
     weights = [Weight(**each) for each in json.loads((path / WEIGHTS).read_text())]
     rounds = [(later.round, later.time_s - one.time_s, later.cpu_s - one.cpu_s) for one, later in pairwise(weights)]
@@ -79,7 +79,7 @@ def measure(path: Path, effort: PageEffort) -> Iterator[Figure]:
 
 
 def _run(path: Path, effort: PageEffort) -> dict[int, bool]:
-    """Runs it. Which rounds were with the page (True) or without (False), of those that count."""
+    """Run it, and return for each round that counts whether the page was there."""
     path.mkdir(parents=True)
     total = effort.blocks * effort.rounds + SETTLED
     request = Request(str(path), effort.devices, effort.devices, total, 1)
@@ -106,7 +106,7 @@ def _run(path: Path, effort: PageEffort) -> dict[int, bool]:
 
 
 def _turns(path: Path, effort: PageEffort, server: Process, shown: list[Process], kind: dict[int, bool]) -> None:
-    """Stops and continues the page as rounds are closed."""
+    """Stop and continue the page as rounds are closed."""
     for block in range(effort.blocks):
         is_shown = block % 2 == 1
         for each in shown:
@@ -121,7 +121,7 @@ def _turns(path: Path, effort: PageEffort, server: Process, shown: list[Process]
 
 
 def _round(path: Path) -> int:
-    """The last round that the server has weighed."""
+    """Return the last round that the server has weighed, or 0."""
     try:
         return int(json.loads((path / WEIGHTS).read_text())[-1]["round"])
     except (OSError, ValueError):
@@ -129,7 +129,7 @@ def _round(path: Path) -> int:
 
 
 def _live(path: Path, devices: int) -> float:
-    """Seconds to make and write the live state of so many devices; the least of several."""
+    """Return the least seconds of several that it takes to make and write the live state of so many devices."""
     now = time.time()
     known = {client: LiveDevice(True, now, "training", f"127.0.0.1:{10_000 + client}") for client in range(devices)}
     state, times = LiveState(now, 1, "training", 1, now, now, "", known), []

@@ -1,4 +1,4 @@
-"""python -m bench.page_visitor URL: one who looks at a page as a browser does, and scrapes its metrics every 5 s."""
+"""python -m bench.page_visitor URL: a visitor who reads a page as a browser does, and its metrics every 5 s."""
 
 from __future__ import annotations
 

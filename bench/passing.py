@@ -1,4 +1,4 @@
-"""A TCP relay: passes on every connection made to it, each direction's bytes through a function. One thread, loopback.
+"""A TCP relay on loopback, in one thread. It passes on every connection, each direction's bytes through a function.
 
 It knows nothing of the protocol: bench/relay.py counts with it, bench/flips.py flips bits.
 """
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 CHUNK_BYTES = 1 << 16
 
-Through = Callable[[bytes], bytes]  # what came, to what goes on
+Through = Callable[[bytes], bytes]  # from the bytes that came to the bytes that go on
 
 
 class Ways(NamedTuple):
-    """What a connection's bytes go through: up, to the server, and down."""
+    """The functions that a connection's bytes go through: `up` to the server, and `down`."""
 
     up: Through
     down: Through
@@ -26,7 +26,10 @@ class Ways(NamedTuple):
 
 @contextmanager
 def passing(server: str, connected: Callable[[], Ways]) -> Iterator[str]:
-    """The address to connect to, for the length of the with block. `connected` is called for each new connection."""
+    """Yield the address to connect to, for the length of the with block.
+
+    `connected` is called for each new connection.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as selector:
         wake, sleeper = socket.socketpair()
         selector.register(listener, selectors.EVENT_READ, lambda: _accept(listener, server, selector, connected))
@@ -72,7 +75,7 @@ def _moving(
     selector: selectors.BaseSelector,
     open_ends: list[int],
 ) -> Callable[[], None]:
-    """Moves what `source` has to `target`."""
+    """Return a function that moves what `source` has to `target`."""
 
     def move() -> None:
         try:
@@ -88,9 +91,9 @@ def _moving(
 
 
 def _end(source: socket.socket, target: socket.socket, open_ends: list[int]) -> None:
-    """Tells the other side that nothing more will come; closes both once neither has more."""
+    """Tell the other side that nothing more will come. Close both sides once neither has more."""
     open_ends[0] -= 1
-    with suppress(OSError):  # it is gone already
+    with suppress(OSError):  # the target is gone already
         target.shutdown(socket.SHUT_WR)
     if not open_ends[0]:
         source.close()

@@ -1,6 +1,6 @@
 """The rate of one large product, native and torch.mm, as a yardstick for the other figures of this machine.
 
-It is no claim about the hardware's peak: what the best of the two reaches is a lower bound of it.
+The faster rate is a lower bound of the hardware's peak. It is not a claim about the peak itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BATCH, IN_FEATURES, OUT_FEATURES = 192, 256, 192  # operands fit into a 512 KB L
 
 
 def measure(threads: Sequence[int], effort: Effort) -> list[dict[str, float]]:
-    """For each number of threads the GFLOP/s of native linear_forward and of torch.mm on the same operands."""
+    """Return for each number of threads the GFLOP/s of native linear_forward and of torch.mm on the same operands."""
     results = []
     for count in threads:
         machine.use_threads(count)

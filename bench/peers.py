@@ -1,11 +1,13 @@
 """PyTorch's side: whole training steps and single products, eager and on the fastest dense paths of this build.
 
-Paths of a step, all with ready float32 inputs (the native step gathers and scales its batch as well):
+These are the paths of a step, all with ready float32 inputs (the native step gathers and scales its batch as well):
+
     eager                    NCHW, nn.Linear, torch.optim.SGD with its defaults
     channels_last            the model and its input in channels_last, fused SGD
     onednn_linear            NCHW, every Linear through mkldnn::_linear_pointwise in both directions, fused SGD
     channels_last+onednn     both
-Masking gradients would come on top of any of them and is left out. torch.compile is not among the paths.
+
+Masking gradients would add to the time of any path, and is left out. torch.compile is not among the paths.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ EAGER = "eager"
 
 
 def steps(model: Model, x: Tensor, y: Tensor) -> dict[str, Contender]:
-    """Training steps by path; every one owns a copy of the model. x float32 [B, ...], y int64 [B]."""
+    """Return training steps by path. Every step owns a copy of the model. x is float32 [B, ...], y is int64 [B]."""
     paths = {EAGER: _step(to_torch(model), x, y, fused=False)}
     variants = {"onednn_linear": (False, True), "channels_last": (True, False), "channels_last+onednn": (True, True)}
     for name, (channels_last, onednn) in variants.items():
@@ -55,7 +57,7 @@ def _step(module: nn.Module, x: Tensor, y: Tensor, fused: bool) -> Contender:
 
 
 def products(op: Any, x: Tensor, weight: Tensor, dy: Tensor, kind: str) -> dict[str, Contender]:
-    """One product of a layer by path; kind is "forward", "grad_input" or "grad_weight". No bias on either side."""
+    """Return one product of a layer by path, without bias. `kind` is "forward", "grad_input" or "grad_weight"."""
     calls = _conv_products(op, x, weight, dy) if isinstance(op, Conv2d) else _linear_products(x, weight, dy)
     return {path: _repeated(call) for path, call in calls[kind].items()}
 
@@ -98,7 +100,7 @@ def _linear_products(x: Tensor, weight: Tensor, dy: Tensor) -> dict[str, dict[st
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias by oneDNN's inner product."""
+    """Compute x @ weight.T + bias by oneDNN's inner product."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
     return result
 
@@ -120,7 +122,7 @@ class _OneDnnLinear(torch.autograd.Function):
 
 
 class _OneDnn(nn.Module):
-    """The same parameters as a Linear module, computed by oneDNN."""
+    """A module with a Linear module's parameters, computed by oneDNN."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """python -m bench pictures DIR: fifteen pictures of small real runs, each for a light and a dark page, to be looked at.
 
 `--record` runs the runs and writes their figures to tests/study/pictures/runs.json, from which all pictures are drawn.
-`--references` draws the reference pictures beside it, with which tests/study/test_reference_pictures.py compares.
+`--references` draws the reference pictures in that folder, with which tests/study/test_reference_pictures.py compares.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from edgefl.study.summary import MODELS, Summary, kind_of, summarise
 
 KEPT = Path(__file__).resolve().parent.parent / "tests" / "study" / "pictures"
 RUNS = KEPT / "runs.json"
-DPI, COLOURS = 40, 24  # of the reference pictures
-DIGITS = 5  # significant ones of a recorded figure
+DPI, COLOURS = 40, 24  # resolution and number of colours of the reference pictures
+DIGITS = 5  # significant digits of a recorded figure
 QUIET: dict[str, Any] = {"progress": False}
 SHORT: dict[str, Any] = {"clients": 8, "per_round": 4, "epochs": 1, **QUIET}
 SIX = "fedspu,fedspu-es,local,fedavg-ft,fedavg,fedprox"
@@ -38,8 +38,10 @@ TEN = "fedspu,fedspu-cached,fedavg,fedavg-ft,local,fedprox,ditto,fedper,feddyn,r
 
 
 class PictureCase(NamedTuple):
-    """run   of RUNS
-    options  of `picture`; `axes`: so many axes of a figure of the caller's own
+    """A picture that is drawn.
+
+    run   of RUNS
+    options  of `picture`, or `axes`: so many axes of a figure of the caller's own
     """
 
     run: str
@@ -84,7 +86,7 @@ def main(arguments: list[str]) -> int:
 
 
 def draw_all(directory: Path, dpi: int) -> list[Path]:
-    """Every picture in both themes."""
+    """Draw every picture in both themes, and return the paths."""
     runs = json.loads(RUNS.read_text())
     paths = []
     for name in PICTURES:
@@ -95,7 +97,7 @@ def draw_all(directory: Path, dpi: int) -> list[Path]:
 
 
 def draw_references() -> None:
-    """The reference pictures of all runs in both themes, in place of those of before."""
+    """Draw the reference pictures of all runs in both themes, and replace the former ones."""
     runs = json.loads(RUNS.read_text())
     for name in PICTURES:
         for theme in THEMES:
@@ -103,7 +105,7 @@ def draw_references() -> None:
 
 
 def save_small(figure: Any, path: Path) -> None:
-    """A picture of few pixels and few colours."""
+    """Save a picture of few pixels and few colours."""
     from PIL import Image
 
     content = io.BytesIO()
@@ -112,7 +114,7 @@ def save_small(figure: Any, path: Path) -> None:
 
 
 def figure_of(name: str, theme: str, runs: Mapping[str, Any]) -> Any:
-    """The picture of PICTURES of this name. `runs`: the content of RUNS."""
+    """Return the picture of PICTURES that has this name. `runs` is the content of RUNS."""
     run, options = PICTURES[name]
     found = runs[run]
     if run == "memory":
@@ -124,7 +126,7 @@ def figure_of(name: str, theme: str, runs: Mapping[str, Any]) -> Any:
 
 
 def _on_own_axes(by_seed: Mapping[int, Sequence[Summary]], theme: str, options: Mapping[str, Any]) -> Any:
-    """Two panels on a figure as a user makes one, of matplotlib's own style."""
+    """Draw two panels on a figure as a user makes one, in matplotlib's own style."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -158,7 +160,7 @@ def _graph(model: str) -> Any:
 
 
 def _recorded() -> Iterator[tuple[str, Any]]:
-    """Every run by its name, as JSON values."""
+    """Yield every run by its name, as JSON values."""
     simulated: dict[str, Callable[[str], edgefl.Run]] = {
         "trade": lambda path: edgefl.simulate("fedspu,fedavg-ft", rounds=20, directory=path, progress=False),
         "six": lambda path: edgefl.simulate(SIX, rounds=20, seeds=3, directory=path, **SHORT),
@@ -190,7 +192,7 @@ def _recorded() -> Iterator[tuple[str, Any]]:
 
 
 def _numbers() -> tuple[Any, Any, Any]:
-    """Of six people, who differ: a number to be learnt from eight."""
+    """Return data of six people who differ. A number is to be learnt from eight numbers."""
     random_stream = np.random.default_rng(1)
     x, people = random_stream.normal(size=(600, 8)), np.repeat(np.arange(6), 100)
     weights = random_stream.normal(size=(6, 8))[people] + random_stream.normal(size=8)
@@ -198,7 +200,7 @@ def _numbers() -> tuple[Any, Any, Any]:
 
 
 def _demo(path: Path) -> dict[str, Any]:
-    """`edgefl demo` with fewer rounds: the only run with figures of single devices."""
+    """Run `edgefl demo` with fewer rounds: the only run with figures of single devices."""
     experiment = local_processes.EXPERIMENT
     federation = local_processes.write_partitions(path / "devices", experiment)
     served = demo._serve(path, experiment)
@@ -222,7 +224,7 @@ def _footprints(model: str, batch: int) -> dict[str, Any]:
 
 
 def _plain(summary: Summary) -> dict[str, Any]:
-    """What a picture shows of a summary: the curve by column, the tiers, the scores of the clients."""
+    """Return what a picture shows of a summary: the curve by column, the tiers, the scores of the clients."""
     columns = {name: [point.get(name) for point in summary.curve] for name in summary.curve[-1]}
     scores = {kind_of(summary.evaluation): summary.evaluation[kind_of(summary.evaluation)]}
     assert set(scores) <= set(MODELS)
@@ -235,7 +237,7 @@ def _plain(summary: Summary) -> dict[str, Any]:
 
 
 def _summary(found: Mapping[str, Any]) -> Summary:
-    """The inverse of `_plain`; what no picture shows is 0 or empty."""
+    """Undo `_plain`. Values that no picture shows are 0 or empty."""
     known = {each.name for each in fields(Summary)}
     columns = found["curve"]
     curve = [
@@ -251,7 +253,7 @@ def _summary(found: Mapping[str, Any]) -> Summary:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers with few digits, and nothing else changed."""
+    """Return numbers with few digits, and everything else unchanged."""
     if isinstance(value, Mapping):
         return {name: _rounded(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -17,14 +17,14 @@ LOOK_EVERY_S = 0.05
 
 @dataclass(frozen=True)
 class Process:
-    """One that runs; what it prints goes to its log."""
+    """A process that runs. What it prints goes to its log."""
 
     name: str
     handle: subprocess.Popen[bytes]
     log: Path
 
     def check(self) -> None:
-        """Raises RuntimeError with its last words if it has failed."""
+        """Raise RuntimeError with its last words if it has failed."""
         if self.handle.poll():
             raise RuntimeError(f"{self.name} ended with exit code {self.handle.returncode}: {self.words()[-500:]}")
 
@@ -32,12 +32,12 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def memory(self, field: str) -> int:
-        """Bytes of resident memory: VmRSS now, VmHWM at most; 0 once it has ended."""
+        """Return bytes of resident memory: VmRSS is now, VmHWM is the largest. Return 0 once the process has ended."""
         lines = Path(f"/proc/{self.handle.pid}/status").read_text().splitlines()
         return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
     def cpu_s(self) -> float:
-        """Processor time so far."""
+        """Return the processor time so far, in seconds."""
         return cpu_s(self.handle.pid)
 
 
@@ -46,7 +46,7 @@ Start = Callable[[str, Sequence[str]], Process]
 
 @contextmanager
 def processes(logs: Path) -> Iterator[Start]:
-    """A function that starts a command under a name. What still runs at the end is stopped."""
+    """Yield a function that starts a command under a name. Processes that still run at the end are stopped."""
     started: list[Process] = []
     environment = {**os.environ, "EDGEFL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
@@ -68,18 +68,18 @@ def processes(logs: Path) -> Iterator[Start]:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time of a process so far: all of its threads."""
+    """Return the processor time of a process so far, in seconds, of all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def python(*arguments: str) -> list[str]:
-    """A command of this interpreter."""
+    """Return a command of this interpreter."""
     return [sys.executable, *arguments]
 
 
 def wait_until(happened: Callable[[], bool], alive: Sequence[Process], within_s: float) -> None:
-    """Looks again and again. Raises RuntimeError if a process fails before, or TimeoutError."""
+    """Wait until something has happened. Raises RuntimeError if a process fails before, or TimeoutError."""
     until = time.monotonic() + within_s
     while not happened():
         for each in alive:

@@ -1,7 +1,7 @@
 """python -m bench.puppets ADDRESS CLIENTS STAY [CA]: one process that speaks the protocol for many devices.
 
-They train nothing: what a request carries goes back as its reply, which for FedAvg is one. All CLIENTS enrol; those but
-the last STAY leave at once, and the very last comes when they are no longer there.
+They train nothing. What a request carries goes back as its reply, which is a valid reply for FedAvg. All CLIENTS enrol.
+All but the last STAY leave at once, and the very last one comes when they are no longer there.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ from edgefl.protocol.wire.messages import (
 )
 
 AT_ONCE = 100  # devices that enrol at the same time
-GONE_S = 2.0  # until those that left are no longer counted as there
+GONE_S = 2.0  # seconds until devices that left are no longer counted as there
 EXAMPLES = 10
 
 
 class Puppet(asyncio.Protocol):
-    """A device. `ready` when it has enrolled and holds the model, `over` when the run is, or its connection."""
+    """A device.
+
+    `ready` is set when it has enrolled and holds the model, `over` when the run or its connection is over.
+    """
 
     def __init__(self, client: int) -> None:
         loop = asyncio.get_running_loop()
@@ -84,7 +87,7 @@ class Puppet(asyncio.Protocol):
 
 
 async def play(host: str, port: int, clients: int, stay: int, context: ssl.SSLContext | None) -> None:
-    """Until the run is over."""
+    """Play all devices until the run is over."""
     loop, turns = asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE)
 
     async def enrol(client: int, leaves: bool) -> Puppet:
@@ -106,7 +109,7 @@ async def play(host: str, port: int, clients: int, stay: int, context: ssl.SSLCo
 def main() -> int:
     host, _, port = sys.argv[1].rpartition(":")
     context = ssl.create_default_context(cafile=sys.argv[4]) if len(sys.argv) > 4 else None
-    sslproto.SSLProtocol.max_size = 1 << 14  # of our side; a thousand of its own buffers are 256 MB
+    sslproto.SSLProtocol.max_size = 1 << 14  # our side's buffer: a thousand of asyncio's own would take 256 MB
     asyncio.run(play(host, int(port), int(sys.argv[2]), int(sys.argv[3]), context))
     return 0
 

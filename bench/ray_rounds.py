@@ -1,9 +1,9 @@
 """`python -m bench ray`: rounds on Ray's actors beside rounds on threads of this process, the same clients and bits.
 
-Every client has samples of the packaged digits, drawn anew for each, and trains the preset CNN as many epochs as take
-about --ms. Both engines do whole rounds in turns; the first round of each is not counted, as actors start before it.
-With --flower a Python that has flwr[simulation] and torch does as many client rounds of the same length in Flower's own
-simulation, of the same model in torch (bench/flower_simulation.py).
+Every client has samples of the packaged digits, drawn anew for each client, and trains the preset CNN for as many
+epochs as take about --ms. Both engines do whole rounds in turns. The first round of each is not counted, because actors
+start before it. With --flower, a Python that has flwr[simulation] and torch does as many client rounds of equal length
+in Flower's own simulation, with the model in torch (bench/flower_simulation.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ METHODS: dict[str, type[FedSPU] | type[FedAvg]] = {"fedspu": FedSPU, "fedavg": F
 
 
 def main(arguments: list[str]) -> int:
-    """Prints seconds of rounds, and their ratio; 1 if the two engines leave other parameters."""
+    """Print seconds of rounds, and their ratio. Return 1 if the two engines leave other parameters."""
     options = _parser().parse_args(arguments)
     from edgefl.integrations.ray import cluster
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def federation(clients: int) -> Federation:
-    """So many clients of the same sizes; samples are shared, as there are fewer of them than clients would need."""
+    """Return so many clients of equal sizes. They share samples, because there are too few for all clients."""
     data = load("digits")
     splits = []
     for client in range(clients):
@@ -98,7 +98,7 @@ def _method(options: argparse.Namespace, epochs: int) -> FedSPU | FedAvg:
 
 
 def epochs_of(options: argparse.Namespace, clients: Federation) -> int:
-    """After which a client's round takes about the time asked for, by a trial of a few clients."""
+    """Return the epochs after which a client's round takes about the time asked for, by a trial of a few clients."""
     few, epochs = Federation(clients.graph, clients.data, clients.clients[:5], SEED), 50
     method = METHODS[options.method](per_round=5, epochs=epochs)
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def epochs_of(options: argparse.Namespace, clients: Federation) -> int:
 
 
 class _Turns:
-    """Lets one of several threads go on at a time, each until it passes the turn on."""
+    """Turns of several threads: one goes on at a time, until it passes the turn on."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._order, self._changed = list(names), threading.Condition()
@@ -140,7 +140,7 @@ class _Run(threading.Thread):
         self._folder, self._turns, self._method, self._clients = folder, turns, method, clients
         self._engine, self._settings = engine, settings
         self.seconds: list[float] = []
-        self.training_ms = 0.0  # of a client of the last round, in the mean
+        self.training_ms = 0.0  # mean over the clients of the last round
         self.state: State | None = None
 
     def run(self) -> None:
@@ -155,7 +155,10 @@ class _Run(threading.Thread):
             self._turns.next(self.name, has_ended=True)
 
     def _pass_on(self, log_record: dict[str, Any]) -> None:
-        """A round's seconds are what its line says: no evaluation, no start of actors, no commit."""
+        """Note the seconds of a round, and pass the turn on.
+
+        The seconds are from the log record, so that no evaluation, no start of actors and no commit is in them.
+        """
         self.seconds.append(float(log_record["seconds"]))
         self.training_ms = 1e3 * mean(each["seconds"] for each in log_record["clients"])
         self._turns.next(self.name)
@@ -165,7 +168,7 @@ class _Run(threading.Thread):
 def timed(
     folder: Path, method: Algorithm, clients: Federation, engines: Mapping[str, MakeEngine], settings: Settings
 ) -> dict[str, _Run]:
-    """The rounds of all engines, in turns."""
+    """Carry out the rounds of all engines, in turns."""
     turns = _Turns(engines)
     runs = {name: _Run(folder / name, turns, method, clients, engine, settings) for name, engine in engines.items()}
     for each in runs.values():

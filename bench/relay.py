@@ -1,6 +1,6 @@
 """A relay between devices and a server that counts every byte at the socket and reads the frames in it.
 
-What it knows of the protocol is wire/frames.py and the types of messages; what a Connection counts has no part in it.
+It knows wire/frames.py and the types of messages of the protocol. It does not use what a Connection counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANY_FRAME = frames.LARGEST
 
 
 class Frame(NamedTuple):
-    """A frame that went through: its bytes, header included."""
+    """A frame that went through, with its bytes, header included."""
 
     message: Message
     size: int
@@ -26,7 +26,7 @@ class Frame(NamedTuple):
 
 @dataclass
 class Count:
-    """One direction, all connections together: bytes at the socket, and the frames they hold."""
+    """One direction of all connections together: bytes at the socket, and the frames they hold."""
 
     bytes: int = 0
     frames: list[Frame] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Count:
 
 @dataclass
 class Relay:
-    """Listens at `address`. `down` is from the server to the devices."""
+    """A relay that listens at `address`. `down` is from the server to the devices."""
 
     address: str
     up: Count = field(default_factory=Count)
@@ -43,14 +43,14 @@ class Relay:
 
 @contextmanager
 def relay(server: str) -> Iterator[Relay]:
-    """Passes on every connection made to it, for the length of the with block."""
+    """Pass on every connection made to it, for the length of the with block."""
     running = Relay("")
     with passing(server, lambda: Ways(_counting(running.up), _counting(running.down))) as running.address:
         yield running
 
 
 def _counting(count: Count) -> Through:
-    """Counts one direction of a new connection."""
+    """Return a function that counts one direction of a new connection."""
     decoder = frames.Decoder(ANY_FRAME)
 
     def through(data: bytes) -> bytes:

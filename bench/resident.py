@@ -1,4 +1,4 @@
-"""A device's process: resident memory idle and in training, and the time from its start to enrolled."""
+"""A device's process: resident memory idle and in training, and the time from its start to its enrolment."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TRAINING_S = 300.0
 
 
 def measure(path: Path, starts: int, rounds: int) -> Iterator[Figure]:
-    """The bars are those of the project: 0.5 s, 50 MB and 75 MB."""
-    with fleet(path / "idle", "small", starts + 2, 1) as running:  # it begins when all have enrolled: never
+    """Yield the figures. The project set the upper limits: 0.5 s, 50 MB and 75 MB."""
+    with fleet(path / "idle", "small", starts + 2, 1) as running:  # the run never begins: not all enrol
         times = [_start(running, client) for client in range(starts)]
         seconds, processor_s = ([each[i] for each in times] for i in (0, 1))
         note = f"median of {starts}, fastest {min(seconds):.2f}; {median(processor_s):.2f} s of processor time"
@@ -36,7 +36,7 @@ def measure(path: Path, starts: int, rounds: int) -> Iterator[Figure]:
 
 
 def _start(running: Fleet, client: int) -> tuple[float, float]:
-    """Seconds, and those of processor time, from the start of the process to its line that says it is connected."""
+    """Return wall and processor seconds from the start of the process to its line that says it is connected."""
     environment = {**os.environ, "EDGEFL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     started = time.perf_counter()
     command = running.command("edgefl", "client", client=client)
@@ -62,7 +62,7 @@ def _memory_idle(running: Fleet, client: int) -> int:
 
 
 def _peak(everybody: list[Process], device: Process) -> int:
-    """The most memory that the device holds until it ends."""
+    """Return the most memory that the device holds until it ends, in bytes."""
     peak = 0
 
     def is_over() -> bool:

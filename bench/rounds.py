@@ -1,6 +1,6 @@
 """A served run on loopback: what a round costs beyond training, bytes, memory, start-up, and two hundred clients.
 
-Real processes and sockets. Linux: memory is read from /proc.
+It has real processes and sockets. It needs Linux, because memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from bench.figures import Figure
 
 PARTS = ("overhead", "bytes", "memory", "crowd", "scale", "idle", "flower")
 CLIENTS = 8
-PARAMETERS = 985  # of work.SMALL
-FLOWER_S = 5.1  # a round of Flower 1.42 at 1,000 parameters, as the project found it before
+PARAMETERS = 985  # number of parameters of work.SMALL
+FLOWER_S = 5.1  # seconds of a round of Flower 1.42 at 1,000 parameters, as the project measured it before
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Rounds and starts to measure; clients of the crowd."""
+    """The number of rounds and starts to measure, and of clients of the crowd."""
 
     rounds: int
     counted: int
@@ -39,9 +39,9 @@ QUICK = Effort(rounds=5, counted=2, starts=2, crowd=16, crowd_rounds=1, flower=4
 
 
 def measure(parts: Sequence[str], effort: Effort, folder: Path | None, peer: Path | None) -> Iterator[Figure]:
-    """The figures of the named parts.
+    """Yield the figures of the named parts.
 
-    folder  where runs and devices keep their files; None: where temporary files go
+    folder  where runs and devices keep their files. None: where temporary files go
     peer    the Python that has Flower
     """
     works: dict[str, Any] = {

@@ -19,8 +19,8 @@ class Row:
     """Native against PyTorch for one piece of work at one share of active neurons.
 
     frozen  native time relative to native at p = 1, from the same interleaved run
-    bound   the same ratio in multiply-accumulates
-    sub     the same work of a smaller model that has the active neurons alone, where there is such a model
+    bound   this ratio in multiply-accumulates
+    sub     the work of a smaller model that has the active neurons alone, where there is such a model
     sub_bound  how many times its multiply-accumulates this has
     best    PyTorch's fastest path, by median
     """
@@ -44,17 +44,17 @@ class Row:
 
     @property
     def eager_ratio(self) -> float:
-        """How many times native's time eager PyTorch takes."""
+        """The time of eager PyTorch over native's."""
         return self.eager.median_s / self.native.median_s
 
     @property
     def fastest_ratio(self) -> float:
-        """How many times native's time PyTorch's fastest path takes."""
+        """The time of PyTorch's fastest path over native's."""
         return self.fastest.median_s / self.native.median_s
 
     @property
     def sub_ratio(self) -> float | None:
-        """How many times the smaller model's time native takes."""
+        """The time of native over the smaller model's."""
         return None if self.sub is None else self.native.median_s / self.sub.median_s
 
 
@@ -67,8 +67,10 @@ def row(
     bound: float,
     sub_bound: float | None = None,
 ) -> Row:
-    """The row of `keep` from one run: timings under a `native_name` are native, those under a `sub_name` of a smaller
-    model, the others are PyTorch's paths.
+    """Return the row of `keep` from one run.
+
+    Timings under a `native_name` are native, and timings under a `sub_name` are of a smaller model. The other timings
+    are of PyTorch's paths.
     """
     native, whole = timings[native_name(keep)], timings[native_name(1.0)]
     paths = {name: timing for name, timing in timings.items() if not name.startswith("native")}
@@ -87,14 +89,14 @@ def sub_name(keep: float) -> str:
 
 
 def print_json(facts: Facts, rows: Iterable[Row]) -> None:
-    """One line of machine facts, then one line per row as it is measured."""
+    """Print one line of machine facts, then one line per row as it is measured."""
     print(json.dumps({"machine": facts}), flush=True)
     for each in rows:
         print(each.as_json(), flush=True)
 
 
 def print_table(facts: Facts, rows: Iterable[Row]) -> None:
-    """A table with medians in microseconds, each with half its interquartile range in percent."""
+    """Print a table with medians in microseconds, each with half its interquartile range in percent."""
     table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
     for heading in ("work", "B", "threads", "p"):
         table.add_column(heading, justify="left" if heading == "work" else "right")
@@ -127,8 +129,10 @@ def print_table(facts: Facts, rows: Iterable[Row]) -> None:
 
 
 def over_shares(rows: Iterable[Row]) -> list[str]:
-    """Of each work whose rows have smaller models beside them: the mean over its shares of neurons, one client at each,
-    over that of the smaller models.
+    """Return lines that compare each work with its smaller models, where there are any.
+
+    A line has the mean over the work's shares of neurons, one client at each share, over the mean of the smaller
+    models.
     """
     found: dict[tuple[str, int, int], list[Row]] = {}
     for each in rows:

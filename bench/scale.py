@@ -1,4 +1,4 @@
-"""A server with very many devices, and one with very many rounds. The devices are one process (puppets.py). Linux."""
+"""A server with very many devices, and one with very many rounds. The devices are one process (puppets.py)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ SETTLED = 3  # rounds before this are not counted
 
 @dataclass(frozen=True)
 class Effort:
-    """many: registered devices, of which `stay` are connected and `chosen` a round. long: rounds of eight devices.
-    idle: devices that are all connected, of which `chosen` are a round.
+    """The effort: `many` registered devices, of which `stay` are connected and `chosen` take part in a round.
+
+    `long` is the number of rounds of eight devices. `idle` is the number of devices that are all connected, of which
+    `chosen` take part in a round.
     """
 
     many: int
@@ -41,14 +43,14 @@ EIGHT, FOUR = 8, 4
 
 
 def measure(path: Path, effort: Effort) -> Iterator[Figure]:
-    """Many devices, plain and with TLS; then many rounds."""
+    """Yield the figures of many devices, plain and with TLS, and then of many rounds."""
     for tls in (False, True):
         yield from _many(path / ("tls" if tls else "plain"), effort, tls)
     yield from _long(path / "long", effort)
 
 
 def idle(path: Path, effort: Effort) -> Iterator[Figure]:
-    """Devices that are connected and wait, beside those of a round; and a round of as many without them."""
+    """Yield the figures of devices that wait while others do a round, and of a round without waiting devices."""
     for tls in (False, True):
         for count in (effort.chosen, effort.idle):
             kind = f"{count}-{'tls' if tls else 'plain'}"
@@ -81,7 +83,7 @@ def _long(path: Path, effort: Effort) -> Iterator[Figure]:
 
 
 def _course(weights: list[Weight], field: str, unit: float) -> str:
-    """A value after the first round, a quarter, a half and three quarters of them."""
+    """Return a value after the first round, and after a quarter, a half and three quarters of the rounds, as text."""
     at = [weights[len(weights) * part // 4] for part in range(4)]
     return "before: " + ", ".join(f"{getattr(each, field) / unit:.1f} in round {each.round}" for each in at)
 

@@ -1,6 +1,6 @@
 """python -m bench.scaled: the server of one of bench/scale.py's runs, which weighs itself whenever a round is closed.
 
-Reads a request as JSON from its argument; at the end it writes its weights, and those of its last look first.
+It reads a request as JSON from its argument. At the end it writes its weights, with the weight of its last look first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EVALUATION_S = 5.0
 
 @dataclass(frozen=True)
 class Request:
-    """clients: registered. every: rounds between two weights. seen_s: as in Rules. keys: a directory, for TLS."""
+    """A request: registered `clients`, `every` rounds between two weights, `seen_s` as in Rules, and `keys` for TLS."""
 
     path: str
     clients: int
@@ -51,7 +51,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Weight:
-    """After a round: when, by perf_counter; processor time so far; resident memory; the database without its log."""
+    """The state after a round: the time, by perf_counter, processor time so far, resident memory, and the database's
+    size.
+    """
 
     round: int
     time_s: float
@@ -61,19 +63,19 @@ class Weight:
 
 
 def experiment(request: Request) -> Experiment:
-    """FedAvg on the small model of the benches, evaluated at the end."""
+    """Return FedAvg on the small model of the benches, evaluated at the end."""
     return Experiment(
         methods=("fedavg",),
         clients=request.clients,
         per_round=request.per_round,
-        epochs=1,  # of which the puppets claim the one step
+        epochs=1,  # the puppets claim the one step of an epoch
         rounds=request.rounds,
         eval_every=request.rounds,
     )
 
 
 def federation(clients: int) -> Federation:
-    """As many clients as are asked for, who own the same few samples: nobody trains."""
+    """Return `clients` clients who own the same few samples. No client trains."""
     rows = np.arange(9, dtype=np.int32)
     split = Split(rows[:3], rows[3:6], rows[6:])
     return Federation(SMALL, Samples(np.zeros((9, 1, 8, 8), np.float32), rows % 10), (split,) * clients, 1)

@@ -1,8 +1,9 @@
 """Whole training steps: forward, loss, backward and update of a model, native at each p against PyTorch.
 
-The native step is GraphLearner.fit's, as a device runs it: uint8 examples gathered and scaled by index, exact
-gradients, SGD in place on the active blocks; see native_steps.py. PyTorch's is dense; see peers.py. Beside each p
-stands what the full forward pass and exact gradients cost: a step of the honest sub-model, of these neurons alone.
+The native step is GraphLearner.fit's, as a device runs it (see native_steps.py): uint8 examples are gathered and scaled
+by index, gradients are exact, and SGD works in place on the active blocks. PyTorch's step is dense (see peers.py).
+Beside each p stands what the full forward pass and exact gradients cost: a step of the honest sub-model, of these
+neurons alone.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ BROUGHT = (Case("mobilenet_v2", (3, 32, 32), 10, (16,)), Case("sensor_net", (6, 
 
 
 def named(text: str) -> tuple[Case, ...]:
-    """The cases of these names. Raises ArgumentTypeError for a name that none has."""
+    """Return the cases of these names. Raises ArgumentTypeError for a name that no case has."""
     if text == "all":
         return ALL
     known = {case.model: case for case in (*ALL, *BROUGHT)}
@@ -78,7 +79,7 @@ def named(text: str) -> tuple[Case, ...]:
 
 
 def measure(cases: Sequence[Case], threads: Sequence[int], effort: Effort) -> Iterator[Row]:
-    """Rows of each case, batch size, number of threads and p, in that order, as they are ready."""
+    """Yield rows of each case, batch size, number of threads and p, in that order, as they are ready."""
     for case in cases:
         for batch in case.batches:
             for count in threads:
@@ -113,7 +114,7 @@ def _native_step(model: Model, samples: Samples, keep: float) -> Contender:
 
 
 def _sub_step(model: Model, samples: Samples, keep: float) -> Contender | None:
-    """Of the model that has the active neurons alone; None where its groups would not stay of one size."""
+    """Return a step of the model that has only the active neurons, or None where its groups would differ in size."""
     neurons = _neurons(model.graph, keep)
     try:
         smaller = Model(model.graph.sub(neurons), sub_params(model.graph, model.params, neurons))

@@ -1,4 +1,4 @@
-"""Where the time of a process goes: functions replaced by timed ones, from outside and for the whole process."""
+"""The places where a process spends its time: functions are replaced by timed ones for the whole process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 
 class Span(NamedTuple):
-    """One call: when it began, how long it took and how long its thread computed, both without the timed functions that
-    it called.
+    """One call: when it began, how long it took, and how long its thread computed.
 
-    Times are those of perf_counter, which on Linux all processes share.
+    Both durations are without the timed functions that it called. Times are from perf_counter, which on Linux all
+    processes share.
     """
 
     label: str
@@ -24,14 +24,16 @@ class Span(NamedTuple):
 
 
 class Stopwatch:
-    """Collects a Span per call of the functions it times, in the order in which they end. Any thread may call them."""
+    """A collector of one Span per call of the functions it times, in the order in which they end. Any thread may call
+    them.
+    """
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self._called = threading.local()
 
     def time(self, owner: Any, name: str, label: str) -> None:
-        """Replaces the function `owner.name`."""
+        """Replace the function `owner.name` by a timed one."""
         function = getattr(owner, name)
 
         @functools.wraps(function)
@@ -54,5 +56,5 @@ class Stopwatch:
 
 
 def read(path: Path) -> list[Span]:
-    """The spans that a process wrote."""
+    """Return the spans that a process wrote."""
     return [Span(*each) for each in json.loads(path.read_text())]

@@ -1,6 +1,7 @@
 """A Flower federation as processes on loopback: a SuperLink, its SuperNodes, and runs of an app. It measures nothing.
 
-Flower needs a virtual environment of its own, as it pins what we do not need; what runs there is named by its Python.
+Flower needs a virtual environment of its own, as it pins packages that we do not need. Its Python names the
+environment.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pathlib import Path
 
 from bench.processes import Process, Start, wait_until
 
-START_S = 180.0  # sixteen Python processes
-RETURN_S = 240.0  # until the SuperLink lets a node in whose process was killed
+START_S = 180.0  # sixteen Python processes start meanwhile
+RETURN_S = 240.0  # until the SuperLink lets in a node whose process was killed
 HOW = "python -m venv flower && flower/bin/pip install flwr, then --flower flower/bin/python"
 
 
 def version(python: Path) -> str:
-    """Of the Flower that this Python has. Raises RuntimeError if it has none."""
+    """Return the version of the Flower that this Python has. Raises RuntimeError if it has no Flower."""
     command = [str(python), "-c", "import importlib.metadata as m; print(m.version('flwr'))"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -37,7 +38,7 @@ class SuperLink:
     python  of Flower's environment
     start   starts a process (processes.py)
     path    for what it writes
-    trust   a directory with ca.pem, server.pem and server-tls.key: TLS, and a key for each node; None: neither
+    trust   a directory with ca.pem, server.pem and server-tls.key: TLS, and a key for each node. None: neither
     """
 
     python: Path
@@ -61,7 +62,7 @@ class SuperLink:
         wait_until(lambda: _answers(self.port), self.alive, START_S)
 
     def add_nodes(self, configs: Sequence[str]) -> None:
-        """A SuperNode for each config, all registered."""
+        """Start a SuperNode for each config, and wait until all are registered."""
         for number in range(len(configs)):
             if self.trust is not None:
                 self.register(number)
@@ -69,7 +70,7 @@ class SuperLink:
         wait_until(lambda: self.activations() >= len(configs), self.alive, START_S)
 
     def start_node(self, number: int, config: str, life: int = 0) -> Process:
-        """A SuperNode's process; `life` tells it from those before it."""
+        """Start a SuperNode's process. `life` tells it from its former processes."""
         (port,) = ports(1)
         options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(port), "--node-config", config]
         if self.trust is None:
@@ -80,17 +81,17 @@ class SuperLink:
         return self._start(f"supernode-{number}-{life}", "flower-supernode", *options)
 
     def activations(self) -> int:
-        """How often a node was let in."""
+        """Return how often a node was let in."""
         return self.link.words().count("Activated node_id")
 
     def run(self, app: Path, name: str, config: str) -> Process:
-        """`flwr run`, which ends when the run is submitted."""
+        """Start `flwr run`, which ends when the run is submitted."""
         folder = self.path / name
         shutil.copytree(app, folder)
         return self._start(name, "flwr", "run", str(folder), "bench", "--run-config", config)
 
     def let_in_again(self, number: int, config: str) -> Process:
-        """A SuperNode after one that was killed, started again and again until the SuperLink takes it."""
+        """Start a SuperNode after a killed one, again and again until the SuperLink takes it."""
         before = self.activations()
         self.alive.remove(self.nodes[number])
         life = 0
@@ -123,7 +124,7 @@ class SuperLink:
         return [*given, "--enable-supernode-auth"]
 
     def register(self, number: int) -> Path:
-        """A new key that the SuperLink knows: where its private half is, in OpenSSH's form."""
+        """Make a key that the SuperLink knows, and return the file of its private half, in OpenSSH's form."""
         key = self.path / f"node-{number}"
         making = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(key)]
         subprocess.run(making, check=True, stdin=subprocess.DEVNULL)
@@ -133,7 +134,7 @@ class SuperLink:
 
 
 def end(pid: int) -> None:
-    """SIGKILL; one that has ended is no error."""
+    """Send SIGKILL. A process that has ended is not an error."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -141,7 +142,7 @@ def end(pid: int) -> None:
 
 
 def ports(count: int) -> list[int]:
-    """Ports that are free now."""
+    """Return ports that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     found = [each.getsockname()[1] for each in sockets]
     for each in sockets:

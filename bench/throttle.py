@@ -1,5 +1,6 @@
-"""Processes that get a share of a processor: by a cgroup's quota where one can be made, else stopped and let go on in
-turns. Linux. It moves and stops only processes that it is given.
+"""Processes that get a share of a processor: by a cgroup's quota, or else stopped and let go on in turns.
+
+It moves and stops only processes that it is given.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from pathlib import Path
 from typing import Protocol
 
 V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-PERIOD_S = 0.025  # a quota may not be below a millisecond, so shares below a 25th get a longer one
+PERIOD_S = 0.025  # a quota may not be below a millisecond, so shares below a 25th get a longer period
 LEAST_QUOTA_S = 0.001
 
 
 class Throttle(Protocol):
-    """how: what holds processes back, for people."""
+    """A throttle of processes. `how` says what holds processes back, for people."""
 
     how: str
 
     def hold(self, pid: int, share: float) -> None:
-        """From now on the process, with all of its threads, gets this share of a processor at most."""
+        """Give the process, with all its threads, at most this share of a processor from now on."""
 
 
 @contextmanager
 def throttle() -> Iterator[Throttle]:
-    """The best there is here. At the end nothing is held back any more; the processes must have ended by then."""
+    """Yield the best throttle of this machine. At the end nothing is held back, and the processes must have ended."""
     for kind in (Quotas1, Quotas2):
         found: Quotas1 | Quotas2 = kind()
         try:
@@ -57,7 +58,7 @@ class Quotas1:
         self._groups: list[Path] = []
 
     def probe(self) -> None:
-        """Raises OSError where such a group cannot be made or held back."""
+        """Raise OSError where such a group cannot be made or held back."""
         self._limit(self._made("probe"), 0.5)
 
     def hold(self, pid: int, share: float) -> None:
@@ -66,7 +67,7 @@ class Quotas1:
         (group / "cgroup.procs").write_text(str(pid))
 
     def end(self) -> None:
-        """Removes the groups, which are empty once their processes have ended."""
+        """Remove the groups, which are empty once their processes have ended."""
         for group in self._groups:
             with suppress(OSError):
                 group.rmdir()
@@ -89,7 +90,7 @@ class Quotas1:
 
 
 class Quotas2(Quotas1):
-    """The same of version 2."""
+    """Quotas of cgroups, version 2."""
 
     root, limit = V2, "cpu.max"
     how = "cgroup v2, cpu.max"
@@ -100,7 +101,7 @@ class Quotas2(Quotas1):
 
 
 class Turns:
-    """SIGSTOP and SIGCONT in turns, by a thread for each process: what runs when it may counts, not what it uses."""
+    """SIGSTOP and SIGCONT in turns, by a thread for each process. What counts is when it may run, not what it uses."""
 
     how = "SIGSTOP and SIGCONT in turns"
 

@@ -3,11 +3,11 @@
     python -m bench throughputs
     python -m bench throughputs --cores .2,.1,.05,.02 --rounds 6
 
-Eight `edgefl client` on loopback, each held to a share of a core (bench/throttle.py says how), all in every round; the
-shares of four go round by id, and FedSPU's tiers by id as ever, without regard to speed. Both runs are from the same
-seed. Seconds are those of a device's training, as it says them. The second run's --round-seconds lies in the middle of
-the fastest and the slowest device of the first run, as a geometric mean, unless it is given. Not the virtual clock of a
-simulation.
+Eight `edgefl client` run on loopback, all in every round. Each is held to a share of a core (bench/throttle.py says
+how). The shares of four go round by id, and so do FedSPU's tiers, without regard to speed. Both runs have one seed.
+Seconds are the seconds of a device's training, as it says them. The second run's --round-seconds is the geometric mean
+of the fastest and the slowest device of the first run, unless it is given. The virtual clock of a simulation has no
+part in this.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from edgefl.experiment.settings import Experiment
 from edgefl.methods.throughput import FORETOLD
 from edgefl.server import run_history
 
-CORES = (0.4, 0.2, 0.1, 0.04)  # 1 : .5 : .25 : .1; of all eight together 1.5 cores
+CORES = (0.4, 0.2, 0.1, 0.04)  # 1 : .5 : .25 : .1, which is 1.5 cores for all eight devices together
 CLIENTS, ROUNDS, EPOCHS, DATA = 8, 10, 10, "spoken-digits"
 LIMIT_S = 1200.0
-NARROWER, NEAR, WITHIN = 3.0, 1.0, 20.0  # times; points of accuracy; % of what was foretold: what is asked
+NARROWER, NEAR, WITHIN = 3.0, 1.0, 20.0  # bars: a ratio, points of accuracy, and % of what was foretold
 
 
 @dataclass(frozen=True)
 class Run:
-    """A served run's end: by device the seconds of its rounds, foretold and taken, and what it was last asked for; the
-    mean accuracy of own models in %.
+    """The end of a served run: by device the seconds of its rounds, foretold and taken, and its last request.
+
+    `accuracy` is the mean accuracy of own models in %.
     """
 
     seconds: dict[int, list[float]]
@@ -51,23 +52,23 @@ class Run:
 
     @property
     def typical(self) -> list[float]:
-        """By device, the median of its rounds."""
+        """The median of the rounds, by device."""
         return [median(times) for _, times in sorted(self.seconds.items())]
 
     @property
     def spread(self) -> float:
-        """The slowest device's over the fastest one's."""
+        """The slowest device's median over the fastest one's."""
         return max(self.typical) / min(self.typical)
 
     @property
     def inner_spread(self) -> float:
-        """The same at nine tenths and at one tenth of all rounds of all devices."""
+        """The time at nine tenths of all rounds of all devices, over the time at one tenth."""
         every = sorted(each for times in self.seconds.values() for each in times)
         return every[int(0.9 * (len(every) - 1))] / every[int(0.1 * (len(every) - 1))]
 
 
 def main(arguments: list[str]) -> int:
-    """Prints a table of figures."""
+    """Print a table of figures."""
     parser = argparse.ArgumentParser(prog="python -m bench throughputs", description=str(__doc__).splitlines()[0])
     parser.add_argument("--cores", type=_shares, default=CORES, metavar="SHARE,...", help="of a core, by id in turn")
     parser.add_argument("--data", default=DATA, help=f"default: {DATA}")
@@ -96,7 +97,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(experiment: Experiment, cores: Sequence[float], round_seconds: float | None) -> Iterator[Figure]:
-    """Both runs, one after the other, and the replay of the second."""
+    """Yield the figures of both runs, one after the other, and of the replay of the second."""
     shares = [cores[client % len(cores)] for client in range(experiment.clients)]
     with tempfile.TemporaryDirectory() as folder, throttle() as held:
         root = Path(folder)
@@ -142,7 +143,7 @@ def _devices(what: str, run: Run, shares: Sequence[float]) -> Iterator[Figure]:
 
 
 def _together(tiers: Run, throughputs: Run, seconds: float) -> Iterator[Figure]:
-    """What is asked of both beside each other."""
+    """Yield what is asked of the two runs together."""
     yield Figure("--round-seconds", seconds, "s")
     for what, run in (("fixed tiers", tiers), ("paces", throughputs)):
         bar = tiers.spread / NARROWER if run is throughputs else None

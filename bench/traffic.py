@@ -15,14 +15,14 @@ from edgefl.protocol.wire.connection import payload_bytes
 from edgefl.protocol.wire.messages import Evaluate, Evaluated, Message, Train, Trained, Verdict
 from edgefl.server import run_history
 
-ROUND = (Train, Trained, Verdict)  # what every round has
+ROUND = (Train, Trained, Verdict)  # messages of every round
 EVALUATION = (Evaluate, Evaluated)
 
 
 def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
-    """Header bytes by type of message, and the bytes of a round.
+    """Yield header bytes by type of message, and the bytes of a round.
 
-    Raises  AssertionError naming both sums if the relay, the metrics and the server's own count differ by a byte.
+    Raises AssertionError naming both sums if the relay, the metrics and the server's own count differ by a byte.
     """
     with fleet(path, "small", clients, rounds) as running, relay(running.address) as counted:
         devices = [running.device(client, counted.address) for client in range(clients)]
@@ -34,7 +34,7 @@ def measure(path: Path, clients: int, rounds: int) -> Iterator[Figure]:
 
 
 def check(counted: Relay, path: Path, rounds: int) -> None:
-    """That nothing passed but whole frames, and that the store's tables say the same as the relay."""
+    """Check that only whole frames passed, and that the store's tables say what the relay says."""
     for count in (counted.up, counted.down):
         _equal("bytes at the socket, and in frames", count.bytes, sum(frame.size for frame in count.frames))
     log_records, traffic = run_history.metrics(path), run_history.traffic(path)

@@ -1,4 +1,4 @@
-"""What the rows of `python -m bench kernels` say together, beside what the project asks of them.
+"""The verdict of the rows of `python -m bench kernels` together, beside what the project asks of them.
 
 Judged are the operations of 20 us and more on PyTorch's fastest side or on ours, whichever takes longer, and the steps
 of layers whose dense step takes us 50 us and more.
@@ -16,16 +16,18 @@ OPERATION_S = 20e-6
 FROZEN_S = 50e-6
 PRODUCTS = ("forward", "grad_input", "grad_weight")
 LAYER = "step"
-SLOWER, SLOWEST = 1.03, 1.08  # times PyTorch's fastest: of 95 % of the operations, and of all
-NEAR_BOUND, OVER_BOUND = 1.08, 1.15  # times the bound: of 95 % of the frozen steps, and of all
-STEP_MEDIAN = 0.8  # of PyTorch's fastest
+SLOWER, SLOWEST = 1.03, 1.08  # limits over PyTorch's fastest, for 95 % of the operations and for all
+NEAR_BOUND, OVER_BOUND = 1.08, 1.15  # limits over the bound, for 95 % of the frozen steps and for all
+STEP_MEDIAN = 0.8  # limit of the median, over PyTorch's fastest
 
 Ratio = Callable[[Row], float]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of `of` rows `good` have at most `limit` in what is named; `worst` is the most, `where` the row that has it."""
+    """A verdict: `good` of `of` rows have at most `limit`. `worst` is the largest value, and `where` the row that has
+    it.
+    """
 
     what: str
     threads: int
@@ -47,7 +49,10 @@ class Verdict:
 
 
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """In the order of what the project asks, for each number of threads; what has no rows is left out."""
+    """Return verdicts in the order of the project's bars, for each number of threads.
+
+    A bar without rows is left out.
+    """
     found = []
     for threads in sorted({row.threads for row in rows}):
         of = [row for row in rows if row.threads == threads]
@@ -64,7 +69,7 @@ def _dense(rows: Sequence[Row]) -> Iterable[Verdict]:
 
 
 def _layers(rows: Sequence[Row]) -> Iterable[Verdict]:
-    """Half of the layers being below a limit is their median being below it."""
+    """Yield the verdict on layers. Half of the layers are below a limit if their median is."""
     judged = [row for row in _of_kind(rows, LAYER) if row.keep == 1 and _longest_s(row) >= OPERATION_S]
     if judged:
         middle = median(map(_over_fastest, judged))

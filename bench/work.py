@@ -24,11 +24,11 @@ SMALL = Graph(  # 985 parameters on the packaged digits, 8x8
         Node("fc", Linear(13, 10), ("relu",)),
     ),
 )
-CIFAR_SAMPLES = 500  # of a device, as if 100 shared CIFAR-10
+CIFAR_SAMPLES = 500  # samples of a device, as if 100 devices shared CIFAR-10
 
 
 def experiment(clients: int, rounds: int, keep: tuple[float, ...] = Experiment.keep) -> Experiment:
-    """FedSPU with every client in every round, one epoch at batch 16, evaluated at the end."""
+    """Return FedSPU with every client in every round, one epoch at batch 16, evaluated at the end."""
     return Experiment(
         methods=("fedspu",),
         partition="iid",
@@ -42,12 +42,12 @@ def experiment(clients: int, rounds: int, keep: tuple[float, ...] = Experiment.k
 
 
 def small(experiment: Experiment) -> Federation:
-    """The digits and about a thousand parameters."""
+    """Return the digits with a model of about a thousand parameters."""
     return replace(assemble(experiment), graph=SMALL)
 
 
 def cifar(experiment: Experiment) -> Federation:
-    """FedSPU's CNN for CIFAR-10 on images of noise."""
+    """Return FedSPU's CNN for CIFAR-10 on images of noise."""
     values, graph = (
         np.random.RandomState(1),
         architectures.build("fedspu_cifar", *architectures.EXAMPLES["fedspu_cifar"]),

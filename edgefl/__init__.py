@@ -5,8 +5,8 @@ print(run.table())
 run = edgefl.open_run("edgefl-runs/001-digits")
 edgefl.load("model.safetensors").predict(x)
 
-What a name needs is imported when it is first asked for: everything imports this package first, devices on every start.
-_finder.py, which finds the server of a checkout, is the one module that is imported here.
+A name imports its module when the name is first asked for. This keeps the start of a device short, because every module
+of edgefl imports this package first. Only _finder.py, which finds the server of a checkout, is imported here at once.
 Types of these names are in __init__.pyi.
 """
 
@@ -26,7 +26,7 @@ import_module("edgefl._finder").install()
 
 
 def __getattr__(name: str) -> Any:
-    """A name of PLACES, from its module."""
+    """Return a name of EXPORTS from the module that defines it."""
     if name not in EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(EXPORTS[name]), name)

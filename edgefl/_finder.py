@@ -1,7 +1,8 @@
-"""Finds modules of edgefl that lie elsewhere than their names say: the server of a checkout, and paths of before.
+"""Find modules of edgefl whose files are not where their names say: the server in a checkout, and former paths.
 
-In a checkout the folder `server/` lies beside `edgefl/`; in an installed package it lies inside, and Python finds it
-there. Paths of before are those that the documentation named until November 2026; each warns once.
+In a checkout the folder `server/` lies next to `edgefl/`. In an installed package it lies inside `edgefl/`, where
+Python finds it. The former paths are the paths that the documentation named until November 2026. Each former path warns
+once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from warnings import warn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = os.path.join(os.path.dirname(HERE), "server")
-FORMER = {  # a documented path of before -> the path now
+FORMER = {  # a documented former path -> the present path
     "edgefl.algorithms": "edgefl.methods",
     "edgefl.algorithms.base": "edgefl.methods",
     "edgefl.algorithms.training": "edgefl.methods.local_steps",
@@ -54,15 +55,15 @@ NAMES = {
     "Local": "ClientState",
     "Tally": "Accumulator",
     "read_share": "read_partition",
-}  # a name of before -> the name now
+}  # a former name -> the present name
 
 
 class Finder:
-    """An entry of sys.meta_path. It is asked last, so for names that Python has not found."""
+    """An entry of sys.meta_path. Python asks it last, only about names that the other entries have not found."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The specification of a module that lies elsewhere; None for every other name."""
+        """Return the specification of the server in a checkout or of a former path, and None for every other name."""
         if name == "edgefl.server" and os.path.isdir(SERVER):
             loader = SourceFileLoader(name, os.path.join(SERVER, "__init__.py"))
             spec = ModuleSpec(name, loader, origin=loader.path, is_package=True)
@@ -74,7 +75,7 @@ class Finder:
 
 
 class FormerLoader:
-    """Makes a module that hands out the names of the module at the path of now."""
+    """A loader that makes a module at a former path, which hands out the names of the module at the present path."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         now = FORMER[spec.name]
@@ -82,7 +83,7 @@ class FormerLoader:
         module = ModuleType(spec.name, f"{now}, under its path of before.")
 
         def get(name: str) -> Any:
-            if name.startswith("__"):  # what Python asks of every module; __path__ would lead to a second copy
+            if name.startswith("__"):  # Python asks for such names, and __path__ would lead to a second copy
                 raise AttributeError(name)
             return getattr(import_module(now), NAMES.get(name, name))
 
@@ -90,9 +91,9 @@ class FormerLoader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing runs: names are looked up when they are asked for."""
+        """Run nothing. Names are looked up when they are asked for."""
 
 
 def install() -> None:
-    """Adds the finder to sys.meta_path."""
+    """Add the finder to sys.meta_path."""
     sys.meta_path.append(Finder)

@@ -1,6 +1,6 @@
-"""The errors edgefl raises, typed by who is at fault, and what their sentences say of a name that nobody knows.
+"""The errors that edgefl raises, typed by who is at fault, and the end of a sentence about an unknown name.
 
-One sentence each: what, the value, what was expected.
+The message of an error is one sentence: it says what is wrong, the value, and what was expected.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-MOST = 3  # near names in a sentence
-ALIKE = 0.7  # of difflib's ratio, from which a name is near
+MOST = 3  # names that a sentence suggests for an unknown name, at most
+ALIKE = 0.7  # least ratio of difflib, from 0 to 1, at which two names are alike
 
 
 class EdgeflError(Exception):
-    """Base of every error that is not a plain ValueError or OSError."""
+    """Base class of every error of edgefl that is not a plain ValueError or OSError."""
 
 
 class GraphError(EdgeflError, ValueError):
@@ -37,31 +37,31 @@ class BackendError(EdgeflError):
 
 
 class TrainingError(EdgeflError):
-    """A training step that cannot be taken: non-finite loss, an empty data set."""
+    """A training step that cannot be taken, for example because the loss is not finite or the data set is empty."""
 
 
 class MemoryLimitError(EdgeflError):
-    """A learner that would need more memory than it may take."""
+    """A learner that would need more memory than its limit."""
 
 
 class TimeLimitError(EdgeflError):
-    """Work that takes longer than it may."""
+    """Work that takes longer than its time limit."""
 
 
 class PlanError(EdgeflError):
-    """A plan that a client will not or cannot follow: it lacks something, contradicts itself, or asks for too much."""
+    """A plan that a client cannot or will not follow: it lacks something, contradicts itself or asks for too much."""
 
 
 class RunError(EdgeflError):
-    """A run directory that is corrupt, or belongs to another run."""
+    """A run directory that is corrupt or belongs to another run."""
 
 
 class StuckError(RunError):
-    """A run in which nobody's reply is accepted any more."""
+    """A run in which the server accepts no client's reply any more."""
 
 
 class RequestError(EdgeflError):
-    """Something that cannot be done as it was asked for on the command line."""
+    """A request on the command line that cannot be carried out as it was made."""
 
 
 class ProtocolError(EdgeflError):
@@ -69,17 +69,23 @@ class ProtocolError(EdgeflError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """Bytes or a message from the peer that the protocol does not allow. Tell it why and close."""
+    """Bytes or a message from the peer that the protocol does not allow. Tell the peer the reason and close."""
 
 
 class DamagedFrameError(RemoteProtocolError):
-    """Bytes that no sender of this protocol makes: changed on their way, or not of this protocol at all. Close, and try
-    again.
+    """Bytes that no sender of this protocol makes. They were changed in transit, or belong to another protocol.
+
+    Close the connection and try again.
     """
 
 
 class OtherVersionError(RemoteProtocolError):
-    """A whole frame of another version of the wire: its version, its type, and its body if that is whole too."""
+    """A frame of another version of the wire protocol.
+
+    version  version in the frame
+    type     number of the message's type
+    body     bytes of the message, or empty if the body is damaged or too large to be kept
+    """
 
     def __init__(self, version: int, type: int, body: bytes) -> None:
         super().__init__(f"frame of version {version}")
@@ -87,23 +93,23 @@ class OtherVersionError(RemoteProtocolError):
 
 
 class LocalProtocolError(ProtocolError):
-    """A message that we must not send: in this state, of these values, or of this size. Nothing was sent."""
+    """A message that we must not send in this state, with these values or of this size. Nothing was sent."""
 
 
 class AuthError(EdgeflError):
-    """A peer that has not shown that it knows the key it should."""
+    """A peer that has not shown that it knows the expected key."""
 
 
 def nearest(name: str, known: Iterable[str], most: int = MOST) -> list[str]:
-    """The known names nearest to this one, the nearest first; letters of either case count as the same."""
+    """Return at most `most` known names that are like `name`, the nearest name first. Case is ignored."""
     by_lower = {each.lower(): each for each in known}
     return [by_lower[each] for each in difflib.get_close_matches(name.lower(), list(by_lower), most, ALIKE)]
 
 
 def expected_name(name: str, known: Iterable[str], more: str = "") -> str:
-    """The end of a sentence about an unknown name: "the nearest are A and B", or "expected one of" all of them.
+    """Return the end of a sentence about an unknown name: "the nearest are A and B", or "expected one of A, B, C".
 
-    more  what else than a known name may stand there, as "FILE.safetensors"
+    more  text for what else may stand in place of a known name, such as "FILE.safetensors"
     """
     known = list(known)
     near = nearest(name, known)

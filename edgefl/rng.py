@@ -1,6 +1,7 @@
-"""Random numbers: counter-based streams keyed by (seed, purpose, client, round), the same on every machine and NumPy.
+"""Random numbers from counter-based streams, each named by (seed, purpose, client, round).
 
-It is not a general random library: only the draws the project needs, each defined here in terms of the raw words.
+A stream is the same on every machine and with every version of NumPy. This is not a general library of random numbers:
+it has only the draws that the project needs, and defines each draw here in terms of the raw words.
 Source: Philox4x64-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), as in numpy.random.Philox.
 
 The specification (golden values in tests/test_rng.py pin it):
@@ -10,9 +11,9 @@ The specification (golden values in tests/test_rng.py pin it):
     raw      word number j of the stream is word j % 4 of block j // 4
     bytes    a word that travels (Stream.key) is written little-endian
 
-The counter's lowest word starts at 1 because NumPy increments it before each block, the first included. NumPy keeps the
-words of a bit generator stable across versions (NEP 19); what is built on top of them here never uses
-numpy.random.Generator, whose methods may change.
+The lowest word of the counter starts at 1 because NumPy increments it before each block, including the first block.
+NumPy keeps the words of a bit generator stable across versions (NEP 19). No draw here uses numpy.random.Generator,
+because the methods of that class may change.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ import numpy.typing as npt
 INIT = "init"  # initial parameters
 SELECT = "select"  # which clients take part in a round
 NEURONS = "neurons"  # which neurons of a client are active in a round
-DATA = "data"  # order of a client's examples; extra = epoch
-PARTITION = "partition"  # which client owns which example
-SPLIT = "split"  # training and test part of a client's examples
-CARVE = "carve"  # validation part of a client's training examples
+DATA = "data"  # order of a client's samples in an epoch, which is `extra`
+PARTITION = "partition"  # which client owns which sample
+SPLIT = "split"  # division of a client's samples into training and test samples
+CARVE = "carve"  # choice of a client's validation samples among its training samples
 MASK = "mask"  # initial sparse mask
 MASK_BATCH = "mask_batch"  # the batch whose gradient grows a mask
-HEAD = "head"  # first values of a client's own head
-IDS = "ids"  # the ids that an 8-byte key on the wire stands for; its seed is that key
-DROPOUT = "dropout"  # key of what a client's training drops in a round
+HEAD = "head"  # initial values of a client's own head
+IDS = "ids"  # the ids for which an 8-byte key in a message stands, where the key is the seed
+DROPOUT = "dropout"  # key from which a client's training in a round draws what its dropout layers drop
 ABSENT = "absent"  # whether a modelled device is gone when a round begins
-ROUNDING = "rounding"  # which way values of 8 bits are rounded; its seed is 0
+ROUNDING = "rounding"  # direction in which values are rounded to 8 bits, with seed 0
 
 PURPOSES = {
     INIT: 1, SELECT: 2, NEURONS: 3, DATA: 4, PARTITION: 5, SPLIT: 6, CARVE: 7, MASK: 8, MASK_BATCH: 9, IDS: 10,
@@ -47,11 +48,11 @@ _HALF = np.uint64(32)
 
 
 def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int = 0) -> Stream:
-    """The stream of that name, at its start.
+    """Return the stream of this name, at its start.
 
     seed, client, round, extra   integers in [0, 2^64)
     purpose                      one of PURPOSES
-    Raises  ValueError naming the argument, its value and what was expected.
+    Raises  ValueError that names the argument, its value and the expected values.
     """
     if purpose not in PURPOSES:
         raise ValueError(f"purpose={purpose!r}; expected one of {', '.join(PURPOSES)}")
@@ -61,7 +62,7 @@ def stream(seed: int, purpose: str, client: int = 0, round: int = 0, extra: int 
 
 
 def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
-    """The k sorted ids out of range(n) that an 8-byte key stands for on the wire: stream(key, IDS).sample(n, k).
+    """Return the k sorted ids out of range(n) for which an 8-byte key stands: stream(key, IDS).sample(n, k).
 
     Raises  ValueError unless 0 <= k <= n < 2^31 and 0 <= key < 2^64.
     """
@@ -71,28 +72,29 @@ def sample_ids(key: int, n: int, k: int) -> npt.NDArray[np.int32]:
 
 
 class Stream:
-    """A position in one stream. Every draw moves it forward; the methods below say by how many words."""
+    """A position in one stream. Every draw moves the position forward by the number of words that the method states."""
 
     def __init__(self, bits: np.random.Philox) -> None:
         self._bits = bits
 
     def raw(self, n: int) -> npt.NDArray[np.uint64]:
-        """The next n words."""
+        """Return the next n words."""
         return np.asarray(self._bits.random_raw(_count("n", n)), np.uint64)
 
     def key(self) -> int:
-        """The next word, as a Python int: a key for `sample_ids`."""
+        """Return the next word as a Python int, which serves as a key for `sample_ids`."""
         return int(self.raw(1)[0])
 
     def uniform(self, n: int) -> npt.NDArray[np.float64]:
-        """n numbers in [0, 1), multiples of 2^-53: the upper 53 bits of n words."""
+        """Return n numbers in [0, 1), multiples of 2^-53. Each is made of the upper 53 bits of one word."""
         return (self.raw(n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def below(self, bounds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """One integer in [0, bound) per entry of `bounds`, in its shape; one word each.
+        """Return one integer in [0, bound) for each entry of `bounds`, in the shape of `bounds`. Each takes one word.
 
-        It is floor(word * bound / 2^64), exact. The probability of a value differs from 1 / bound by less than 2^-64.
-        Raises  ValueError naming the first bound that is not an integer in [1, 2^63).
+        The integer is floor(word * bound / 2^64), computed exactly. The probability of a value differs from 1 / bound
+        by less than 2^-64.
+        Raises  ValueError that names the first bound that is not an integer in [1, 2^63).
         """
         limits = np.asarray(bounds)
         if limits.size and limits.dtype.kind not in "iu":
@@ -104,11 +106,14 @@ class Stream:
         return _high_product(words, limits.astype(np.uint64)).astype(np.int64)
 
     def permutation(self, n: int) -> npt.NDArray[np.int64]:
-        """range(n) in random order: the stable argsort of n words. Equal words (probability < n^2 2^-65) keep order."""
+        """Return range(n) in random order, by a stable argsort of n words.
+
+        Equal words, whose probability is below n^2 2^-65, keep the order.
+        """
         return np.argsort(self.raw(n), kind="stable").astype(np.int64)
 
     def sample(self, n: int, k: int) -> npt.NDArray[np.int64]:
-        """k of range(n), sorted: the first k of permutation(n). Takes n words whatever k is.
+        """Return k numbers of range(n), sorted: the first k of permutation(n). It takes n words for every k.
 
         Raises  ValueError unless 0 <= k <= n.
         """
@@ -117,16 +122,19 @@ class Stream:
         return np.sort(self.permutation(n)[:k])
 
     def legacy(self) -> np.random.RandomState:
-        """NumPy's frozen distributions (NEP 19) on this stream's words, for gamma, Dirichlet and log-normal draws.
+        """Return NumPy's frozen distributions (NEP 19) on this stream, for gamma, Dirichlet and log-normal draws.
 
-        It shares this stream's position. Its results are stable across NumPy versions; they use the C library's log and
-        exp, so a last bit may differ between platforms.
+        The result shares the position of this stream. Its draws are stable across NumPy versions. They use log and exp
+        of the C library, so the last bit may differ between platforms.
         """
         return np.random.RandomState(self._bits)
 
 
 def _high_product(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Upper 64 bits of the 128-bit products a * b, from 32-bit halves; no partial sum exceeds 2^64 - 1."""
+    """Return the upper 64 bits of the 128-bit products a * b, computed from 32-bit halves.
+
+    No partial sum exceeds 2^64 - 1.
+    """
     a_high, a_low, b_high, b_low = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
     middle = a_high * b_low + (a_low * b_low >> _HALF)
     carry = a_low * b_high + (middle & _LOW)

@@ -1,6 +1,7 @@
-"""python scripts/api.py: writes docs/api.md from the docstrings. `--check` writes nothing; 1 if the page is older.
+"""python scripts/api.py: writes docs/api.md from the docstrings. `--check` writes nothing, and exits with 1 if it is
+old.
 
-The sources are read and not imported, so it needs no package. What is in the page is listed here, in order.
+The sources are read and not imported, so the script needs no package. The content of the page is listed here, in order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ What programs use, from the docstrings of the sources by `scripts/api.py`. How i
 [python.md](python.md), [models.md](models.md), [training.md](training.md) and [algorithms.md](algorithms.md).
 """
 COLUMNS, BETWEEN = 100, ",\n"
-GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes them
+GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes objects of these classes
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
     "local_training:LocalOnly", "fedper:FedPer", "fedbabu:FedBABU",
@@ -27,7 +28,7 @@ METHODS = (
     "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
     "fjord:FjORD",
 )  # fmt: skip
-PARTS = {  # title -> what: module:name, or a module for its docstring alone; after "as" the name that users have for it
+PARTS = {  # title -> module:name, or a module for its docstring alone. The name after "as" is the users' name
     "Runs": (
         "edgefl.study.simulate:simulate as edgefl.simulate",
         "edgefl.study.run:open_run as edgefl.open_run",
@@ -99,7 +100,7 @@ PARTS = {  # title -> what: module:name, or a module for its docstring alone; af
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the page, or says whether it is as it should be."""
+    """Write the page, or return 1 if it is not as it should be."""
     text = page()
     if arguments == ["--check"]:
         return int(PAGE.read_text() != text)
@@ -108,12 +109,12 @@ def main(arguments: list[str]) -> int:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([HEAD, *(part for title in PARTS for part in [f"## {title}\n", *map(entry, PARTS[title])])])
 
 
 def entry(what: str) -> str:
-    """The heading and the text of one entry of PARTS."""
+    """Return the heading and the text of one entry of PARTS."""
     where, _, known = what.partition(" as ")
     module, _, name = where.partition(":")
     source = _source(module).read_text("utf-8")
@@ -131,7 +132,9 @@ def _source(module: str) -> Path:
 
 
 def _class(node: ast.ClassDef, lines: list[str]) -> str:
-    """What it is, how it is made, its fields as they stand in the source, and its public methods and properties."""
+    """Return the text of a class: what it is, how it is made, its fields as in the source, its public methods and
+    properties.
+    """
     functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
     made = [_function(each, "\n").replace("__init__", node.name, 1) for each in functions if each.name == "__init__"]
     public = [_function(each, "\n") for each in functions if not each.name.startswith("_")]
@@ -141,7 +144,7 @@ def _class(node: ast.ClassDef, lines: list[str]) -> str:
 
 
 def fields_of(source: str) -> str:
-    """The fields of the class that `source` is, as they stand there, with their comments."""
+    """Return the fields of the class that `source` is, as they stand there, with their comments."""
     text = textwrap.dedent(source)
     (node,) = ast.parse(text).body
     return _fields(node, text.splitlines()) if isinstance(node, ast.ClassDef) else ""
@@ -163,7 +166,10 @@ def _function(node: ast.stmt, gap: str) -> str:
 
 
 def _signature(node: ast.FunctionDef) -> str:
-    """As in the source, without self; a property by its name and type; an argument a line where it is long."""
+    """Return a signature as in the source, without self, with one argument a line where it is long.
+
+    A property has its name and type.
+    """
     marks = {ast.unparse(each) for each in node.decorator_list}
     returns = f" -> {ast.unparse(node.returns)}" if node.returns and node.name != "__init__" else ""
     if marks & {"property", "cached_property"}:

@@ -1,9 +1,10 @@
-"""compare_runs.py exact|bound A B: the models of two served runs and their devices, file by file; 1 if they differ.
+"""compare_runs.py exact|bound A B: the models of two served runs and their devices, file by file. 1 if they differ.
 
 exact compares every array, and of each device's last reply all but the seconds that it took. bound compares the
-servers' models only: instruction sets sum in different orders. After one round that has moved no parameter by 4e-6 of
-its largest value; after two, x86's own AVX2 and AVX-512 were .011 apart, and so were NEON and AVX-512, but AVX2 and
-NEON 4e-6: where a sum of almost nothing takes the other side of zero, the steps after it carry that on.
+servers' models only, because instruction sets sum in different orders. After one round this has moved no parameter by
+4e-6 of its largest value. After two rounds, x86's own AVX2 and AVX-512 were .011 apart, and so were NEON and AVX-512,
+but AVX2 and NEON 4e-6. Where a sum of almost nothing takes the other side of zero, the steps after it enlarge the
+difference.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main(how: str, a: Path, b: Path) -> int:
 
 
 def _files(folder: Path, devices: bool) -> dict[str, Path]:
-    """The server's models by name, and each device's own model: a run's folder there has a name of its own."""
+    """Return the server's models by name, and each device's own model. A run's folder on a device has a name of its
+    own.
+    """
     found = {path.name: path for path in folder.glob("run/server/*.safetensors")}
     if not found:
         raise ValueError(f"{folder} has no models; expected some at run/server/*.safetensors")

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Compiles csrc/cuda with nvcc into the image that the CUDA backend loads, and tells, in a file beside it, what each
-kernel takes.
+"""Compiles csrc/cuda with nvcc into the image that the CUDA backend loads, and lists what each kernel takes.
 
     scripts/cuda.py                  PTX alone, which a driver compiles for its device when it first loads it
     scripts/cuda.py --targets all    machine code for every processor that nvcc 13 knows, and PTX: for a wheel
     scripts/cuda.py --nvrtc LIBRARY  PTX by this libnvrtc.so.12, of PyPI's nvidia-cuda-nvrtc-cu12, in a file of its own
 
-The file has a line for each target and kernel: registers of a thread, shared bytes of a block, spilled bytes.
-No kernel may spill. A driver takes no PTX of a CUDA that is newer than its own: NVRTC 12.0's is for drivers from CUDA
-12.0 on (JetPack 6), and for processors from sm_60 on, which nvcc 13 no longer knows.
+The list is a file with a line for each target and kernel: registers of a thread, shared bytes of a block, spilled
+bytes. No kernel may spill. A driver takes no PTX of a CUDA that is newer than its own. So NVRTC 12.0's is for drivers
+from CUDA 12.0 on (JetPack 6), and for processors from sm_60 on, which nvcc 13 no longer knows.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "csrc" / "cuda" / "kernels.cu"
 IMAGE = ROOT / "edgefl" / "kernels" / "cuda" / "kernels.fatbin.xz"
-PTX = ("75", "80")  # a driver makes newer machine code of the last that its device can run; TF32 is from 80 on
+PTX = ("75", "80")  # a driver compiles the last that its device can run, and TF32 is from 80 on
 OLD_PTX = ("60", "80")  # the first is the oldest that drivers for CUDA 12 know
 TARGETS = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
-ALL = tuple(each for each in TARGETS if each not in ("86", "89", "103"))  # which run the code of 80 and 100
+ALL = tuple(each for each in TARGETS if each not in ("86", "89", "103"))  # 86, 89 and 103 run the code of 80 and 100
 FLAGS = ("-std=c++17", "-O3", "-fmad=false", "--no-compress", "-Xptxas=-v", "--threads=0")
 NVRTC_FLAGS = (  # without the host's headers
     "--std=c++17", "--fmad=false", f"--include-path={SOURCE.parent}",
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         resources = compiled(targets, () if options.nvrtc else PTX, options.out) if targets or not options.nvrtc else []
         if options.nvrtc:
-            made = b"\0".join(ptx_by(options.nvrtc, target) for target in OLD_PTX)  # which are much alike
+            made = b"\0".join(ptx_by(options.nvrtc, target) for target in OLD_PTX)  # much alike, so packed as one
             options.out.with_name(f"kernels.{'-'.join(OLD_PTX)}.ptx.xz").write_bytes(packed(made))
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         print(f"{SOURCE.name} was not compiled: {getattr(error, 'stderr', '') or error}", file=sys.stderr)
@@ -77,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compiled(targets: Sequence[str], ptx: Sequence[str], out: Path) -> list[Resources]:
-    """Writes the image, machine code for `targets` and PTX. Raises CalledProcessError, with what nvcc said."""
+    """Write the image, machine code for `targets` and PTX. Raises CalledProcessError with what nvcc said."""
     codes = [f"-gencode=arch=compute_{each},code=sm_{each}" for each in targets]
     codes += [f"-gencode=arch=compute_{each},code=compute_{each}" for each in ptx]
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +88,7 @@ def compiled(targets: Sequence[str], ptx: Sequence[str], out: Path) -> list[Reso
 
 
 def ptx_by_nvcc(target: str, *more: str) -> bytes:
-    """With these flags too. Raises CalledProcessError, with what nvcc said."""
+    """Return PTX, made with these flags too. Raises CalledProcessError with what nvcc said."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "kernels.ptx"
         flags = [flag for flag in FLAGS if not flag.startswith(("-X", "--no", "--threads"))]
@@ -99,12 +98,13 @@ def ptx_by_nvcc(target: str, *more: str) -> bytes:
 
 
 def packed(image: bytes) -> bytes:
-    return lzma.compress(image, preset=9 | lzma.PRESET_EXTREME)  # a third of nvcc's own
+    return lzma.compress(image, preset=9 | lzma.PRESET_EXTREME)  # a third of the size of nvcc's own packing
 
 
 def ptx_by(library: Path, target: str) -> bytes:
-    """PTX by a libnvrtc, which leaves the process in another locale. Raises OSError if it cannot be loaded, ValueError
-    with what it says of the sources.
+    """Return PTX by a libnvrtc, which leaves the process in another locale.
+
+    Raises OSError if the library cannot be loaded, and ValueError with what it says of the sources.
     """
     nvrtc, program, size = ctypes.CDLL(str(library)), ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
@@ -115,7 +115,7 @@ def ptx_by(library: Path, target: str) -> bytes:
         getattr(nvrtc, f"nvrtcGet{of}")(program, found)
         return found.value
 
-    header = (ctypes.c_char_p * 1)(b""), (ctypes.c_char_p * 1)(b"cstring")  # whose memcpy NVRTC has anyway
+    header = (ctypes.c_char_p * 1)(b""), (ctypes.c_char_p * 1)(b"cstring")  # NVRTC has its memcpy anyway
     source = SOURCE.read_bytes(), SOURCE.name.encode()
     if status := nvrtc.nvrtcCreateProgram(ctypes.byref(program), *source, 1, *header):
         raise ValueError(f"{library.name}: {nvrtc.nvrtcGetErrorString(status).decode()}")
@@ -126,7 +126,7 @@ def ptx_by(library: Path, target: str) -> bytes:
 
 
 def nvcc() -> str:
-    """Raises FileNotFoundError where there is none."""
+    """Return the path of nvcc. Raises FileNotFoundError where there is no nvcc."""
     found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if found is None:
         raise FileNotFoundError("nvcc is not installed; expected CUDA 13's")
@@ -134,7 +134,7 @@ def nvcc() -> str:
 
 
 def resources_of(said: str) -> list[Resources]:
-    """What ptxas -v said of each kernel."""
+    """Return what ptxas -v said of each kernel."""
     found, kernel, target, spilled = [], "", "", 0
     for line in said.splitlines():
         if match := _KERNEL.search(line):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Whether a test fails when a barrier of csrc/cuda is left out: each in turn, in the stand-in's orders of threads.
+"""Tells whether a test fails when a barrier of csrc/cuda is left out, in each of the stand-in's orders of threads.
 
     scripts/cuda_barriers.py                     all of them
     scripts/cuda_barriers.py loss.cuh            those of a file
     scripts/cuda_barriers.py --sample 3          three of them, as --seed draws them
     scripts/cuda_barriers.py --tests ID,ID       with these tests in place of those of the operations concerned
 
-Prints what each comes to; 1 if one is missed by all tests, 2 if what fails does so with all barriers too. The stand-in
-is built once, of a copy of the kernels in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER
-is it. Every run of the tests is a process of its own. Which operations are concerned: those that launch a kernel of the
-barrier's file or of one that includes it; and tests/kernels/cuda/test_<file>.py of each of these files, or of its first
-word.
+The script leaves out one barrier after another, and prints the outcome of each. It exits with 1 if all tests miss a
+barrier, and with 2 if failing tests fail with all barriers, too. The stand-in is built once, of a copy of the kernels
+in which a barrier has a number and is passed over where EDGEFL_WITHOUT_BARRIER is its number. Every run of the tests is
+a process of its own. The operations concerned launch a kernel of the barrier's file or of a file that includes it. To
+their tests come tests/kernels/cuda/test_<file>.py of each of these files, or of its first word.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "csrc" / "cuda"
 ORDERS = ("0", "1", "2")
-PATIENCE_S = 600  # of one run: without a barrier a loop may not end
+PATIENCE_S = 600  # limit of one run, because without a barrier a loop may not end
 OPERATION = "tests/kernels/test_operations.py::test_operation_matches_reference[cuda-{}]"
 OTHERS = {"next_batch": "tests/kernels/test_promises.py::test_program_runs_once_per_batch[cuda]"}  # of no operation
 NUMBERED = """
@@ -43,7 +43,7 @@ static inline void barrier_but(int number) {
 
 
 class Barrier(NamedTuple):
-    """A statement of a file."""
+    """A barrier: a statement of a file."""
 
     file: str
     line: int
@@ -53,7 +53,7 @@ class Barrier(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Of a run in an order of threads. tests: those that failed, where pytest says so; text: what it says."""
+    """A failed run in an order of threads. `tests` failed, where pytest says so, and `text` is what pytest says."""
 
     order: str
     tests: list[str]
@@ -100,7 +100,7 @@ def tell(barriers: Sequence[Barrier], chosen: Sequence[int], tests: Mapping[str,
 
 
 def numbered(kernels: Path, copy: Path) -> list[Barrier]:
-    """Copies the kernels, with each barrier numbered. Returns the barriers by number."""
+    """Copy the kernels with each barrier numbered, and return the barriers by number."""
     found: list[Barrier] = []
     for path in sorted(kernels.glob("*.cu*")):
         lines = [_number(line, found, Barrier(path.name, at)) for at, line in enumerate(_lines(path), 1)]
@@ -123,7 +123,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def with_includers(name: str, kernels: Path) -> set[str]:
-    """A file, and those that include it, directly or not."""
+    """Return a file, and the files that include it, directly or not."""
     found, new = set[str](), {name}
     while new:
         found |= new
@@ -136,7 +136,7 @@ def _included(path: Path) -> set[str]:
 
 
 def kernels_of(files: set[str], kernels: Path) -> set[str]:
-    """The names of the kernels that files define."""
+    """Return the names of the kernels that files define."""
     return {
         name
         for file in files
@@ -148,7 +148,7 @@ def kernels_of(files: set[str], kernels: Path) -> set[str]:
 
 
 def build(kernels: Path) -> Path:
-    """The stand-in of these kernels, in a file of its own."""
+    """Return the stand-in of these kernels, in a file of its own."""
     sys.path.insert(0, str(ROOT))
     from tests.kernels.cuda import standin
 
@@ -156,7 +156,7 @@ def build(kernels: Path) -> Path:
 
 
 def tests_of(barriers: Sequence[Barrier], chosen: Sequence[int], library: Path) -> dict[str, list[str]]:
-    """Of each file that has chosen barriers: the operations that launch its kernels, and tests of the file's name."""
+    """Return for each file with chosen barriers the operations that launch its kernels, and the tests of its name."""
     launched = dict(launches(library))
     found: dict[str, list[str]] = {}
     for file in {barriers[number].file for number in chosen}:
@@ -173,7 +173,7 @@ def tests_of(barriers: Sequence[Barrier], chosen: Sequence[int], library: Path) 
 
 
 def launches(library: Path) -> Iterator[tuple[str, set[str]]]:
-    """Each operation of the backend, with the kernels that its cases launch."""
+    """Yield each operation of the backend, with the kernels that its cases launch."""
     os.environ.update(environment(library))
     import numpy as np
 
@@ -188,12 +188,12 @@ def launches(library: Path) -> Iterator[tuple[str, set[str]]]:
 
 
 def failing_order(tests: Sequence[str], library: Path, left_out: int) -> Failure | None:
-    """In the first order of threads in which a test fails."""
+    """Return the failure in the first order of threads in which a test fails, or None."""
     return next(filter(None, (failure(tests, library, order, left_out) for order in ORDERS)), None)
 
 
 def failure(tests: Sequence[str], library: Path, order: str, left_out: int | None = None) -> Failure | None:
-    """None if all tests pass. ValueError if pytest could not run them."""
+    """Run the tests, and return None if all pass. Raises ValueError if pytest could not run them."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     without = {} if left_out is None else {"EDGEFL_WITHOUT_BARRIER": str(left_out)}
     env = {**os.environ, **environment(library), "EDGEFL_STANDIN_ORDER": order, **without}
@@ -202,7 +202,7 @@ def failure(tests: Sequence[str], library: Path, order: str, left_out: int | Non
     except subprocess.TimeoutExpired:
         return Failure(order, [], f"not at an end after {PATIENCE_S} s")
     told = done.stdout + done.stderr
-    if done.returncode > 1:  # no tests, or a wrong id; what crashes has a negative one
+    if done.returncode > 1:  # pytest found no tests or got a wrong id. A crash gives a negative number
         raise ValueError(f"{' '.join(command)} returned {done.returncode}; expected 0 or 1\n{told}")
     return Failure(order, re.findall(r"^FAILED (\S+)", told, re.MULTILINE), told) if done.returncode else None
 

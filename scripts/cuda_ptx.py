@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the CUDA backend's tests on what nvcc and NVRTC make of the kernels, PTX, instead of on their sources.
+"""Runs the CUDA backend's tests on the PTX that nvcc and NVRTC make of the kernels, instead of on their sources.
 
     scripts/cuda_ptx.py                          by nvcc, the PTX for sm_75 and that for sm_80, which has TF32's kernels
     scripts/cuda_ptx.py --nvrtc LIBRARY          and by this libnvrtc.so.12, for sm_60 and sm_80
     scripts/cuda_ptx.py --targets 80 -- -x TEST  by nvcc for one target, and what pytest is given
 
-The stand-in for a driver runs it (tests/kernels/cuda/standin/ptx.py): each load and store must be aligned and lie in a
-block of its exact size. EDGEFL_STANDIN_WATCH=1 tells races too. What a driver makes of PTX, machine code, only a GPU
-runs.
+The stand-in for a driver runs the PTX (tests/kernels/cuda/standin/ptx.py). Each load and store must be aligned and lie
+in a block of its exact size. EDGEFL_STANDIN_WATCH=1 tells races, too. A driver makes machine code of PTX, and only a
+GPU runs that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from cuda import OLD_PTX, PTX, ROOT, ptx_by, ptx_by_nvcc
 
 TESTS = ("-q", "-n", "2", "--dist", "loadfile", "tests/kernels/test_operations.py", "tests/kernels/cuda")
-# those of the sources, and of the stand-in, have nothing to do with PTX; sm_75 has no TF32
+# Tests of the sources and of the stand-in have nothing to do with PTX. sm_75 has no TF32.
 SELECTED = "cuda and not test_watch and not test_image and not test_barriers and not test_standin and not test_ptx"
 
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What a training step asks of a GPU's memory and processors, counted without one: on the stand-in's watch.
+"""Counts what a training step asks of a GPU's memory and processors, without a GPU: on the stand-in's watch.
 
     scripts/cuda_traffic.py fedspu_emnist --batch 16 --keep .2
     scripts/cuda_traffic.py vgg11 --lines 12     the lines of csrc/cuda that ask for the most beyond what they need
     scripts/cuda_traffic.py --op conv2d_grad_weight --lines 9    of the operation's adversarial cases instead
     scripts/cuda_traffic.py --ptx 80             as nvcc made the kernels for sm_80, not g++
 
-Of each kernel: its launches and blocks; MB of device memory that are read or written, each byte once; MB that its
-requests take from the caches, in sectors of 32 bytes, and the share of them that was asked for; turns of shared memory,
-and the share of them that there would be without conflicts of banks. Last, what these come to in cycles of one
-processor (SM), were it never to wait: 128 products, a turn of shared memory or four sectors in each. Nothing here is a
-time. A race between threads or blocks fails the launch. How it counts: tests/kernels/cuda/standin/traffic.cc.
+The columns of a kernel are its launches and blocks, and MB of device memory that are read or written, each byte once.
+Then come MB that its requests take from the caches, in sectors of 32 bytes, with the share of them that was asked for.
+Then come turns of shared memory, with the share that there would be without conflicts of banks. The last column is what
+these come to in cycles of one processor (SM) that never waits: 128 products, a turn of shared memory or four sectors in
+each. Nothing here is a time. A race between threads or blocks fails the launch. tests/kernels/cuda/standin/traffic.cc
+counts.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class Site(NamedTuple):
 
     @property
     def waste(self) -> float:
-        """In cycles."""
+        """The cycles that requests take beyond the least."""
         return (self.taken - self.least) / (1 if self.space == "shared" else SECTORS_OF_CYCLE)
 
 
 @dataclass
 class Kernel:
-    """What its launches came to."""
+    """The counts of a kernel's launches."""
 
     name: str
     launches: int
@@ -65,13 +66,13 @@ class Kernel:
     sites: list[Site] = field(default_factory=list)
 
     def total(self, space: str) -> tuple[int, int]:
-        """Taken, least."""
+        """Return what was taken of a space, and the least that would have sufficed."""
         some = [site for site in self.sites if site.space == space]
         return sum(site.taken for site in some), sum(site.least for site in some)
 
     @property
     def cycles(self) -> tuple[float, float]:
-        """Of products; of memory near the processor."""
+        """Return the cycles of products, and the cycles of memory near the processor."""
         return self.products / LANES, self.total("shared")[0] + self.total("global")[0] / SECTORS_OF_CYCLE
 
 
@@ -88,22 +89,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _library(target: str) -> str:
-    """A watched stand-in, which the backend uses from now on, of the sources or of nvcc's PTX for a target."""
+    """Return a watched stand-in, which the backend uses from now on, of the sources or of nvcc's PTX for a target."""
     os.environ["EDGEFL_STANDIN_WATCH"] = "1"
-    os.environ.pop("EDGEFL_LIBCUDA", None)  # a device counts nothing
+    os.environ.pop("EDGEFL_LIBCUDA", None)  # because a real device counts nothing
     from tests.kernels.cuda import standin
 
     with tempfile.NamedTemporaryFile(suffix=".ptx") as ptx:
         if target:
             ptx.write(ptx_by_nvcc(target, "-lineinfo"))
             ptx.flush()
-            os.environ["EDGEFL_STANDIN_PTX"] = ptx.name  # which is read now, once
-        standin.backend()  # for the environment has to name the library before it is asked for
+            os.environ["EDGEFL_STANDIN_PTX"] = ptx.name  # the stand-in reads it now, once
+        standin.backend()  # so that the environment names the library before it is asked for
         return standin.environment()["EDGEFL_LIBCUDA"]
 
 
 def counted(library: ctypes.CDLL, run: Callable[[], None]) -> list[Kernel]:
-    """What `run` launches."""
+    """Return the counts of what `run` launches."""
     library.standin_traffic.restype = ctypes.c_char_p
     library.standin_traffic_reset()
     run()
@@ -128,7 +129,7 @@ def _parsed(text: str) -> Iterator[Kernel]:
 
 
 def _step(name: str, batch: int, keep: float, density: float) -> Callable[[], None]:
-    """A step of a model on random images, the second of its kind."""
+    """Return a step of a model on random images, the second of its kind."""
     import numpy as np
 
     from bench.step import named
@@ -198,7 +199,7 @@ def _sum(kernels: Sequence[Kernel]) -> Kernel:
 
 
 def worst(kernels: Sequence[Kernel], library: str, count: int) -> Iterator[str]:
-    """Lines that take the most beyond the least, of all kernels."""
+    """Yield the lines that take the most beyond the least, of all kernels."""
     every = sorted(((site.waste, each.name, site) for each in kernels for site in each.sites), reverse=True)[:count]
     yield "cycles beyond the least, requests, taken and least of each, kernel, and where"
     for waste, name, site in every:
@@ -208,7 +209,9 @@ def worst(kernels: Sequence[Kernel], library: str, count: int) -> Iterator[str]:
 
 
 def _line(library: str, code: int) -> str:
-    """Which lines, the innermost first. The code is where it goes on after a call, which lies before."""
+    """Return the lines of the source, the innermost first. `code` is the return address of a call, which lies before
+    it.
+    """
     command = ["addr2line", "-i", "-s", "-e", library, hex(code - 1)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return " < ".join(line.split(" ")[0] for line in said.splitlines()[:3])

@@ -1,7 +1,8 @@
-"""python scripts/drawings.py: draws docs/drawings/*.svg. `--check` writes nothing; 1 if a drawing is older.
+"""python scripts/drawings.py: draws docs/drawings/*.svg. `--check` writes nothing, and exits with 1 if a drawing is
+old.
 
 The drawings have the text colour of the page that shows them, and two colours of their own that are readable on light
-and on dark. The numbers of memory.svg come from the schedules that the native learner runs; nothing is trained.
+and on dark. The numbers of memory.svg come from the schedules that the native learner runs. Nothing is trained.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ MODEL, BATCH, KEEP = "fedspu_emnist", 16, 0.2
 
 
 class Drawing:
-    """The parts of one SVG; coordinates and sizes are in pixels."""
+    """The parts of one SVG. Coordinates and sizes are in pixels."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height, self.parts = width, height, list[str]()
 
     def box(self, x: float, y: float, w: float, h: float, colour: str = "currentColor", fill: float = 0.06) -> None:
-        """A rounded rectangle with a pale filling."""
+        """Draw a rounded rectangle with a pale filling."""
         self.parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="6" stroke="{colour}" fill="{colour}" '
             f'fill-opacity="{fill:g}"/>'
         )
 
     def text(self, x: float, y: float, lines: str, size: int = 14, anchor: str = "middle", colour: str = "") -> None:
-        """Lines of text; y is the baseline of the first."""
+        """Draw lines of text. y is the baseline of the first line."""
         fill = colour or "currentColor"
         for at, line in enumerate(lines.split("\n")):
             self.parts.append(
@@ -52,32 +53,32 @@ class Drawing:
             )
 
     def line(self, *points: float, colour: str = "currentColor", width: float = 1.5, opacity: float = 1) -> None:
-        """A line through points x, y, x, y, ..."""
+        """Draw a line through points x, y, x, y, ..."""
         path = " ".join(f"{x:g},{y:g}" for x, y in zip(points[::2], points[1::2], strict=True))
         self.parts.append(
             f'<polyline points="{path}" stroke="{colour}" stroke-width="{width:g}" stroke-opacity="{opacity:g}"/>'
         )
 
     def arrow(self, x: float, y: float, to: float, colour: str = "currentColor") -> None:
-        """A level arrow from x to `to`."""
+        """Draw a level arrow from x to `to`."""
         back = 9 if to < x else -9
         self.line(x, y, to, y, colour=colour, width=2)
         self.line(to + back, y - 5, to, y, to + back, y + 5, colour=colour, width=2)
 
     def drop(self, x: float, y: float, to: float) -> None:
-        """An upright arrow that points down."""
+        """Draw an upright arrow that points down."""
         self.line(x, y, x, to)
         self.line(x - 4, to - 7, x, to, x + 4, to - 7)
 
     def circle(self, x: float, y: float, active: bool) -> None:
-        """A neuron: filled where it is active."""
+        """Draw a neuron, which is filled where it is active."""
         colour, fill = (ACTIVE, 1) if active else ("currentColor", 0)
         self.parts.append(
             f'<circle cx="{x:g}" cy="{y:g}" r="11" stroke="{colour}" fill="{ACTIVE}" fill-opacity="{fill}"/>'
         )
 
     def svg(self) -> str:
-        """The whole file."""
+        """Return the whole file."""
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="drawing" viewBox="0 0 {self.width} {self.height}" '
             'fill="none" stroke-width="1.5" font-family="system-ui, sans-serif">'
@@ -86,7 +87,7 @@ class Drawing:
 
 
 def architecture() -> Drawing:
-    """Devices and a server, and the parts inside each."""
+    """Draw devices and a server, and the parts inside each."""
     drawing = Drawing(900, 430)
     drawing.box(20, 20, 330, 330)
     drawing.text(185, 46, "A device, with a model of its own", 15)
@@ -125,7 +126,7 @@ def architecture() -> Drawing:
 
 
 def fedspu_round() -> Drawing:
-    """A round of FedSPU as six steps between the server and one device."""
+    """Draw a round of FedSPU as six steps between the server and one device."""
     drawing = Drawing(900, 500)
     for x, who in ((30, "server"), (620, "device 7, p = 0.4")):
         drawing.box(x, 14, 250, 40)
@@ -171,7 +172,7 @@ SIZES = (4, 5, 5, 3)
 
 
 def frozen() -> Drawing:
-    """A small network with active and frozen neurons, and the matrix between its hidden layers."""
+    """Draw a small network with active and frozen neurons, and the matrix between its hidden layers."""
     drawing = Drawing(900, 430)
     _network(drawing)
     left, top, cell = 590, 110, 44
@@ -213,7 +214,7 @@ def _network(drawing: Drawing) -> None:
 
 
 def memory() -> Drawing:
-    """Live bytes of the arena over the kernel calls of one training step, dense and with a share of the neurons."""
+    """Draw the live bytes of the arena over the kernel calls of a training step, dense and with active neurons."""
     graph = build(MODEL, *EXAMPLES[MODEL])
     spec = ModelSpec.of(graph)
     dense, part = (lower(graph, spec, BATCH, keep) for keep in (None, NeuronSet.draw(spec, KEEP, stream(1, NEURONS))))
@@ -252,13 +253,15 @@ def memory() -> Drawing:
 
 
 def _live(schedule: Schedule) -> list[int]:
-    """Bytes that are live at each call."""
+    """Return the bytes that are live at each call."""
     tensors = arena_tensors(schedule)
     return [sum(each.bytes for each in tensors if each.first <= at <= each.last) for at in range(len(schedule.calls))]
 
 
 def _aligned(schedule: Schedule, names: Sequence[str]) -> list[int]:
-    """The live bytes at the calls of another schedule; a call that this one lacks holds what was live before."""
+    """Return the live bytes at the calls of another schedule. A call that this one lacks has the bytes of the call
+    before it.
+    """
     live, calls = _live(schedule), [call.op for call in schedule.calls]
     found, at = list[int](), 0
     for name in names:
@@ -274,7 +277,7 @@ DRAWINGS = {"architecture": architecture, "fedspu-round": fedspu_round, "frozen-
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the drawings, or says whether they are as they should be."""
+    """Write the drawings, or return 1 if they are not as they should be."""
     texts = {FOLDER / f"{name}.svg": draw().svg() for name, draw in DRAWINGS.items()}
     if arguments == ["--check"]:
         return int(any(not path.exists() or path.read_text() != text for path, text in texts.items()))

@@ -1,8 +1,8 @@
-"""Whether an English sentence has a main clause: a heuristic over a list of verb forms. No parser, no counting.
+"""A heuristic over a list of verb forms: does an English sentence have a main clause? It is not a parser.
 
-A finite verb belongs to the last subordinate clause that has begun and has no verb yet; a sentence whose finite verbs
-all belong to subordinate clauses has no main clause. The words that are verbs and nouns alike are judged by the word
-before them. CONTRIBUTING, "Language", says how often that is right.
+A finite verb belongs to the last subordinate clause that has begun and has no verb yet. A sentence whose finite verbs
+all belong to subordinate clauses has no main clause. Words that are verbs and nouns alike are judged by the word before
+them. CONTRIBUTING, "Language", says how often the heuristic is right.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ PLURALS = _set("code they we you people those")
 ADVERBS = _set("never always also often usually still then only really hardly just thus therefore therein ever")
 ADJECTIVES = _set("own open free clear slow lower last correct present separate complete double zero live close")
 ADJECTIVES |= _set("level prefix need use rest cost matter wrap batch import export seed root worsen")
-DATA = 6  # numbers from which on a line is data and not a sentence
+DATA = 6  # a line with at least so many numbers is data and not a sentence
 CLAUSES = _set("that which who when where while whereas because if unless until though although whether what")
 CLAUSES |= _set("whatever whoever wherever how why whose whom")
 
@@ -106,7 +106,9 @@ def words(sentence: str) -> list[str]:
 
 
 def has_main_clause(sentence: str) -> bool:
-    """Whether a finite verb is left when every subordinate clause has taken one. Commands and lines of data pass."""
+    """Return whether a finite verb is left when every subordinate clause has taken one. Commands and lines of data
+    pass.
+    """
     tokens = words(sentence)
     lower = [token.lower() for token in tokens]
     if not lower or _commands(lower) or sum(token[0].isdigit() for token in lower) >= DATA:
@@ -126,7 +128,7 @@ def has_main_clause(sentence: str) -> bool:
 
 
 def _commands(lower: list[str]) -> bool:
-    """An imperative at the beginning, or after a phrase and a comma or a colon."""
+    """Return whether there is an imperative at the beginning, or after a phrase and a comma or a colon."""
     starts = [0, *(place + 1 for place, token in enumerate(lower[:14]) if token in (",", ":", ";"))]
     firsts = [lower[start] for start in starts if start < len(lower)]
     if firsts[0] in ("then", "therefore", "so", "please", "there", "first", "always", "never"):
@@ -141,7 +143,7 @@ def _commands(lower: list[str]) -> bool:
 
 
 def _is_finite(token: str, before: str, after: list[str], written: str) -> bool:
-    """Whether a word is a finite verb, judged by the words around it."""
+    """Return whether a word is a finite verb, judged by the words around it."""
     if token in AUXILIARIES:
         return True
     if not before or written[0].isupper() or before.endswith("'s"):

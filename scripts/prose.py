@@ -3,7 +3,7 @@
 It reads the pages of docs/, README.md and CONTRIBUTING.md: their prose, without blocks, tables and headings.
 `--docstrings` reads the docstrings of edgefl/ and server/ as well, `--comments` their comments, `--help-texts` the help
 of every command. `--list RULE` prints the sentences that a rule counts, `--sample N` prints N random sentences with its
-verdict on each, and `--check` exits with 1 where a figure is above its limit. The limits stand below. A limit may only
+verdict on each, and `--check` exits with 1 where a figure is above its limit. LIMITS has the limits. A limit may only
 sink.
 
 The count of sentences without a main clause is a heuristic: a list of verb forms, not a parser. CONTRIBUTING gives its
@@ -27,13 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(each) for each in (ROOT, ROOT / "scripts") if str(each) not in sys.path]
 from main_clause import has_main_clause, words  # noqa: E402  # beside this file
 
-GENERATED = ("docs/api.md",)  # its sentences are those of the docstrings
+GENERATED = ("docs/api.md",)  # its sentences come from docstrings
 LONG = 40  # words that a sentence may have
 RULES = ("clauseless", "fronted", "semicolon", "pointer", "long")
 LIMITS = {  # occurrences per 100 sentences
     "pages": {"clauseless": 0.7, "fronted": 0.0, "semicolon": 2.6, "pointer": 0.1, "long": 0.6},
-    "docstrings": {"clauseless": 24.6, "fronted": 3.7, "semicolon": 34.1, "pointer": 11.2, "long": 1.1},
-    "comments": {"fronted": 0.0, "semicolon": 9.2, "pointer": 1.9, "long": 0.0},
+    "docstrings": {"clauseless": 7.1, "fronted": 0.6, "semicolon": 7.4, "pointer": 2.7, "long": 0.3},
+    "comments": {"fronted": 0.0, "semicolon": 4.3, "pointer": 0.7, "long": 0.0},
     "help texts": {"clauseless": 52.0, "fronted": 0.0, "semicolon": 72.0, "pointer": 0.4, "long": 2.6},
 }
 LABEL = re.compile(  # no sentence: a tag, a lead-in such as `Options:`, an ordinal, or code alone
@@ -43,7 +43,7 @@ TERM = re.compile(r"\s*(?:\*\*[^*]+\*\*|`[^`]+`(?:(?:,| and| or) `[^`]+`)*)\s*[.
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of plain prose. A code span becomes the word CODE, so that its full stops end nothing."""
+    """Return the sentences of plain prose. A code span becomes the word CODE, so that its full stops end nothing."""
     plain = re.sub(r"^\*\*[^*]+[.:]\*\*", "", " ".join(text.split()))  # a label such as `**Bits.**`
     plain = re.sub(r"`+[^`]*`+", "CODE", plain)
     plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
@@ -54,7 +54,7 @@ def sentences(text: str) -> list[str]:
 
 
 def prose(page: str) -> Iterator[str]:
-    """The paragraphs and list items of a page in Markdown, without blocks, tables, headings and comments."""
+    """Yield the paragraphs and list items of a page in Markdown, without blocks, tables, headings and comments."""
     page = re.sub(r"^(\s*)```.*?^\s*```", "", page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"<!--.*?-->|<[a-z/][^>]*>", "", page, flags=re.DOTALL)
     page = re.sub(r"\$\$.*?\$\$", "", page, flags=re.DOTALL)
@@ -75,7 +75,7 @@ def prose(page: str) -> Iterator[str]:
 
 
 def _without_term(item: str) -> str:
-    """A list item without its term and the noun phrase that defines it: `* **term**: what it is. A sentence.`"""
+    """Return a list item without its term and the noun phrase that defines it: `* **term**: what it is. A sentence.`"""
     term = TERM.match(item)
     if not term:
         return item
@@ -95,7 +95,7 @@ POINTERS = re.compile(
 
 
 def count(paragraphs: Iterable[str]) -> tuple[int, dict[str, list[str]]]:
-    """How many sentences there are, and for each rule the sentences that it counts, one entry per occurrence."""
+    """Return the number of sentences, and for each rule the sentences that it counts, one entry per occurrence."""
     found: dict[str, list[str]] = {rule: [] for rule in RULES}
     total = 0
     for paragraph in paragraphs:
@@ -107,7 +107,7 @@ def count(paragraphs: Iterable[str]) -> tuple[int, dict[str, list[str]]]:
 
 
 def judge(sentence: str) -> dict[str, int]:
-    """How often each rule is broken by one sentence."""
+    """Return how often one sentence breaks each rule."""
     return {
         "clauseless": int(not sentence.endswith(":") and not has_main_clause(sentence)),  # a caption ends with a colon
         "fronted": int(bool(FRONTED.search(sentence))),
@@ -118,14 +118,14 @@ def judge(sentence: str) -> dict[str, int]:
 
 
 def pages() -> dict[str, list[str]]:
-    """Every page that a person wrote, with its paragraphs."""
+    """Return every page that a person wrote, with its paragraphs."""
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     named = {str(file.relative_to(ROOT)): file for file in files}
     return {name: list(prose(file.read_text("utf-8"))) for name, file in named.items() if name not in GENERATED}
 
 
 def docstrings() -> dict[str, list[str]]:
-    """The docstrings of modules, classes and functions, by file. A first line may be a noun phrase."""
+    """Return the docstrings of modules, classes and functions, by file. A first line may be a noun phrase."""
     texts: dict[str, list[str]] = {}
     for file in _sources():
         texts[str(file.relative_to(ROOT))] = [
@@ -135,7 +135,10 @@ def docstrings() -> dict[str, list[str]]:
 
 
 def comments() -> dict[str, list[str]]:
-    """The comments of every file, where lines that follow each other are one comment. A comment may be a phrase."""
+    """Return the comments of every file.
+
+    Lines that follow each other are one comment, and a comment may be a phrase.
+    """
     return {str(file.relative_to(ROOT)): list(_comments_of(file)) for file in _sources()}
 
 
@@ -144,7 +147,7 @@ def _sources() -> list[Path]:
 
 
 def _comments_of(file: Path) -> Iterator[str]:
-    """Comments without their marks. Comments for tools, such as noqa, are left out."""
+    """Yield comments without their marks. Comments for tools, such as noqa, are left out."""
     tokens = tokenize.generate_tokens(io.StringIO(file.read_text("utf-8")).readline)
     text, last = "", 0
     for token in tokens:
@@ -160,14 +163,14 @@ def _comments_of(file: Path) -> Iterator[str]:
 
 
 def _docstrings_of(file: Path) -> Iterator[str]:
-    """The docstrings of a module, and of all its classes and functions."""
+    """Yield the docstrings of a module, and of all its classes and functions."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield ast.get_docstring(node) or ""
 
 
 def _after_title(text: str) -> Iterator[str]:
-    """Paragraphs without rows such as `name  what it is`. A title that is a noun phrase is left out."""
+    """Yield paragraphs without rows such as `name  what it is`. A title that is a noun phrase is left out."""
     first, *rest = [part for part in re.split(r"\n\s*\n", text) if part.strip()] or [""]
     title, *more = sentences(first) or [""]
     if HEADLESS.match(title) or any(times for rule, times in judge(title).items() if rule != "clauseless"):
@@ -179,7 +182,7 @@ def _after_title(text: str) -> Iterator[str]:
 
 
 def help_texts() -> dict[str, list[str]]:
-    """The help of every option, by command."""
+    """Return the help of every option, by command."""
     commands = importlib.import_module("edgefl.cli.cli").COMMANDS
     texts = {}
     for name in commands:
@@ -190,13 +193,13 @@ def help_texts() -> dict[str, list[str]]:
 
 
 def rates(sources: dict[str, list[str]]) -> dict[str, float]:
-    """Occurrences of every rule per 100 sentences, of all sources together."""
+    """Return occurrences of every rule per 100 sentences, over all sources together."""
     total, found = count(paragraph for paragraphs in sources.values() for paragraph in paragraphs)
     return {rule: 100 * len(found[rule]) / max(total, 1) for rule in RULES}
 
 
 def above_limits(kind: str, sources: dict[str, list[str]]) -> list[str]:
-    """A sentence for every figure that is above its limit."""
+    """Return a sentence for every figure that is above its limit."""
     return [
         f"{kind}: {rate:.2f} {rule} per 100 sentences; the limit is {LIMITS[kind][rule]} "
         f"(python scripts/prose.py --list {rule} shows the sentences)"
@@ -206,7 +209,7 @@ def above_limits(kind: str, sources: dict[str, list[str]]) -> list[str]:
 
 
 def show(kind: str, sources: dict[str, list[str]]) -> None:
-    """The figures of every file, and of all."""
+    """Print the figures of every file, and of all files."""
     print(f"{kind:32} sentences {' '.join(f'{rule:>10}' for rule in RULES)}   (per 100 sentences)")
     rows = [*((name, [name]) for name in sources), ("all", list(sources))]
     for title, names in rows:

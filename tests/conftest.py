@@ -1,7 +1,9 @@
-"""What holds for every test. The kernels' threads and instruction set are left as they were found: others depend on
-them. An example of a property may take as long as it takes: a loaded machine is no mistake. `--nightly` runs the long
-tests, too, and `--share I/N` one of N shares of the tests (selection.py). A test whose parameter `backend` is numba
-needs that package; where it is cuda, the backend is loaded on a stand-in for its driver.
+"""Fixtures and options of all tests.
+
+Each test must leave the kernels' threads and instruction set as it found them, because other tests depend on them. An
+example of a property may take any time, because a loaded machine is not a mistake. `--nightly` runs the long tests,
+too, and `--share I/N` runs one of N shares of the tests (selection.py). A test whose parameter `backend` is numba needs
+that package. Where `backend` is cuda, the backend is loaded on a stand-in for its driver.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips numba's where it is not installed: it has no place on most boards. Loads CUDA on its stand-in."""
+    """Skip numba's tests where numba is missing, as on most boards. Load CUDA on its stand-in."""
     call = getattr(item, "callspec", None)
     backend = call.params.get("backend") if call is not None else None
     if NO_NUMBA and backend == "numba":

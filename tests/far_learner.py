@@ -1,7 +1,7 @@
-"""A learner whose parameters lie elsewhere, as on a GPU: here as bytes, which nobody can write in place.
+"""A learner whose parameters lie elsewhere, as on a GPU. Here they are bytes, which cannot be written in place.
 
-It computes as GraphLearner does, on a copy made for each call. What `read` hands out turns into NaN at the next change,
-so that whoever holds on to it spoils the result.
+It computes as GraphLearner does, on a copy that is made for each call. What `read` returns turns into NaN at the next
+change, so that whoever keeps it spoils the result.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FarLearner:
 
     @contextmanager
     def _loaded(self) -> Iterator[GraphLearner]:
-        """The near learner with the parameters as they are now; afterwards it has none."""
+        """Yield the near learner with the present parameters. Afterwards its parameters are NaN."""
         self._near.write(self._fetched())
         yield self._near
         self._near.write({name: np.full(cell.shape, np.nan) for name, cell in self._cells.items()})

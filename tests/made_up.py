@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write(root: Path, files: Mapping[str, object]) -> Path:
-    """Writes each file with its text and the end of a line; what was there before goes."""
+    """Write each file with its text and the end of a line, in place of its former content."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{text}\n")

@@ -50,7 +50,10 @@ class MobileNetV2(nn.Module):
 
 
 def frozen_backbone(classes: int = 10, seed: int = 0) -> MobileNetV2:
-    """In training mode, its features without gradients and their BatchNorms in evaluation mode."""
+    """Return the model in training mode.
+
+    Its features have no gradients, and their BatchNorms are in evaluation mode.
+    """
     torch.manual_seed(seed)
     model = MobileNetV2(classes).train()
     model.features.requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Methods that say what FedSPU and its kin do not, for tests of the ways they say it by. None is from a paper.
+"""Methods that use parts of the interface that FedSPU and its kin do not use. No paper has them.
 
 Sparse    a mask for each client, kept by both sides: values at it both ways, a new mask up, fewer of them each round
 Largest   a reply of other names, at coordinates that the client chose
@@ -44,7 +44,7 @@ def weights(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def random_mask(spec: ModelSpec, seed: int, client: int, share: float, round: int = 0) -> Mask:
-    """That share of the coordinates of every weight."""
+    """Return a mask with this share of the coordinates of every weight."""
     bits = {}
     for number, name in enumerate(weights(spec)):
         size = int(np.prod(spec.params[name].shape))
@@ -60,7 +60,7 @@ def mask_named(spec: ModelSpec, arrays: Mapping[str, Params], name: str) -> Mask
 
 @dataclass(frozen=True)
 class Sparse(FedAvg):
-    """The share of ones falls from 1/2 before round 1 to 1/4 after the last; a client is tested at its mask."""
+    """Masks whose share of ones falls from 1/2 before round 1 to 1/4 after the last. A client is tested at its mask."""
 
     name: ClassVar[str] = "sparse"
     keeps_state: ClassVar[bool] = True
@@ -118,7 +118,7 @@ def zeros_elsewhere(client_state: ClientState, mask: Mask) -> Params:
 
 @dataclass(frozen=True)
 class Largest(FedAvg):
-    """Of every weight the tenth that moved most, and no bias. `payload` says that these are moves."""
+    """Replies with the tenth of every weight that moved most, and no bias. `payload` says that these are moves."""
 
     name: ClassVar[str] = "largest"
 
@@ -155,7 +155,7 @@ def tenth(move: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Silent(FedAvg):
-    """It sends the model and wants nothing but the loss, of which the server keeps the sum."""
+    """A method that sends the model and wants nothing but the loss. The server keeps the sum of losses."""
 
     name: ClassVar[str] = "silent"
 

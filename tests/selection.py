@@ -1,6 +1,6 @@
-"""Which tests a run leaves out: those of other shares, and the long ones of nightly.tsv unless they are asked for.
+"""The tests that a run leaves out: tests of other shares, and the long tests of nightly.tsv unless they are asked for.
 
-nightly.tsv has a line per group of long tests: how the ids of its tests begin, a tab, and what takes so long.
+nightly.tsv has a line per group of long tests: the beginning of the ids of its tests, a tab, and what takes so long.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ NIGHTLY = Path(__file__).with_name("nightly.tsv")
 
 
 def is_in_share(test: str, share: int, shares: int) -> bool:
-    """Whether a test with this id is in the share, from 0: that depends on the id alone."""
+    """Return whether a test is in the share, from 0. This depends on the test's id alone."""
     return crc32(test.encode()) % shares == share
 
 
 def nightly_groups() -> tuple[str, ...]:
-    """How the ids of long tests begin."""
+    """Return the beginnings of the ids of long tests."""
     return tuple(line.partition("\t")[0] for line in NIGHTLY.read_text().splitlines())
 
 
 def is_nightly(test: str) -> bool:
-    """Whether the test with this id is left to the nightly run."""
+    """Return whether the test with this id is left to the nightly run."""
     return test.startswith(nightly_groups())
 
 

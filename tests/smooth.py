@@ -1,5 +1,6 @@
-"""A small federation whose model decides nothing by the last bits, no ReLU and no pool's winner: what learners of
-different arithmetic end with differs by rounding alone. For tests of such learners.
+"""A small federation for tests of learners of different arithmetic, whose results differ by rounding alone.
+
+Its model decides nothing by the last bits: it has no ReLU and no pool with winners.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _graph(has_norm: bool) -> Graph:
 def federation(
     path: Path, methods: tuple[str, ...], has_norm: bool = True, **settings: object
 ) -> tuple[Experiment, Model, Federation]:
-    """Its settings, model and clients; the data are written to the path."""
+    """Return the federation's settings, model and clients. The data are written to the path."""
     draw = np.random.default_rng(11)
     y = np.arange(CLIENTS * EXAMPLES) % 3
     x = draw.normal(size=(len(y), 1, 6, 6)).astype(np.float32)
@@ -60,7 +61,7 @@ def federation(
 def assert_close(
     found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: float = TOLERANCE
 ) -> None:
-    """Of each array within this share of its largest value."""
+    """Require each array to be within this share of its largest value."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         allowed = tolerance * max(float(np.abs(value).max(initial=0)), 1e-3)

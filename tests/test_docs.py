@@ -1,9 +1,10 @@
-"""README and docs/ are true: every command block runs as printed, every link, file and cited section is there.
+"""README and docs/ are true: every command block runs as printed, and every link, file and cited section exists.
 
-A page's blocks run in the order of the page, in one directory of their own. The line before a block may be
-`<!-- not run: why -->`, `<!-- needs PACKAGE, ... -->`, without which it is skipped, or before a text block
-`<!-- prints -->`: the block above printed just that; or `<!-- begins -->`: what the block above printed begins with
-these lines, in which every number may be another one, as processors round and time differently.
+A page's blocks run in the order of the page, in one directory of their own. The line before a block may be `<!-- not
+run: why -->`. It may also be `<!-- needs PACKAGE, ... -->`, and then the block is skipped without the package. Before a
+text block it may be `<!-- prints -->`: the block above printed just this text. Or it may be `<!-- begins -->`: the
+output of the block above begins with these lines, in which every number may differ, as processors round and time
+differently.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def test_numbers_alone_may_differ(text: str, expected: list[str]) -> None:
 
 
 def run(block: Block, where: str, folder: Path) -> str:
-    """What a block printed. Fails with its errors; nothing that it started outlives it."""
+    """Return what a block printed. Fail with its errors. Nothing that it started outlives it."""
     process = subprocess.Popen(
         [*PROGRAMS[block.kind], block.text],
         cwd=folder,
@@ -225,7 +226,7 @@ def test_the_architecture_gives_the_figures_of_the_import_graph() -> None:
 
 
 def test_everything_that_the_architecture_names_is_there() -> None:
-    """A `Type`; or as `path/file.py`, `function`; or `Class.method` and `module.function`, wherever that is."""
+    """The page names a `Type`, or `path/file.py`, `function`, or `Class.method` and `module.function`, in any file."""
     text = " ".join(architecture().split())
     python = [path for path in SOURCES if path.suffix == ".py"]
     named = [([ROOT / path], what) for path, what in re.findall(r"`(\w+/[\w/]+\.py)`, `([\w.]+)`", text)]
@@ -238,7 +239,7 @@ def test_everything_that_the_architecture_names_is_there() -> None:
 
 
 def defines(path: Path, what: str) -> bool:
-    """Whether a file has each part of a dotted name as a function or class of its own."""
+    """Return whether a file has each part of a dotted name as a function or class of its own."""
     text = path.read_text()
     return all(re.search(rf"^\s*(?:def|class) {part}\b", text, re.MULTILINE) for part in what.split("."))
 
@@ -259,7 +260,7 @@ def test_every_cited_section_is_in_the_specification() -> None:
 
 
 def citations() -> Iterator[tuple[str, str]]:
-    """Every "ALGORITHMS n.m, n and n" of the sources, with its file."""
+    """Yield every "ALGORITHMS n.m, n and n" of the sources, with its file."""
     numbers = r"\d+(?:\.\d+)?(?: [a-m]\b)?"
     for path in SOURCES:
         for found in re.findall(rf"ALGORITHMS ({numbers}(?:(?:,| and) {numbers})*)", joined(path)):
@@ -313,7 +314,7 @@ def test_the_protocol_lists_every_message_and_every_turn() -> None:
 
 
 def _turns(state: Stage, role: Role) -> Iterator[str]:
-    """What a side may say in a state, and where that leads if it leads elsewhere, as the page has it."""
+    """Yield what a side may say in a state, and where it leads if it leads elsewhere, as the page has it."""
     for (at, sender, kind), after in TABLE.items():
         if (at, sender) == (state, role) and kind is not Refused:
             ready = f" or {WITH_MODEL[after]}" if after in WITH_MODEL and role == "server" else ""

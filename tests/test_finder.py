@@ -1,4 +1,4 @@
-"""Where modules are found: the server under one name, and documented paths of before."""
+"""The search for modules: the server has one name, and documented former paths work."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from graphlib import TopologicalSorter
 
 from tests.test_imports import MODULES, ROOMS, needed, room_of
 
-MOST_ROOMS = 12  # folders of edgefl/; the server's folder lies beside them
+MOST_ROOMS = 12  # folders of edgefl/, without the server's folder
 MOST_EDGES = 80
 MOST_LAYERS = 11
 MOST_LINES = 350
@@ -25,7 +25,7 @@ def test_edgefl_has_at_most_twelve_rooms() -> None:
 
 
 def room_graph() -> dict[str, set[str]]:
-    """Which others every room, and every file beside the rooms, imports from; edgefl/__init__.py does not count."""
+    """Return which others every room, and every file beside the rooms, imports from, without edgefl/__init__.py."""
     graph: dict[str, set[str]] = {room: set() for room in ROOMS if room != "edgefl"}
     for module, path in MODULES.items():
         if module != "edgefl":
@@ -34,7 +34,7 @@ def room_graph() -> dict[str, set[str]]:
 
 
 def layers_of(graph: dict[str, set[str]]) -> int:
-    """How often all nodes can be taken away that need none of the nodes left. Raises CycleError for a circle."""
+    """Return how often all nodes can be removed that need no remaining node. Raises CycleError for a circle."""
     sorter = TopologicalSorter(graph)
     sorter.prepare()
     layers = 0

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CODE = {"edgefl": ROOT / "edgefl", "edgefl.server": ROOT / "server"}
 
-LAYERS = {  # top to bottom; a package's name stands for every module in it that no longer name claims
+LAYERS = {  # top to bottom. A package's name stands for each of its modules that no longer name claims
     "errors": ["edgefl", "edgefl.errors"],
     "arithmetic": ["edgefl.kernels", "edgefl._core"],
     "values": ["edgefl.rng", "edgefl.models"],
@@ -121,7 +121,7 @@ WORLDLY_CALLS = {"open", "input", "print", "eval", "exec", "__import__"}  # refu
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the packages by its import name."""
+    """Return every module of the packages by its import name."""
     found = {}
     for package, folder in CODE.items():
         for path in folder.rglob("*.py"):
@@ -136,7 +136,7 @@ def is_in(module: str, names: list[str]) -> bool:
 
 
 def covers(name: str, module: str) -> bool:
-    """True if `module` is `name` or lies in that package; "edgefl" itself covers only the package's own file."""
+    """Return whether `module` is `name` or lies in that package. "edgefl" covers only the package's own file."""
     return module == name or (name != "edgefl" and module.startswith(name + "."))
 
 
@@ -166,7 +166,7 @@ def imports(module: str, source: str, is_package: bool = False) -> Iterator[str]
 
 
 def violations(module: str, source: str, is_package: bool = False) -> list[str]:
-    """What `source` imports or calls against the tables, one sentence each."""
+    """Return what `source` imports or calls against the tables, one sentence each."""
     layer = layer_of(module)
     if layer is None:
         return [f"{module} is in no layer; add it to LAYERS"]

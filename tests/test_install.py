@@ -1,6 +1,6 @@
-"""The README's install command on a machine that has no compiler, as printed, in a fresh virtual environment.
+"""The README's install command on a machine without a compiler, as printed, in a fresh virtual environment.
 
-With a compiler an install takes minutes; that way is .ci/run's, which runs the README's other line.
+With a compiler an install takes minutes. .ci/run tries it with the README's other line.
 """
 
 from __future__ import annotations

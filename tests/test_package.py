@@ -1,4 +1,4 @@
-"""What an installation says of itself: its version, its licence, and that it is typed."""
+"""The facts that an installation has about itself: its version, its licence, and that it is typed."""
 
 from __future__ import annotations
 

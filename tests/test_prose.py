@@ -1,4 +1,4 @@
-"""scripts/prose.py counts what CONTRIBUTING, "Language", asks to avoid; the pages stay within its limits."""
+"""scripts/prose.py counts what CONTRIBUTING, "Language", asks to avoid. The pages stay within its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public name has a docstring that stands alone and names what it takes; every module says what it has."""
+"""Every public name has a docstring that can be understood alone and names its arguments. Every module has one, too."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node_of(name: str) -> ast.Module | ast.ClassDef | ast.FunctionDef:
 
 
 def documented(text: str, name: str) -> bool:
-    """Whether a docstring has the name as a word."""
+    """Return whether a docstring has the name as a word."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
@@ -67,7 +67,7 @@ def test_a_public_function_says_what_each_parameter_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if isinstance(node_of(name), ast.ClassDef)])
 def test_a_public_class_says_what_each_field_and_argument_is(name: str) -> None:
-    """In its docstring or in one of a base class, in a comment at the field, or in the table of common settings."""
+    """The meaning is in its or a base class's docstring, a comment at the field, or the table of common settings."""
     node = node_of(name)
     assert isinstance(node, ast.ClassDef)
     module, _, what = name.partition(" as ")[0].partition(":")

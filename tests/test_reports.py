@@ -1,6 +1,6 @@
-"""Public reports of people who do this work, tried on edgefl: what each brought, small, and what comes of it.
+"""Public reports of people who do this work, tried on edgefl: what each brought, in small, and what comes of it.
 
-docs/reports.md has their addresses and outcomes, and says which tests have those that need sockets.
+docs/reports.md has their addresses and outcomes, and names the tests of the reports that need sockets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ Program = Callable[[Path], Any]
 
 
 class Report(NamedTuple):
-    """What a person would write, and where somebody did. `expected`: what it comes to, or the refusal begins with."""
+    """A report: what a person would write, and the place of the report. `expected` is the result or the refusal's
+    start.
+    """
 
     address: str
     program: Program
@@ -162,7 +164,7 @@ def no_dropout_in_export(path: Path) -> Any:
 
 
 def weights_are_kept(path: Path) -> Any:
-    """Weights and statistics that a module has are those that the run begins with."""
+    """Require that weights and statistics of a module are the ones with which the run begins."""
     net = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), head())
     net[1].running_mean.uniform_()
     run(path, model=net, rounds=1)
@@ -207,7 +209,7 @@ def log_softmax(path: Path) -> Any:
 
 
 def class_weights(path: Path) -> Any:
-    """One sample of 20 is of class 1: how many of those are found without and with weights."""
+    """One sample of 20 is of class 1. Return how many of these samples are found without and with weights."""
     stream = np.random.default_rng(3)
     y = (stream.random(400) < 0.05).astype(int)
     x = stream.normal(size=(400, 4)).astype(np.float32)
@@ -257,7 +259,7 @@ def best_of_all_rounds(path: Path) -> Any:
 
 
 def scores_of_numbers(path: Path) -> Any:
-    """The loss of each client is the mean square of its errors; there is no accuracy."""
+    """The loss of each client is the mean square of its errors, and there is no accuracy."""
     y = (3 * X[:, 0] + 1).astype(np.float32)
     found = run(path, (X, y, WHO), rounds=4)
     model, parts = found.method.model, found.federation.clients
@@ -291,7 +293,7 @@ def new_samples(path: Path) -> Any:
 
 
 def going_on(path: Path) -> Any:
-    """From a trained model, its file and what is read from the file: a rate of 0, nearly, moves nothing."""
+    """Start from a trained model, from its file, and from the read file. A rate of nearly 0 moves nothing."""
     first = run(path / "first", model=head(), rounds=4, epochs=3, lr=0.1).method
     file = first.model.save(path / "first.safetensors")
     starts = (first.model, edgefl.load(file), file)

@@ -30,7 +30,7 @@ def test_what_is_no_share_is_refused(text: str) -> None:
 
 
 def test_every_group_of_the_nightly_run_has_tests(pytestconfig: pytest.Config) -> None:
-    """In a run of all tests; a run of some files has fewer."""
+    """The check needs a run of all tests, because a run of some files has fewer groups."""
     if pytestconfig.args != pytestconfig.getini("testpaths"):
         pytest.skip("this run does not collect all tests")
     assert pytestconfig.stash[IDLE_GROUPS] == []

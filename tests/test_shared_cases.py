@@ -1,6 +1,6 @@
-"""Small programs that went wrong once, in ../shared/cases: each runs as it is, and what it prints or ends with is here.
+"""Small programs that went wrong once, in ../shared/cases: each runs unchanged, with its expected output or end.
 
-Each kind has tables of its own beside the module that it is about; these are the programs of the people.
+Each kind has tables of its own beside the module that it is about. Here are the programs of the people.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytest.importorskip("torch", reason="the programs use torch")
 CASES = Path(__file__).resolve().parent.parent.parent / "shared" / "cases"
 WARNED = "ignore:.*:UserWarning", "ignore:.*:FutureWarning", "ignore:.*:DeprecationWarning"
 
-PRINTED = {  # what a program prints, in part; a program that is right may print nothing
+PRINTED = {  # a part of what a program prints. A program that is right may print nothing
     "f01_frozen.py": ["frozen layer moved by 0.0"],
     "f02_one_sample.py": ["after rounds [] -> ValueError fedavg: clients 0, 1, 2, 3, 4 and 55 more have 1 training"],
     "f03_conv1d.py": ["from_torch first: 0."],

@@ -1,4 +1,4 @@
-"""What the site of the documentation is made of, without a build: the index, the navigation, docstrings, drawings.
+"""The parts of the documentation's site, without a build: the index, the navigation, docstrings, drawings.
 
 .ci/nightly builds the site itself (scripts/site.sh).
 """

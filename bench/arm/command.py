@@ -1,8 +1,8 @@
 """`python -m bench arm`: instructions of training steps on aarch64 under qemu, and an estimate of seconds from them.
 
-On an ARM machine the same command prints measured seconds instead. What qemu needs is made by scripts/arm.sh prepare,
-and torch and MNN for aarch64 by scripts/arm.sh peers; a trainer that does not run is named with its error.
-`python -m bench arm mca` prints cycles of inner loops by llvm-mca.
+On an ARM machine the same command prints measured seconds instead. scripts/arm.sh prepare makes what qemu needs, and
+scripts/arm.sh peers makes torch and MNN for aarch64. A trainer that does not run is named with its error. `python -m
+bench arm mca` prints cycles of inner loops by llvm-mca.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OF_SCALAR, OF_TORCH, OVER_BOUND = 0.6, 0.5, 1.08
 
 
 def main(arguments: list[str]) -> int:
-    """1 if counting is not possible here."""
+    """Print the table, and return 1 if counting is not possible here."""
     if arguments and arguments[0] == "mca":
         return importlib.import_module("bench.arm.mca").main(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -86,7 +86,7 @@ def _is_arm() -> bool:
 
 
 def _directly(arguments: Sequence[str], environment: dict[str, str]) -> tuple[str, list[int]]:
-    """On a real ARM machine: no counts."""
+    """Run a trainer on a real ARM machine, where nothing is counted."""
     own = {"PYTHONPATH": str(ROOT), "EDGEFL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *arguments]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own, **environment})
@@ -104,7 +104,7 @@ def _graph(model: str) -> Graph:
 
 
 def judged(counts: Mapping[str, float], bound: float) -> dict[str, tuple[float, float]]:
-    """Ratios of a model's counts by run, and the bar of each, at most; of those runs that are there."""
+    """Return ratios of a model's counts by run, each with its upper limit. Only runs that have counts are compared."""
     neon, frozen = counting.NEON.name, counting.NEON_FROZEN.name
     wanted = {
         "NEON of scalar, p = 1": (neon, counting.SCALAR.name, OF_SCALAR),

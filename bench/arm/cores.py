@@ -1,4 +1,4 @@
-"""Cores of boards as data for an estimate: clocks as sold, and instructions a cycle that are assumed, not measured."""
+"""Cores of boards, as data for an estimate: clocks as sold, and instructions a cycle that are assumed, not measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Core(NamedTuple):
-    """per_cycle: instructions that training steps are assumed to execute in a cycle, on average over a step."""
+    """A core.
+
+    `per_cycle` is the assumed number of instructions that a cycle executes, on average over a training step.
+    """
 
     name: str
     board: str

@@ -15,7 +15,7 @@ FROZEN = 0.2
 
 
 class Run(NamedTuple):
-    """A trainer's process: what it is called, its module, share p, and EDGEFL_ISA."""
+    """The process of a trainer: its name, its module, its share p and its EDGEFL_ISA."""
 
     name: str
     trainer: str
@@ -32,7 +32,7 @@ RUNS = (NEON, NEON_FROZEN, SCALAR, SCALAR_FROZEN, TORCH, MNN)
 
 @dataclass(frozen=True)
 class Count:
-    """Instructions, or on a real ARM machine seconds, of a step; None with the error of one that does not run."""
+    """The instructions of a step, or its seconds on a real ARM machine. Both are None if the trainer does not run."""
 
     model: str
     batch: int
@@ -47,7 +47,7 @@ Execute = Callable[[Sequence[str], dict[str, str]], tuple[str, list[int]]]
 
 
 def count(execute: Execute, path: Path, batch: int, runs: Sequence[Run]) -> Iterator[Count]:
-    """Each run in turn, as it is ready. path: the model's file, by whose name it is called."""
+    """Yield the count of each run as it is ready. `path` is the model's file, whose name is the model's name."""
     for run in runs:
         arguments = ["-m", "bench.arm.workload", run.trainer, str(path), *map(str, (batch, run.keep, FIRST, MORE))]
         try:
@@ -60,9 +60,10 @@ def count(execute: Execute, path: Path, batch: int, runs: Sequence[Run]) -> Iter
 
 
 def a_step(marks: Sequence[int]) -> float | None:
-    """Of the counts before and after FIRST steps, and before and after FIRST + MORE; None without counts.
+    """Return the instructions of a step, or None without counts.
 
-    Raises  CannotCountError if there are other than four.
+    The counts are taken before and after FIRST steps, and before and after FIRST + MORE steps. Raises CannotCountError
+    if there are not four counts.
     """
     if not marks:
         return None

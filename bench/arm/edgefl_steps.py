@@ -1,4 +1,6 @@
-"""edgefl's steps as a device runs them: examples gathered and scaled by index, exact gradients, SGD in place."""
+"""edgefl's steps as a device runs them: examples are gathered and scaled by index, gradients are exact, SGD is in
+place.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from edgefl.rng import NEURONS, stream
 
 
 def steps(work: Work) -> tuple[str, Contender]:
-    """The version, and steps on the batch."""
+    """Return the version, and steps on the batch."""
     spec = ModelSpec.of(work.model.graph)
     neurons = None if work.keep == 1 else NeuronSet.draw(spec, work.keep, stream(SEED, NEURONS))
     samples = Samples(work.x, work.y, scale=SCALE, shift=SHIFT)

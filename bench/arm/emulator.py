@@ -1,4 +1,4 @@
-"""Programs for aarch64 under qemu-user, their instructions counted by counter.c. Nothing here is timed."""
+"""Programs for aarch64 under qemu-user, with their instructions counted by counter.c. Nothing here is timed."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ PYTHON = Path("root/usr/bin/python3.11")
 
 
 class CannotCountError(RuntimeError):
-    """What counting needs and is not there, or a program that failed, in a sentence."""
+    """Something that counting needs is missing, or a program failed. The message says it in a sentence."""
 
 
 @dataclass(frozen=True)
 class Emulator:
-    """Runs Python for aarch64 out of the folder that scripts/arm.sh prepares."""
+    """A runner of Python for aarch64 out of the folder that scripts/arm.sh prepares."""
 
     folder: Path
     cpu: str
     plugin: Path
 
     def counts(self, arguments: Sequence[str], environment: dict[str, str]) -> tuple[str, list[int]]:
-        """The last line that the program printed, and the instructions executed until each of its marks.
+        """Return the last line that the program printed, and the instructions executed until each of its marks.
 
-        Raises  CannotCountError with the program's last words if it fails.
+        Raises CannotCountError with the program's last words if it fails.
         """
         out = self.plugin.with_suffix(".counts")
         paths = ":".join(str(self.folder / name) for name in ("tree", "site", "peers"))
@@ -49,7 +49,7 @@ class Emulator:
 
 
 def emulator(folder: Path, cpu: str, scratch: Path) -> Emulator:
-    """With the plugin compiled in `scratch`. Raises CannotCountError if something is missing."""
+    """Return an emulator with the plugin compiled in `scratch`. Raises CannotCountError if something is missing."""
     _qemu()
     if not (folder / PYTHON).exists() or not (folder / "tree").exists():
         raise CannotCountError(f"no aarch64 Python in {folder}; expected what scripts/arm.sh prepare makes there")
@@ -62,7 +62,7 @@ def emulator(folder: Path, cpu: str, scratch: Path) -> Emulator:
 
 
 def _qemu() -> str:
-    """Not qemu-aarch64-static, whose builds take no plugins."""
+    """Return the path of qemu-aarch64. The builds of qemu-aarch64-static take no plugins."""
     found = shutil.which("qemu-aarch64")
     if not found:
         raise CannotCountError("no qemu-aarch64, which takes plugins; expected the package qemu-user")

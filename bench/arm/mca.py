@@ -1,9 +1,9 @@
 """python -m bench.arm.mca: cycles of the NEON tier's inner loops on models of cores, by llvm-mca.
 
-The inner products of `loops.h` are compiled for ARMv8.0; of each function the innermost loop with most fmla is what
-llvm-mca is given. Its operands come from a first cache by the model. The share is that of the rate at which the model
-executes fmla alone. Not a measurement: a model knows no cache misses, and in-order ones let an instruction retire only
-after all before it, which real ones do not always do.
+The inner products of `loops.h` are compiled for ARMv8.0. llvm-mca is given the innermost loop of each function that has
+most fmla. The model takes the loop's operands from a first cache. The share is relative to the rate at which the model
+executes fmla alone. This is not a measurement: a model knows no cache misses. In-order models let an instruction retire
+only after all instructions before it, which real cores do not always do.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pathlib import Path
 
 CORES = ("cortex-a53", "cortex-a55", "cortex-a72", "neoverse-n1")
 LOOPS = Path(__file__).with_name("loops.cc")
-# As the library is compiled, for every 64-bit ARM.
+# The flags with which the library is compiled for every 64-bit ARM.
 FLAGS = ("-std=c++2a", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-DNDEBUG", "-g0", "-w", "-S")
 ITERATIONS = 200
-# A function of its own in the library, too, which the one of this name in `loops.h` calls.
+# This function is a function of its own in the library, too. The function of this name in `loops.h` calls it.
 CALLED = {"_ZN3efl4neonL4dotsILi4ELi6EEEvRKNS0_4DotsE": "dw_by_pixels_4x6"}
 
 
 class MissingToolError(Exception):
-    """A tool that is not here; its text says which and what would bring it."""
+    """A tool is missing. The message says which tool it is and what would bring it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Row:
 
 
 def compiler() -> list[str]:
-    """The command of a C++ compiler for 64-bit ARM: clang, else zig. MissingToolError where neither is there."""
+    """Return the command of a C++ compiler for 64-bit ARM: clang, else zig. Raises MissingToolError without both."""
     clang = shutil.which("clang++") or shutil.which("clang++-19")
     if clang:
         return [clang, "--target=aarch64-linux-gnu", "-march=armv8-a"]
@@ -56,7 +56,10 @@ def compiler() -> list[str]:
 
 
 def analyser() -> str:
-    """The path of llvm-mca, of LLVM 19 where it is there. MissingToolError where none is."""
+    """Return the path of llvm-mca, of LLVM 19 where it is installed.
+
+    Raises MissingToolError if there is no llvm-mca.
+    """
     found = shutil.which("llvm-mca-19") or shutil.which("llvm-mca")
     if not found:
         raise MissingToolError("no llvm-mca on the PATH: expected LLVM 19's (Debian: apt-get install llvm-19)")
@@ -64,7 +67,7 @@ def analyser() -> str:
 
 
 def assembly(source: Path) -> str:
-    """What the compiler makes of `source`. CalledProcessError if it does not compile."""
+    """Return the assembly that the compiler makes of `source`. Raises CalledProcessError if it does not compile."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "loops.s"
         subprocess.run([*compiler(), *FLAGS, str(source), "-o", str(out)], check=True)
@@ -72,13 +75,15 @@ def assembly(source: Path) -> str:
 
 
 def functions(text: str) -> Iterator[tuple[str, str]]:
-    """Names and bodies of the functions in clang's assembly."""
+    """Yield the names and bodies of the functions in clang's assembly."""
     for found in re.finditer(r"^(\w+):[^\n]*\n(.*?)^\.Lfunc_end\d+:", text, re.DOTALL | re.MULTILINE):
         yield CALLED.get(found.group(1), found.group(1)), found.group(2)
 
 
 def innermost(body: str) -> list[str]:
-    """Of the loops that are one block the one with most fmla, its branch last; empty if there is none."""
+    """Return the loop with most fmla, its branch last, among the loops of one block. The list is empty without such a
+    loop.
+    """
     found: list[list[str]] = [[]]
     label, lines = "", list[str]()
     for line in body.splitlines():
@@ -93,12 +98,12 @@ def innermost(body: str) -> list[str]:
 
 
 def fmlas(lines: Sequence[str]) -> int:
-    """How many of the instructions are fmla."""
+    """Count the instructions that are fmla."""
     return sum(line.startswith("fmla") for line in lines)
 
 
 def cycles(lines: Sequence[str], core: str) -> float:
-    """Cycles of one iteration of these instructions on the model of `core`."""
+    """Return the cycles of one iteration of these instructions on the model of `core`."""
     command = [analyser(), "-mtriple=aarch64", f"-mcpu={core}", f"-iterations={ITERATIONS}", "-instruction-info=0"]
     done = subprocess.run([*command, "-"], input="\n".join(lines) + "\n", check=True, capture_output=True, text=True)
     total = re.search(r"Total Cycles:\s+(\d+)", done.stdout)
@@ -108,13 +113,13 @@ def cycles(lines: Sequence[str], core: str) -> float:
 
 
 def peak(core: str) -> float:
-    """Cycles of one fmla among many that do not wait for each other."""
+    """Return the cycles of one fmla among many that do not wait for each other."""
     independent = [f"fmla v{at}.4s, v30.4s, v31.4s" for at in range(24)]
     return cycles(independent, core) / len(independent)
 
 
 def rows(text: str, cores: Sequence[str] = CORES) -> Iterator[Row]:
-    """Every loop of the assembly on every core."""
+    """Yield a row for every loop of the assembly on every core."""
     peaks = {core: peak(core) for core in cores}
     for name, body in functions(text):
         loop = innermost(body)
@@ -126,7 +131,7 @@ def rows(text: str, cores: Sequence[str] = CORES) -> Iterator[Row]:
 
 
 def print_table(found: Sequence[Row]) -> None:
-    """A line a loop, two columns a core."""
+    """Print a line for each loop, with two columns for each core."""
     print("| inner loop | fmla | instructions | " + " | ".join(f"{core}: cycles, share" for core in CORES) + " |")
     print("| --- | --: | --: |" + " --: |" * len(CORES))
     for loop in dict.fromkeys(row.loop for row in found):
@@ -136,7 +141,7 @@ def print_table(found: Sequence[Row]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table; 1 and one sentence where a tool is missing."""
+    """Print the table. Return 1 and print one sentence if a tool is missing."""
     parser = argparse.ArgumentParser(prog="python -m bench.arm.mca", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object a loop and core")
     options = parser.parse_args(arguments)

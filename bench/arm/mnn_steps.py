@@ -1,7 +1,8 @@
-"""MNN's steps on a ready float32 batch, every parameter trained: the graph's layers from MNN's own, of its own weights.
+"""MNN's steps on a ready float32 batch with every parameter trained: the graph's layers by MNN's layers and own
+weights.
 
-What MNN's Python has no layer for is an error that names the operation. Unless `lazy_eval` is on, MNN's optimiser
-returns False and nothing is trained.
+An operation for which MNN's Python has no layer is an error that names the operation. Unless `lazy_eval` is on, MNN's
+optimiser returns False and nothing is trained.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from edgefl.models.graph.operations import (
 
 
 class Layers(nn.Module):  # type: ignore[misc]
-    """A graph's nodes in order."""
+    """The nodes of a graph, in order."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -51,7 +52,10 @@ class Layers(nn.Module):  # type: ignore[misc]
 
 
 def steps(work: Work) -> tuple[str, Contender]:
-    """The version, and steps on the batch. Raises NotImplementedError for an operation that MNN's Python lacks."""
+    """Return the version, and steps on the batch.
+
+    Raises NotImplementedError for an operation that MNN's Python lacks.
+    """
     expr.lazy_eval(True)
     expr.set_thread_number(1)
     module = Layers(work.model.graph)
@@ -74,7 +78,7 @@ def _attribute(name: str) -> str:
 
 
 def _layer(op: Operation) -> Any:
-    """A module with parameters; None for an operation without."""
+    """Return a module with parameters, or None for an operation without parameters."""
     if isinstance(op, Conv2d):
         depthwise = op.groups > 1
         settings = (list(op.kernel_size), list(op.stride), list(op.padding), list(op.dilation))

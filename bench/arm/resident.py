@@ -1,8 +1,8 @@
-"""python -m bench.arm.resident [MODEL]: megabytes that a process which trains it holds, without those of an emulator.
+"""python -m bench.arm.resident [MODEL]: megabytes of a process that trains it, without the megabytes of an emulator.
 
-Under qemu VmRSS is mostly the emulator's: its own program and the code that it has translated. /proc/self/maps, which
-it answers itself, names what the guest has mapped; the kernel says which pages of that are resident. Without an
-emulator both figures are the same. Runs where edgefl's device dependencies are all there is.
+Under qemu, VmRSS is mostly the memory of the emulator: its own program, and the code that it has translated. qemu
+answers /proc/self/maps itself, with what the guest has mapped. The kernel says which pages of that are resident.
+Without an emulator both figures are equal. The script needs only edgefl's device dependencies.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 
 BATCH, STEPS, SEED = 16, 20, 1
 MB = 1e6
-ENTRY = 8  # bytes of a page's in pagemap
+ENTRY = 8  # bytes of a page's entry in pagemap
 RESIDENT = 1 << 63
-USERS = 1 << 47  # addresses from here on are the kernel's
+USERS = 1 << 47  # first address of the kernel
 
 
 def resident_bytes() -> int:
-    """Of the pages that this process has mapped, as it sees itself."""
+    """Return the resident bytes of the pages that this process has mapped, as it sees itself."""
     with Path("/proc/self/pagemap").open("rb") as pages:
         return sum(_present(pages.read(_at(pages, first, last))) for first, last in _mapped()) * mmap.PAGESIZE
 
 
 def all_resident_bytes() -> int:
-    """VmRSS, the emulator's with it."""
+    """Return VmRSS in bytes, which includes the emulator's memory."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
 
@@ -42,7 +42,7 @@ def _mapped() -> Iterator[tuple[int, int]]:
 
 
 def _at(pages: BinaryIO, first: int, last: int) -> int:
-    """Goes to the first page's entry; bytes of all entries."""
+    """Go to the entry of the first page, and return the bytes of all entries."""
     pages.seek(first // mmap.PAGESIZE * ENTRY)
     return (last - first) // mmap.PAGESIZE * ENTRY
 

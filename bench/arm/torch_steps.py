@@ -1,4 +1,4 @@
-"""Eager PyTorch's steps on a ready float32 batch, every parameter trained."""
+"""Eager PyTorch's steps on a ready float32 batch, with every parameter trained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgefl.torch import to_torch
 
 
 def steps(work: Work) -> tuple[str, Contender]:
-    """The version, and steps on the batch."""
+    """Return the version, and steps on the batch."""
     torch.set_num_threads(1)
     module = to_torch(work.model)
     sgd = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)

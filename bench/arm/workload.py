@@ -1,8 +1,8 @@
 """The side of a counted process: python -m bench.arm.workload TRAINER MODEL BATCH KEEP FIRST MORE.
 
-It trains a step, then FIRST steps, then FIRST + MORE, and asks the counting plugin for its count before and after each
-of the two, so that what is done once falls out of the difference. It also times the steps, which says something on a
-real ARM machine only. The last line of stdout is JSON. Runs on aarch64, where edgefl's device dependencies are enough.
+It trains a step, then FIRST steps, then FIRST + MORE. It asks the counting plugin for its count before and after each
+of the last two, so that what is done once falls out of the difference. It also times the steps, which is meaningful
+only on a real ARM machine. The last line of stdout is JSON. It runs on aarch64 with edgefl's device dependencies alone.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from bench.runner import Contender
 from edgefl.models.graph import Model
 from edgefl.models.graph.model_files import load
 
-MARK = 42424242  # counter.c's: no policy of any scheduler
+MARK = 42424242  # the number that counter.c knows: it is not the policy of any scheduler
 LEARNING_RATE = 1e-3
 SEED = 1
 SCALE, SHIFT = 2 / 255, -1.0
 
 
 class Work(NamedTuple):
-    """A model and a batch for it: x uint8 [B, ...], y int32 [B]; p, the share of neurons that are trained."""
+    """A model and a batch for it: x uint8 [B, ...], y int32 [B]. p is the share of neurons that are trained."""
 
     model: Model
     x: np.ndarray
@@ -52,7 +52,7 @@ def _work(model: Model, batch: int, keep: float) -> Work:
 
 
 def _marked(run: Contender, repeats: int) -> float:
-    """Processor time."""
+    """Run the repetitions between two marks, and return their processor time in seconds."""
     mark()
     begin_s = time.process_time()
     run(repeats)
@@ -62,7 +62,7 @@ def _marked(run: Contender, repeats: int) -> float:
 
 
 def mark() -> None:
-    """Asks for the count; without the plugin it is a system call that fails."""
+    """Ask the plugin for the count. Without the plugin this is a system call that fails."""
     with suppress(OSError):
         os.sched_get_priority_min(MARK)
 

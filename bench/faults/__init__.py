@@ -1,1 +1,1 @@
-"""Real processes on loopback that die, stall, meet a full disk or a stranger, and what their run ends with."""
+"""Real processes on loopback that die, stall, meet a full disk or a stranger, and the end of their run."""

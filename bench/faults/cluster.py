@@ -1,7 +1,7 @@
 """A server process and device processes of one run, started, ended and started again as a case of faults wants it.
 
-They are `edgefl serve` and `edgefl client`, as a user starts them. Logs lie beside the run, so that a full disk or a
-count of steps does not concern them.
+They are `edgefl serve` and `edgefl client`, as a user starts them. Logs lie in a folder of their own, so that a full
+disk or a count of steps does not concern them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ ENVIRONMENT = {
     "EDGEFL_NUM_THREADS": "1",  # the devices share the processors
     "OPENBLAS_NUM_THREADS": "1",
 }
-LISTENING = re.compile(r"\blistening on .*:(\d+)$", re.MULTILINE)  # what the server says
+LISTENING = re.compile(r"\blistening on .*:(\d+)$", re.MULTILINE)  # what the server prints
 LOOK_EVERY_S = 0.02
-LIMIT_S = 300.0  # for whatever is waited for
-HEARD_S = 1.0  # after the server's end: who still runs then has not heard of it
+LIMIT_S = 300.0  # for everything that is waited for
+HEARD_S = 1.0  # after the server's end: a device that still runs then has not heard of it
 
 
 class Process:
-    """`edgefl ...` in a process that can be started again with the same words. `program`: what Python runs."""
+    """`edgefl ...` in a process that can be started again with the same words. `program` is what Python runs."""
 
     def __init__(self, name: str, log: Path, arguments: Sequence[str], program: Sequence[str] = EDGEFL) -> None:
         self.name, self.log, self.arguments, self._program = name, log, list(arguments), program
         self.lives = 0
-        self.ended_at: float | None = None  # when that was seen
+        self.ended_at: float | None = None  # when its end was seen
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Begins a life. Its output is added to the log."""
+        """Begin a life. Its output is added to the log."""
         self.lives += 1
         self.ended_at = None
         command = [sys.executable, *self._program, *self.arguments]
@@ -52,7 +52,7 @@ class Process:
             self._running = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=everything)
 
     def ended(self) -> int | None:
-        """The exit code of this life, or None while it lasts."""
+        """Return the exit code of this life, or None while it lasts."""
         assert self._running is not None
         code = self._running.poll()
         if code is not None and self.ended_at is None:
@@ -61,17 +61,17 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of this life."""
+        """The process id of this life."""
         assert self._running is not None
         return self._running.pid
 
     def is_stopped(self) -> bool:
-        """Whether it stands still, as SIGSTOP makes it. Linux."""
+        """Return whether the process is stopped, as by SIGSTOP. It needs Linux."""
         assert self._running is not None
         return Path(f"/proc/{self._running.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def peak_mb(self) -> float:
-        """The most memory that was resident, in MB; 0 once it has ended. Linux."""
+        """Return the largest resident memory so far in MB, or 0 once the process has ended. It needs Linux."""
         assert self._running is not None
         lines = Path(f"/proc/{self._running.pid}/status").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024 / 1e6
@@ -81,26 +81,26 @@ class Process:
         self._running.send_signal(signal)
 
     def kill(self) -> None:
-        """SIGKILL, and gone."""
+        """Send SIGKILL and wait for the end."""
         self.send(signal.SIGKILL)
         self.wait()
 
     def wait(self) -> int:
-        """The exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired."""
         assert self._running is not None
         return self._running.wait(LIMIT_S)
 
     def said(self) -> str:
-        """All of its output so far."""
+        """Return all of its output so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
 
 class Cluster:
-    """One run's processes. At the end of the with block those that still run are killed.
+    """The processes of one run. At the end of the with block, processes that still run are killed.
 
-    place    gets run/, devices/N/ and logs/; a run that is there already is gone on with
+    place    gets run/, devices/N/ and logs/, where a run that is there already goes on
     shares   the devices' samples, as `write_partitions` wrote them
-    serve, client   options beyond those that every run needs; the client's may differ by client
+    serve, client   options beyond what every run needs, which may differ by client
     server_program, client_program  what Python runs in place of `-m edgefl`
     host     where the server listens
     """
@@ -138,9 +138,9 @@ class Cluster:
                 process.kill()
 
     def start_server(self, environment: Mapping[str, str] | None = None, may_fail: bool = False) -> bool:
-        """Starts the server and waits until it listens; from its first life on it has the same port.
+        """Start the server and wait until it listens. From its first life on it has one port.
 
-        may_fail  answer False if it ends before it listens; SIGKILL is such an end in any case
+        may_fail  return False if it ends before it listens, as it does after SIGKILL in any case
         Raises    RuntimeError with its last words if it ends otherwise.
         """
         self.server.start(environment)
@@ -157,23 +157,23 @@ class Cluster:
         return True
 
     def start_device(self, client: int, environment: Mapping[str, str] | None = None) -> None:
-        """One of the run's own devices, for the first time or again."""
+        """Start one of the run's own devices, for the first time or again."""
         if client not in self.devices:
             options = "--id", str(client), "--state", str(self.state_of(client)), *self._client(client)
             self.devices[client] = self.device(f"device {client}", partition_file(self._partitions, client), *options)
         self.devices[client].start(environment)
 
     def device(self, name: str, data: Path, *options: str) -> Process:
-        """A device that has not been started, and is none of the run's unless it becomes one."""
+        """Return a device that has not been started, and that does not belong to the run yet."""
         words = ["client", "--server", f"{self._host}:{self.port}", "--data", str(data), *options]
         return Process(name, self.logs / f"{name}.log", words, self._client_program)
 
     def state_of(self, client: int) -> Path:
-        """The directory of a device."""
+        """Return the directory of a device."""
         return self.devices_at / str(client)
 
     def finish(self, fragile: Process | None = None, limit_s: float = LIMIT_S) -> None:
-        """Until everybody has come to the end of the run, starting again who was killed.
+        """Wait until every process has come to the end of the run, and start killed processes again.
 
         fragile  a process that may also end with an error, once, and is started again
         Raises   RuntimeError with the last words of a process that failed otherwise, or after limit_s.
@@ -196,12 +196,12 @@ class Cluster:
         waiting = [device for device in self.devices.values() if device.ended() is None]
         ended_at = self.server.ended_at
         if waiting and ended_at is not None and time.monotonic() > ended_at + HEARD_S:
-            self.server.start()  # for those who have not heard of the end
+            self.server.start()  # for devices that have not heard of the end
         return not waiting and ended_at is not None
 
 
 def write_partitions(directory: Path, experiment: Experiment, data_dir: str | None = None) -> None:
-    """Gives every device its samples as a file of its own."""
+    """Write every device's samples into a file of its own."""
     federation = assemble(experiment, data_dir)
     directory.mkdir(parents=True, exist_ok=True)
     for client in range(experiment.clients):
@@ -209,7 +209,7 @@ def write_partitions(directory: Path, experiment: Experiment, data_dir: str | No
 
 
 def await_(happened: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
-    """Looks until something in another process has happened. Raises RuntimeError if it has not in time."""
+    """Wait until something in another process has happened. Raises RuntimeError if it has not in time."""
     until = time.monotonic() + limit_s
     while not happened():
         if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""`python -m bench faults`: runs with faults, each compared with its simulation; 1 if any ends otherwise.
+"""`python -m bench faults`: runs with faults, each compared with its simulation. The exit code is 1 if any differs.
 
 sweep     either side of a small run, struck at every step that outlives the process
 deadline  rounds with a deadline, a dead and a slow device, and their replay
@@ -7,9 +7,9 @@ fashion   20 devices on Fashion-MNIST: undisturbed, and with kills and full disk
 agent     agents in the service of two servers: three runs, killed at random moments, conditions that come and go
 rest      each file of either side at rest deleted, emptied, halved, zeroed, a bit flipped, an older copy: started again
 malicious plans and models that no device should follow, against one with limits: its memory, time and words
-network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS; needs root
+network   eight devices behind a link with 200 ms of delay, 5 % loss and a cut of 20 s, plain and with TLS (needs root)
 flips     single bits flipped on the way, in plain runs, with keys, and with TLS
-poison    one of ten devices lies in every round, under every fold; simulated, and some of it served
+poison    one of ten devices lies in every round, under every aggregation (simulated, and in part served)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WHAT: dict[str, Callable[[Path, argparse.Namespace], bool]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Runs what is asked for; 1 if some run ended otherwise than its simulation."""
+    """Run the chosen parts, and return 1 if some run ended otherwise than its simulation."""
     options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="edgefl-faults-", dir=options.dir) as directory:
         good = [WHAT[what](Path(directory) / what, options) for what in options.what or WHAT]

@@ -1,7 +1,7 @@
-"""What can befall a file at rest: deleted, emptied, halved, zeroed, one bit flipped, an older copy put in its place.
+"""The damage of a file at rest: deleted, emptied, halved, zeroed, one bit flipped, or an older copy in its place.
 
-Not whose file it is, nor what must follow from it (rest.py). The bits are drawn from the file's name, so that they are
-the same in every run.
+rest.py knows whose file it is and what must follow. The flipped bits are drawn from the file's name, so that they are
+the same bits in every run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal
 
 Kind = Literal["deleted", "emptied", "halved", "zeroed", "flipped", "older"]
 KINDS: tuple[Kind, ...] = ("deleted", "emptied", "halved", "zeroed", "flipped", "older")
-FLIPS = 20  # places in a file
+FLIPS = 20  # parts of a file, each with one flipped bit
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What befalls a file. `position`: of a flip, which of the equal parts of the file the bit lies in."""
+    """Damage of a file. `position` says for a flip in which of the equal parts of the file the bit lies."""
 
     kind: Kind
     position: int = 0
@@ -28,7 +28,10 @@ class Damage:
         return f"flipped in part {self.position + 1} of {FLIPS}" if self.kind == "flipped" else self.kind
 
     def of(self, file: Path, older: Path | None = None) -> bytes | None:
-        """What the file holds afterwards; None if it is gone. `older`: a copy of the same file from before."""
+        """Return the content of the file afterwards, or None if it is gone.
+
+        `older` is a copy of this file from before.
+        """
         content = file.read_bytes()
         if self.kind == "deleted":
             return None
@@ -39,7 +42,7 @@ class Damage:
         return {"emptied": b"", "halved": content[: len(content) // 2], "zeroed": bytes(len(content))}[self.kind]
 
     def strike(self, file: Path, older: Path | None = None) -> None:
-        """Does it to the file."""
+        """Damage the file."""
         content = self.of(file, older)
         if content is None:
             file.unlink()
@@ -48,9 +51,9 @@ class Damage:
 
 
 def damages(file: Path, older: Path | None = None, flips: int = FLIPS) -> Iterator[Damage]:
-    """Everything that changes this file, each once; an older copy only where there is one.
+    """Yield every damage that changes this file, each once. There is an older copy only if `older` exists.
 
-    flips  of the FLIPS places, how many; they are spread over the file
+    flips  how many of the FLIPS parts get a flip, spread over the file
     """
     positions = [position * FLIPS // flips for position in range(flips)]
     seen = {file.read_bytes()}
@@ -67,7 +70,9 @@ def damages(file: Path, older: Path | None = None, flips: int = FLIPS) -> Iterat
 
 
 def _flipped(content: bytes, position: int, name: str) -> bytes:
-    """With one bit of that part of it flipped; as it is, if it is too short to have such a part."""
+    """Return the content with one bit of the part `position` flipped. Content that is too short for such a part is
+    unchanged.
+    """
     first, end = (8 * len(content) * number // FLIPS for number in (position, position + 1))
     if first == end:
         return content

@@ -1,7 +1,7 @@
-"""Rounds with a deadline, a device that died and one that is slow: do they close on time, and replay identically?
+"""Rounds with a deadline, a device that died and a slow one: do they close on time, and replay identically?
 
 Device DEAD is killed in round 1 when it has trained and not uploaded, and comes back after the last round. Device SLOW
-stands still at the same point until that round is over.
+is stopped at the same point until that round is over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ EXPERIMENT = short_rounds("fedspu-es", clients=4, per_round=4, rounds=3, eval_ev
 
 @dataclass(frozen=True)
 class Result:
-    """late_s: seconds beyond the deadline at which each round closed. took_part: by round, client and outcome."""
+    """The result of a run. `late_s` is how many seconds after its deadline each round closed.
+
+    `took_part` has the outcome by round and client.
+    """
 
     deadline_s: float
     late_s: list[float]
@@ -36,7 +39,7 @@ class Result:
 
 
 def run(root: Path, deadline_s: float, experiment: Experiment = EXPERIMENT) -> Result:
-    """One such run under `root`, and its replay by `edgefl simulate --replay`."""
+    """Carry out one such run under `root`, and its replay by `edgefl simulate --replay`."""
     root.mkdir(parents=True, exist_ok=True)
     steps = Steps(root)
     write_partitions(root / "shares", experiment)

@@ -1,4 +1,4 @@
-"""The shape of the runs that faults happen to: one method, equal samples, and an epoch a round, so that it is short."""
+"""The shape of the runs that get faults: one method, equal samples, and an epoch a round, so that runs are short."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgefl.experiment.settings import Experiment
 
 
 def short_rounds(method: str, clients: int, per_round: int, rounds: int, eval_every: int) -> Experiment:
-    """So many rounds of this method."""
+    """Return an experiment of so many rounds of this method."""
     counts = {"clients": clients, "per_round": per_round, "rounds": rounds, "eval_every": eval_every}
     return replace(demo.EXPERIMENT, data="digits", methods=(method,), partition="iid", epochs=1, **counts)
 

@@ -1,10 +1,10 @@
-"""Served runs of 20 devices on Fashion-MNIST, dealt by a Dirichlet distribution of 0.5, against their simulation: one
-that nothing happens to, and one in which much does. All planned clients must answer.
+"""Served runs of 20 devices on Fashion-MNIST, partitioned by a Dirichlet distribution of 0.5, against their simulation.
 
-What happens: the server is killed in round 2, when some of its replies are stored and others not, and the disk of its
-second life is full for a while when it closes that round. Of the devices that train in round 1, one is killed when it
-has trained, one when it has written that down and not uploaded it, one when it has uploaded it and has no verdict yet,
-and the disk of one is full for a while when it has trained.
+One run is undisturbed, and one has faults. All planned clients must answer. The server is killed in round 2, when some
+of its replies are stored and others are not. The disk of its second life is full for a while when it closes this round.
+Four devices that train in round 1 have a fault, too. One is killed when it has trained, one when it has written its
+reply and not uploaded it, and one when it has uploaded its reply and has no verdict yet. The disk of the fourth is full
+for a while when it has trained.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEVICE_FAULTS = (
     Fault("killed after", UPLOAD),
     Fault("disk full from", TRAINED, FULL_S),
 )
-SERVER_FAULT = Fault("disk full from", "open server/.000002.safetensors.tmp", FULL_S)  # of its second life
+SERVER_FAULT = Fault("disk full from", "open server/.000002.safetensors.tmp", FULL_S)  # in the server's second life
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Result:
     """One served run beside its simulation.
 
     lives             of all processes together: the server, the devices, and again those that were killed
-    simulated_s       of the simulation, with one worker
-    served_s          from the server's start to the last device's end
+    simulated_s       seconds of the simulation, with one worker
+    served_s          seconds from the server's start to the last device's end
     sent_bytes, ...   through the server's sockets in its last life, over all its rounds, headers included
-    difference        from the simulation, in words; None if everything is bit-identical, global and personal
+    difference        from the simulation, in words, or None if everything is bit-identical, global and personal
     """
 
     what: str
@@ -65,7 +65,7 @@ class Result:
 
 
 def run(root: Path, data_dir: str | None = None, experiment: Experiment = EXPERIMENT) -> Iterator[Result]:
-    """Both runs, under `root`. Raises DataError if the data are absent."""
+    """Carry out both runs under `root`. Raises DataError if the data are absent."""
     started = time.perf_counter()
     truth = Truth.of(experiment, root / "simulated", data_dir)
     simulated_s = time.perf_counter() - started
@@ -96,7 +96,7 @@ def _start(cluster: Cluster, experiment: Experiment, environments: Mapping[int, 
 
 
 def _strike(cluster: Cluster, experiment: Experiment, truth: Truth, steps: Steps) -> None:
-    """Starts everybody, and again those that are killed in round 1, and the server in round 2."""
+    """Start all processes, start again the devices that are killed in round 1, and the server in round 2."""
     planned = [each["client"] for each in truth.metrics[0]["clients"]]
     struck = dict(zip(planned, DEVICE_FAULTS, strict=False))
     environments = {

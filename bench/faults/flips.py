@@ -1,7 +1,7 @@
 """Runs over a line that flips single bits, at most one in a connection, both ways: each must end like simulate.
 
-In a run every connection of every device may be hit, until the run has had its share of flips; the rest of it is
-undisturbed. Which bits is drawn from the seed; which of them come to pass depends on how much a connection carries.
+Every connection of every device may be hit, until the run has had its share of flips. The rest of the run is
+undisturbed. The seed draws the bits. A drawn bit is flipped if its connection carries so many bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ FLIPS_A_RUN = 100
 
 @dataclass(frozen=True)
 class Result:
-    """A run. `flips`: by direction; `difference`: from simulate in words, None if everything is bit-identical."""
+    """A run. `flips` counts by direction.
+
+    `difference` is the first difference from simulate, in words, or None if everything is bit-identical.
+    """
 
     way: str
     seed: int
@@ -39,7 +42,7 @@ class Result:
 
 
 def runs(root: Path, ways: Sequence[str], flips: int, seed: int) -> Iterator[Result]:
-    """In each way as many runs as it takes for that many flips."""
+    """Yield runs in each way, as many as it takes for `flips` flips."""
     link = Line(root)
     for way in ways:
         left, number = flips, seed
@@ -52,7 +55,7 @@ def runs(root: Path, ways: Sequence[str], flips: int, seed: int) -> Iterator[Res
 
 
 class Line:
-    """A simulated truth, the devices' samples and keys, for as many runs as are asked for, under `directory`."""
+    """A simulated truth, and the devices' samples and keys, for any number of runs under `directory`."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -61,7 +64,7 @@ class Line:
         write_partitions(directory / "shares", EXPERIMENT)
 
     def run(self, way: str, seed: int, flips: int) -> Result:
-        """One run with that many flips. `way`: plain, keys or tls."""
+        """Carry out one run with at most so many flips. `way` is plain, keys or tls."""
         serve, client = self._trust(way)
         started = time.perf_counter()
         with Cluster(
@@ -84,7 +87,7 @@ class Line:
         return self._truth.difference(cluster)
 
     def _trust(self, way: str) -> tuple[Sequence[str], Callable[[int], Sequence[str]]]:
-        """Options of the server and of each device."""
+        """Return the options of the server and of each device."""
         keys = self._directory / "keys"
         if way == "plain":
             return (), lambda client: ()

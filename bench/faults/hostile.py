@@ -1,7 +1,8 @@
 """Eight devices' rounds beside thousands of TLS connections that never say who they are, and without them.
 
-The server is `edgefl serve` with keys and TLS in a process that may open FILES files; everybody connects from one
-address. The last device joins when the strangers are there, so round 1 begins under attack. Loopback only.
+The server is `edgefl serve` with keys and TLS, in a process that may open FILES files. All devices and strangers
+connect from one address. The last device joins when the strangers are there, so that round 1 begins under attack. The
+bench runs on loopback only.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from edgefl.protocol.trust.keys import key_file, make_keys
 from edgefl.server import run_history
 
 FILES = 256
-MEMORY_MB, LOG_KB = 150, 100  # what the server may take, whatever happens
+MEMORY_MB, LOG_KB = 150, 100  # upper limits of the server's memory and log
 SLOWER = 2  # times the round time of an undisturbed run
-NICE = 5  # of the attackers, who stand for other machines
-LONGEST_S = 240.0  # of an attack
+NICE = 5  # niceness of the attackers, who stand for other machines
+LONGEST_S = 240.0  # longest time of an attack
 
 EXPERIMENT = EIGHT
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number, and the most that it may be."""
+    """A number, and its upper limit."""
 
     what: str
     value: float
@@ -51,7 +52,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Run:
-    """round_s: median of a round. join_s: until the last device is connected. memory_mb: resident, at most."""
+    """A run: the median seconds of a round, the seconds until the last device is connected, the largest resident MB."""
 
     round_s: float
     join_s: float
@@ -62,7 +63,7 @@ class Run:
 
 
 def run(root: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Iterator[Figure]:
-    """What the attack changes. A run that ends otherwise than its simulation is a figure of 1."""
+    """Yield what the attack changes. A run that ends otherwise than its simulation is a figure of 1."""
     truth = prepare(root, experiment)
     calm = served(root, 0, experiment, truth)
     crowded = served(root, strangers, experiment, truth)
@@ -79,7 +80,7 @@ def run(root: Path, strangers: int, experiment: Experiment = EXPERIMENT) -> Iter
 
 
 def prepare(root: Path, experiment: Experiment) -> Truth:
-    """Samples, keys and certificates under `root`, and how the simulation ends."""
+    """Write samples, keys and certificates under `root`, and return how the simulation ends."""
     root.mkdir(parents=True, exist_ok=True)
     write_partitions(root / "shares", experiment)
     make_keys(root / "keys", experiment.clients)
@@ -88,7 +89,7 @@ def prepare(root: Path, experiment: Experiment) -> Truth:
 
 
 def served(root: Path, strangers: int, experiment: Experiment, truth: Truth) -> Run:
-    """One run beside so many strangers. Its files lie in a directory of their number."""
+    """Carry out one run beside so many strangers. Its files lie in a directory that has their number as its name."""
     keys, last = root / "keys", experiment.clients - 1
     tls = "--tls-cert", str(keys / "server.pem"), "--tls-key", str(keys / "server-tls.key")
     program = "-m", "bench.faults.limited", str(FILES)
@@ -126,7 +127,7 @@ def _is_connected(device: object) -> bool:
 
 @contextmanager
 def _strangers(port: int, count: int) -> Iterator[dict[str, int]]:
-    """So many, for the length of the with block; afterwards the dictionary says what they did."""
+    """Keep so many strangers for the length of the with block. Afterwards the dictionary says what they did."""
     found: dict[str, int] = {}
     if not count:
         yield found
@@ -136,7 +137,7 @@ def _strangers(port: int, count: int) -> Iterator[dict[str, int]]:
     attack = subprocess.Popen(command, stdout=subprocess.PIPE, env=everything, preexec_fn=lambda: os.nice(NICE))
     try:
         assert attack.stdout is not None
-        attack.stdout.readline()  # the server has as many as it takes
+        attack.stdout.readline()  # the server has as many strangers as it takes
         yield found
     finally:
         attack.send_signal(signal.SIGTERM)

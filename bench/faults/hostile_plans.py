@@ -1,7 +1,7 @@
-"""Plans and models that a malicious server might ask a device for: the cases of malicious.py. Nothing runs here.
+"""Plans and models that a malicious server might send a device: the cases of malicious.py. Nothing runs here.
 
-Each keeps to the protocol, so that the device has to refuse what is asked and not how. The device has 1,000 samples of
-shape 1 x 8 x 8 in 10 classes, and is bounded as malicious.py says.
+Each case keeps to the protocol, so that the device has to refuse the content and not the form. The device has 1,000
+samples of shape 1 x 8 x 8 in 10 classes. Its limits are in malicious.py.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from edgefl.protocol.wire.model_message import pack
 SHAPE, CLASSES = (1, 8, 8), 10
 SAMPLES = 1000
 FLOOD = 40  # messages
-LONG = 2**30  # of what still counts as an extent; the next case goes beyond
+LONG = 2**30  # largest number that still counts as an extent. The next case goes beyond
 
 
 def chain(*ops: Operation) -> Graph:
-    """One operation after the other."""
+    """Return a graph of these operations, one after the other."""
     names = [INPUT, *(f"n{i}" for i in range(len(ops)))]
     return Graph(SHAPE, tuple(Node(names[i + 1], op, (names[i],)) for i, op in enumerate(ops)))
 
 
 def plain(hidden: int = 32) -> Graph:
-    """The honest model."""
+    """Return the honest model."""
     return chain(Flatten(), Linear(64, hidden), ReLU(), Linear(hidden, CLASSES))
 
 
 def whole(graph: Graph) -> Model:
-    """The graph with small parameters, all equal."""
+    """Return the graph with small parameters that are all equal."""
     return Model(graph, {n: np.full(p.shape, 0.01, np.float32) for n, p in graph.parameters().items()})
 
 
 def dense(model: Model) -> bytes:
-    """All of its parameters as a payload."""
+    """Return all parameters of the model as a payload."""
     spec = ModelSpec.of(model.graph)
     return codec.encode(take(model.params, spec), spec)
 
 
 def train(model: Model, payload: dict[str, bytes] | None = None, **settings: Any) -> Train:
-    """Round 1 with the whole model, or with what is given."""
+    """Return the request of round 1 with the whole model, or with the given payload."""
     return Train(1, b"", {"model": dense(model)} if payload is None else payload, settings, None, True)
 
 
 def body(model: Model, **settings: Any) -> Train:
-    """Round 1 of a method with heads of the clients' own."""
+    """Return the request of round 1 of a method whose clients have heads of their own."""
     spec = ModelSpec.of(model.graph)
     names = spec.body
     return train(model, {"body": codec.encode(take(model.params, spec, names=names), spec)}, **settings)
@@ -65,13 +65,13 @@ def body(model: Model, **settings: Any) -> Train:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a server asks.
+    """A request of a server.
 
-    model    packed; or its graph, which is packed with parameters of its own
+    model    packed, or its graph, which is packed with parameters of its own
     said     messages once the device has the model, all at once
     shares   of Welcome
-    size     bytes that Welcome claims of the model; None: what it has
-    refused  words of the sentence that is expected; "" where the plan is to be followed
+    size     bytes that Welcome claims of the model, or None for what it has
+    refused  words of the sentence that is expected, or "" where the plan is to be followed
     kept     whether an honest round precedes what is refused
     """
 
@@ -89,7 +89,7 @@ class Plan:
         return pack(whole(self.model)) if isinstance(self.model, Graph) else self.model
 
     def messages(self) -> Iterator[Message]:
-        """What the server says once the device has the model."""
+        """Return the messages of the server once the device has the model."""
         model = whole(self.model if isinstance(self.model, Graph) else plain())
         return iter([train(model)]) if self.said is None else self.said(model)
 
@@ -99,7 +99,7 @@ def _one(make: Callable[..., Message], *given: Any, **named: Any) -> Callable[[M
 
 
 def _flood(model: Model) -> Iterator[Message]:
-    """A round, and while its reply waits, more and more payloads."""
+    """Yield a round and, while its reply waits, more and more payloads."""
     yield train(model)
     payload = dense(model)
     for round in range(2, FLOOD):
@@ -113,7 +113,7 @@ def _verdicts(model: Model) -> Iterator[Message]:
 
 
 def _text(change: Callable[[dict[str, Any]], None]) -> bytes:
-    """The honest model's bytes with another graph text; its parameters follow, which do not matter then."""
+    """Return the honest model's bytes with another graph text. The parameters after the text do not matter then."""
     document = json.loads(graph_json.dumps(plain()))
     change(document)
     text = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
@@ -121,7 +121,7 @@ def _text(change: Callable[[dict[str, Any]], None]) -> bytes:
 
 
 def _settings(**found: Any) -> Callable[[dict[str, Any]], None]:
-    """A convolution with these settings in place of the first node."""
+    """Return a change that inserts a convolution with these settings before the first node."""
 
     def change(document: dict[str, Any]) -> None:
         conv = {"in_channels": 1, "out_channels": 1, "kernel_size": [1, 1], "stride": [1, 1], "padding": [0, 0]}

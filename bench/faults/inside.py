@@ -1,4 +1,4 @@
-"""python -m bench.faults.inside NAMESPACE COMMAND ...: an edgefl command in a network namespace. Linux, root."""
+"""python -m bench.faults.inside NAMESPACE COMMAND ...: an edgefl command in a network namespace (Linux, root)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`python -m bench.faults.liar ATTACK client ...`: a device that is `edgefl client ...` in all but its replies. A claim
-of samples is made at enrolment already.
+"""`python -m bench.faults.liar ATTACK client ...`: a device that is `edgefl client ...` in all but its replies.
+
+It claims a false number of samples at enrolment already, if the attack is a claim.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from edgefl.methods import METHODS
 
 
 def lie(attack: str) -> None:
-    """From now on the devices of this process lie."""
+    """Make the devices of this process lie from now on."""
     METHODS.update({name: partial(lying, make(), ATTACKS[attack]) for name, make in METHODS.items()})
     if attack == "claim":
         Data.counts = property(lambda data: [MOST, 0, 0])  # type: ignore[method-assign, assignment]

@@ -26,27 +26,27 @@ Attack = Callable[[Algorithm, Plan, Reply], Reply]
 
 
 def huge(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
-    """Every value is 3e38."""
+    """Set every value to 3e38."""
     return _filled(reply, HUGE)
 
 
 def zeros(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
-    """Every value is 0: of the model, not of its change."""
+    """Set every value of the model to 0, which is not a change of 0."""
     return _filled(reply, 0.0)
 
 
 def nan(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
-    """Every value is NaN."""
+    """Set every value to NaN."""
     return _filled(reply, np.nan)
 
 
 def claim(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
-    """What was trained, with a claim of 2^53 - 1 samples, and of the steps that those would take."""
+    """Reply what was trained, with a claim of 2^53 - 1 samples, and of the steps that such a number would take."""
     return replace(reply, examples=MOST, steps=method.steps(MOST) or reply.steps)
 
 
 def flipped(method: Algorithm, plan: Plan, reply: Reply) -> Reply:
-    """The change of every value is turned round, times 100."""
+    """Turn the change of every value round, times 100."""
     payload = {name: _turned(update, plan.payload[name]) for name, update in reply.payload.items()}
     return replace(reply, payload=payload)
 
@@ -55,7 +55,7 @@ ATTACKS: dict[str, Attack] = {"huge": huge, "flipped": flipped, "claim": claim, 
 
 
 def lying(method: Algorithm, attack: Attack, client: int | None = None) -> Algorithm:
-    """The method with a client whose replies say something else; None: every client that trains with it."""
+    """Return the method with a lying client, or with only lying clients if `client` is None."""
     kind: Any = type(method)
 
     class Liar(kind):  # type: ignore[misc]
@@ -81,11 +81,11 @@ def _turned(update: Update, sent: Update) -> Update:
 
 def _turned_block(block: Block, sent: Block) -> Block:
     before = _like(sent, block.index)
-    with np.errstate(over="ignore"):  # of a model that is beyond help already
+    with np.errstate(over="ignore"):  # in a model that is useless already
         values = before - TIMES * (block.values - before)
     return replace(block, values=np.ascontiguousarray(values, block.values.dtype))
 
 
 def _like(sent: Block, index: Axes | Flat | None) -> Array:
-    """What was sent, where the reply has values: the whole of a parameter may have been sent."""
+    """Return what was sent, where the reply has values. The whole of a parameter may have been sent."""
     return sent.values if sent.index is not None else values_at(sent.values, index)

@@ -1,13 +1,13 @@
 """A server that keeps to the protocol and asks for what no device should give, against a real `edgefl client`.
 
-The device runs with --max-memory and --max-seconds. Of each plan is measured:
+The device runs with --max-memory and --max-seconds. For each plan two figures are measured:
 
 memory   the peak of the device's resident memory (VmHWM), less that of the same device in the first plan, an honest
          round of a small model: what the plan took beyond the bare process, its libraries and its samples
 seconds  from the last byte of the model, or Welcome where none is asked for, until the device has answered or refused
 
-A plan holds if memory stays within --max-memory, the seconds within --max-seconds and what an uninterruptible step may
-add to them, no refused round is on the device's disk, and the device says the sentence that is expected, in words.
+A plan holds if memory stays within --max-memory, and if the seconds stay within --max-seconds and what an
+uninterruptible step may add. Also, no refused round is on the device's disk, and the device says the expected sentence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ RUN = "hostile"
 
 @dataclass(frozen=True)
 class Outcome:
-    """sentence: why the device refused, or what it answered; wrong: why the plan does not hold, or None."""
+    """The outcome of a plan. `sentence` says why the device refused, or what it answered.
+
+    `wrong` says why the plan does not hold, or is None.
+    """
 
     plan: str
     sentence: str
@@ -68,7 +71,7 @@ class Outcome:
 def run(
     root: Path, plans: Sequence[Plan] = PLANS, memory: int = MEMORY_BYTES, seconds: float = SECONDS
 ) -> Iterator[Outcome]:
-    """Every plan against a device of its own, the honest one first."""
+    """Yield the outcome of every plan against a device of its own, the honest plan first."""
     root.mkdir(parents=True)
     values = np.random.RandomState(1)
     np.savez(
@@ -85,13 +88,13 @@ def run(
 
 
 class _Trial:
-    """One device, and what it is asked."""
+    """One device and its plan."""
 
     def __init__(self, root: Path, number: int, plan: Plan, memory: int, seconds: float) -> None:
         self._plan, self._memory, self._seconds = plan, memory, seconds
         self._state, self._data = root / f"state-{number}", root / "data.npz"
         self._peak, self._log = root / f"peak-{number}", root / f"log-{number}"
-        self._model, self._said = plan.packed(), list(plan.messages())  # now, so that it costs the device no time
+        self._model, self._said = plan.packed(), list(plan.messages())  # made now, so that it costs the device no time
         self._polled = 0
         self._asked_at = self._answered_at = 0.0
         self._refusal = ""
@@ -123,7 +126,7 @@ class _Trial:
             return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT})
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Reads the peak while the process runs: one that ends itself cannot tell it."""
+        """Read the peak while the process runs, because a process that ends itself cannot tell it."""
         while process.poll() is None:
             try:
                 lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
@@ -133,14 +136,14 @@ class _Trial:
             time.sleep(LOOK_EVERY_S)
 
     def _serve(self, listener: socket.socket) -> None:
-        """Two connections: the device asks for the run, then takes part in it."""
+        """Serve two connections: the device asks for the run, then takes part in it."""
         listener.settimeout(LOST_S)
         for _ in range(2):
             link, _ = listener.accept()
             self._talk(link)
 
     def _talk(self, link: socket.socket) -> None:
-        """One connection, until the device closes it."""
+        """Serve one connection until the device closes it."""
         connection, out = Connection("server"), queue.SimpleQueue[bytes | None]()
         sender = threading.Thread(target=_send_all, args=(link, out))
         sender.start()
@@ -202,7 +205,7 @@ class _Trial:
 
 
 def _send_all(link: socket.socket, out: queue.SimpleQueue[bytes | None]) -> None:
-    """Sends what is in the queue up to None; a device that has gone is no error."""
+    """Send what is in the queue up to None. A device that has gone is not an error."""
     try:
         while (data := out.get()) is not None:
             link.sendall(data)

@@ -1,6 +1,6 @@
-"""python -m bench.faults.metered FILE COMMAND ...: an edgefl command, and in FILE the peak of its resident memory.
+"""python -m bench.faults.metered FILE COMMAND ...: an edgefl command that writes its peak resident memory to FILE.
 
-Linux. Unlike what a parent is told of an ended child, VmHWM does not have the parent's own memory in it.
+It needs Linux. VmHWM does not include the parent's own memory, unlike what a parent is told of an ended child.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Served runs over a bad link: eight devices behind it, with a server on the other side, against their simulation.
 
-The link (bench/link.py) delays every packet by 100 ms each way, so that an answer takes 200 ms, loses 5 % of them in
-either direction, and is cut for 20 s when some rounds are closed. Nobody may be lost: every device answers in every
-round, and all end bit-identical.
+The link (bench/link.py) adds a delay of 100 ms to every packet each way, so that an answer takes 200 ms. It loses 5 %
+of the packets in either direction, and is cut for 20 s when some rounds are closed. Every device must answer in every
+round, and all runs must end bit-identical.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from edgefl.server import run_history
 DELAY_S, LOSS, CUT_S = 0.1, 0.05, 20.0
 CUT_AFTER = 5  # closed rounds
 LIMIT_S = 1800.0
-LONG_S = "3600"  # of a round: it is not a deadline that shall bring the run to its end
+LONG_S = "3600"  # seconds of a round: no deadline shall end the run
 INSIDE = ("-m", "bench.faults.inside")
 EXPERIMENT = replace(EIGHT, keep=(0.2, 0.4))
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run. `lost`: of all packets, outside the cut and in it; `absent`: replies that did not come, of all rounds.
+    """One run. `lost` counts lost packets outside the cut and in it, `absent` the missing replies of all rounds.
 
-    difference  from the simulation, in words; None if everything is bit-identical
+    difference  from the simulation, in words, or None if everything is bit-identical
     """
 
     what: str
@@ -46,7 +46,7 @@ class Result:
 
 
 def run(root: Path, experiment: Experiment = EXPERIMENT, cut_s: float = CUT_S) -> Iterator[Result]:
-    """The run without TLS and the one with it. Raises RuntimeError if one does not come to its end."""
+    """Yield the run without TLS and the run with TLS. Raises RuntimeError if a run does not come to its end."""
     root.mkdir(parents=True)
     truth = Truth.of(experiment, root / "simulated")
     write_partitions(root / "shares", experiment)

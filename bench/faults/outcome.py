@@ -1,4 +1,4 @@
-"""What a served run ended with, against a simulation of the same experiment: bit for bit, but for times."""
+"""The end of a served run, against a simulation of the same experiment: bit for bit, but for times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from edgefl.study.simulation.round_loop import simulate
 
 @dataclass(frozen=True)
 class Truth:
-    """How the simulation of an experiment with one method ends."""
+    """The end of the simulation of an experiment with one method."""
 
     state: State
     metrics: list[dict[str, Any]]
@@ -30,7 +30,7 @@ class Truth:
 
     @staticmethod
     def of(experiment: Experiment, directory: Path, data_dir: str | None = None, workers: int = 1) -> Truth:
-        """Simulates it. Raises DataError if its data cannot be had."""
+        """Simulate the experiment. Raises DataError if its data cannot be had."""
         ((_, algorithm),) = experiment.algorithms().items()
         journal = Journal(directory)
         federation = assemble(experiment, data_dir)
@@ -40,7 +40,7 @@ class Truth:
         )
 
     def difference(self, cluster: Cluster) -> str | None:
-        """The first thing in which a run that is over differs, in words; None if everything is bit-identical."""
+        """Return the first thing in which a finished run differs, in words, or None if everything is bit-identical."""
         if found := self.server_difference(cluster.run):
             return found
         for client in range(self.clients):
@@ -49,7 +49,7 @@ class Truth:
         return None
 
     def server_difference(self, run: Path) -> str | None:
-        """Of what the server of a run has."""
+        """Return the first difference in what the server of a run has, or None."""
         if found := difference(run_history.final_state(run), self.state):
             return f"server: {found}"
         for log_record, expected in zip(run_history.metrics(run), self.metrics, strict=False):
@@ -60,7 +60,7 @@ class Truth:
         return None
 
     def personal_difference(self, directory: Path, client: int) -> str | None:
-        """Of a device's private model and values."""
+        """Return the first difference in a device's own model and values, or None."""
         state, expected = DeviceState(folder_of(directory)), self.journal.load_client_state(client)
         try:
             if state.pending:
@@ -78,6 +78,6 @@ def _as_state(kept: StoredClientState) -> State:
 
 
 def without_times(log_record: dict[str, Any]) -> dict[str, Any]:
-    """A metrics line of which another run of the same experiment must have all."""
+    """Return a log record without times. Every run of the experiment must have this record."""
     clients = [{name: value for name, value in each.items() if name != "seconds"} for each in log_record["clients"]]
     return {**log_record, "seconds": None, "clients": clients}

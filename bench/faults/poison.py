@@ -1,7 +1,8 @@
-"""One of ten devices lies in every round: what the others' accuracy is then, beside a run in which nobody does.
+"""One of ten devices lies in every round: the accuracy of the other clients, beside a run in which nobody lies.
 
-Simulated, for every fold and every attack (liars.py); and served, where a real device process lies to a real server.
-Accuracy is the mean over the nine honest clients, each on its own test samples, of the model that the method is about.
+Runs are simulated for every aggregation and every attack (liars.py). Some are served, where a real device process lies
+to a real server. Accuracy is the mean over the nine honest clients, each on its own test samples, of the model that the
+method is about.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Row:
     """One method under one attack.
 
     accuracies  percent, by seed
-    unfolded    of the liar's replies those that were refused, excluded or clipped, of all seeds
-    others      the same of the honest clients
+    unfolded    number of the liar's replies that were refused, excluded or clipped, of all seeds
+    others      the same number of the honest clients
     """
 
     where: str
@@ -62,7 +63,7 @@ class Row:
 
 
 def liar(experiment: Experiment) -> int:
-    """The last client: of the strongest tier, so that it sends whole models under FedSPU too."""
+    """Return the last client. It is of the strongest tier, so that it sends whole models under FedSPU, too."""
     return experiment.clients - 1
 
 
@@ -73,7 +74,7 @@ def simulated(
     guards: Sequence[tuple[str, str]] = GUARDS,
     attacks: Sequence[str] = (HONEST, *ATTACKS),
 ) -> Iterator[Row]:
-    """Every method, guard and attack, honest runs first."""
+    """Yield a row for every method, guard and attack, honest runs first."""
     for method in METHODS:
         for aggregation, bound in guards:
             for attack in attacks:
@@ -83,34 +84,35 @@ def simulated(
 
 
 def served(root: Path, base: Experiment, what: Sequence[tuple[str, str]] = SERVED) -> Iterator[Row]:
-    """Some of the same over sockets, with the default guard."""
+    """Yield rows of some of these runs over sockets, with the default guard."""
     for method, attack in what:
         experiment = replace(base, methods=(method,))
         yield _row("served", experiment, attack, [_served(root / f"{method}-{attack}", experiment, attack)])
 
 
 def holds(rows: Sequence[Row]) -> bool:
-    """Whether every row is as near the honest run of its method and fold as is asked of it; a served run's is that of
-    its seed.
+    """Return whether every row is as near its honest run, of its method and aggregation, as is asked of it.
+
+    A served run is compared with the honest run of its seed.
     """
     honest = {row.guard: row.accuracies for row in rows if row.attack == HONEST}
     return all(below(row, honest[row.guard]) <= most(row) for row in rows)
 
 
 def below(row: Row, honest: Sequence[float]) -> float:
-    """Points of accuracy that an attack costs."""
+    """Return the points of accuracy that an attack costs."""
     return statistics.mean(honest[: len(row.accuracies)]) - row.accuracy
 
 
 def most(row: Row) -> float:
-    """What it may cost."""
+    """Return the points of accuracy that an attack may cost."""
     if row.guard[2:] == DEFAULT:
         return 2.0 if row.attack in ("huge", "claim", "nan") else math.inf
     return 3.0 if row.aggregation.partition(":")[0] in ("clipped", "trimmed") else math.inf
 
 
 def _simulated(root: Path, experiment: Experiment, attack: str) -> list[dict[str, Any]]:
-    """The lines of metrics of a run."""
+    """Return the log records of a run."""
     ((name, algorithm),) = experiment.algorithms().items()
     if attack != HONEST:
         algorithm = lying(algorithm, ATTACKS[attack], liar(experiment))
@@ -157,7 +159,7 @@ def _row(where: str, experiment: Experiment, attack: str, runs: Sequence[list[di
 
 
 def _accuracy(log_records: list[dict[str, Any]], liar: int) -> float:
-    """Of the honest clients, after the last round; 0 of a run that ended with an error before it."""
+    """Return the accuracy of the honest clients after the last round, or 0 if the run ended with an error before it."""
     if "evaluation" not in log_records[-1]:
         return 0.0
     evaluation = log_records[-1]["evaluation"]

@@ -1,4 +1,4 @@
-"""What the parts of `python -m bench faults` without a table print: a line per result. True: all is as it must be."""
+"""The lines that parts of `python -m bench faults` without a table print. Each function returns whether all is well."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deadline(root: Path, options: argparse.Namespace) -> bool:
 
 
 def hostile(root: Path, options: argparse.Namespace) -> bool:
-    """A line per figure, with the most that it may be."""
+    """Print a line per figure, with its upper limit."""
     missed = False
     for figure in hostile_runs.run(root, options.strangers):
         print(json.dumps({**asdict(figure), "missed": figure.is_missed}), flush=True)
@@ -50,7 +50,7 @@ def fashion(root: Path, options: argparse.Namespace) -> bool:
 
 
 def malicious(root: Path, options: argparse.Namespace) -> bool:
-    """A line per plan: the memory and time that the device took for it, and what it said."""
+    """Print a line per plan: the memory and time that the device took for it, and what it said."""
     holds = True
     for number, each in enumerate(malicious_runs.run(root)):
         mark = "" if each.wrong is None else f"  WRONG: {each.wrong}"
@@ -80,7 +80,9 @@ def flips(root: Path, options: argparse.Namespace) -> bool:
 
 
 def poison(root: Path, options: argparse.Namespace) -> bool:
-    """A JSON line for every method, fold and attack; whether the default stays near the honest run where it must."""
+    """Print a JSON line for every method, aggregation and attack. Return whether the default stays near the honest
+    runs.
+    """
     rows, base = [], replace(poison_runs.EXPERIMENT, partition=options.partition, epochs=options.epochs)
     for found in itertools.chain(poison_runs.simulated(root, base, options.seeds), poison_runs.served(root, base)):
         rows.append(found)

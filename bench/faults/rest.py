@@ -1,8 +1,8 @@
 """Files at rest, damaged one at a time between two starts: the run ends as if nothing was, or the file is named.
 
-A stage is a run whose processes are gone. A case is a copy of it in which one file of one side is damaged; then
-everybody is started again, as a user does it. Anything but "identical" and "refused" is a failure: another result, a
-traceback, a refusal that does not name the file or changes one, no end.
+A stage is a run whose processes are gone. A case is a copy of a stage in which one file of one side is damaged. Then
+all processes are started again, as a user does it. Every outcome but "identical" and "refused" is a failure: another
+result, a traceback, a refusal that does not name the file or that changes a file, a run that does not end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ NO_STATE = ("run.db-shm",)  # SQLite's index of its log, made again at every sta
 
 @dataclass(frozen=True)
 class Side:
-    """Whose files are damaged. `folder` of a run's place they lie in, and which process is started on them."""
+    """The side whose files are damaged. `folder` is where they lie in a run's place, with the process that starts on
+    them.
+    """
 
     name: str
     folder: str
@@ -37,7 +39,7 @@ SERVER = Side("server", "run", lambda cluster: cluster.server)
 
 @dataclass(frozen=True)
 class Stage:
-    """A run at rest. `root` is a Cluster's; `older` the same at an earlier time, if there is one."""
+    """A run at rest. `root` is a Cluster's place, and `older` is this place at an earlier time, if there is one."""
 
     name: str
     root: Path
@@ -46,7 +48,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Row:
-    """One case. `outcome`: "identical", "refused", or what went wrong. `words`: the refusal."""
+    """One case. `outcome` is "identical", "refused", or what went wrong. `words` is the refusal."""
 
     side: str
     stage: str
@@ -64,15 +66,15 @@ class Row:
 class Cases:
     """The cases of runs of one experiment, each under a directory of its own in `directory`.
 
-    shares  the devices' samples, as `deal` wrote them
-    truth   of the run to which nothing happened
+    shares  the devices' samples, as `write_partitions` wrote them
+    truth   of the undisturbed run
     """
 
     def __init__(self, directory: Path, experiment: Experiment, partitions: Path, truth: Truth) -> None:
         self._directory, self._experiment, self._partitions, self._truth = directory, experiment, partitions, truth
 
     def of(self, side: Side, stage: Stage, flips: int = FLIPS) -> Iterator[tuple[str, Damage]]:
-        """Every file of the side, and what can befall it there."""
+        """Yield every file of the side, with every damage that it may have there."""
         folder = stage.root / side.folder
         for name in sorted(contents(folder)):
             older = None if stage.older is None else stage.older / side.folder / name
@@ -80,7 +82,7 @@ class Cases:
                 yield name, damage
 
     def run(self, side: Side, stage: Stage, file: str, damage: Damage) -> Row:
-        """One case, from the copy of the stage to the end of its run or a refusal."""
+        """Carry out one case, from the copy of the stage to the end of its run or to a refusal."""
         started = time.perf_counter()
         root = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
         shutil.copytree(stage.root, root)
@@ -107,7 +109,9 @@ class Cases:
         return ("identical", "") if difference is None else (difference, "")
 
     def _go_on(self, cluster: Cluster) -> None:
-        """Raises RuntimeError if somebody ends with an error, or nobody ends."""
+        """Go on with the run to its end. Raises RuntimeError if a process ends with an error, or if the run does not
+        end.
+        """
         cluster.start_server()
         for client in range(self._experiment.clients):
             cluster.start_device(client)
@@ -115,7 +119,7 @@ class Cases:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a directory, by its path in it."""
+    """Return the content of every file of a directory, by its path in the directory."""
     files = [file for file in folder.rglob("*") if file.is_file() and file.name not in NO_STATE]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
@@ -123,7 +127,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def judged(
     said: str, folder: Path, file: str, after: Mapping[str, bytes], before: Mapping[str, bytes]
 ) -> tuple[str, str]:
-    """What a process that ended with an error has made of a case, and its last words."""
+    """Return the outcome of a case whose process ended with an error, and the process's last words."""
     words = (said.splitlines() or [""])[-1]
     if "Traceback" in said:
         return f"traceback: {words}", ""

@@ -1,8 +1,8 @@
 """A device's files at rest, damaged one at a time between two starts, and its whole directory older, gone or copied.
 
-The stages are those at which a device may be found. Outcomes are those of rest.py; a refusal names the file, or says in
-words what has happened to the directory. A damage that the device finds when it opens the directory needs no run to be
-told, and of several that leave the same files behind one is run.
+The stages are points at which a device may be found. Outcomes are the outcomes of rest.py. A refusal names the file, or
+says in words what has happened to the directory. A damage that the device finds when it opens the directory needs no
+run. Several damages may leave equal files behind, and then only one of them is run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from edgefl.server import run_history
 WHOLE = "(all)"
 STRUCK = 0
 SAYS = ("state directory", "another secret", "another device")  # words of a refusal that tell what happened
-NO_STATE = ("identity.json", "lock")  # no two starts leave the same
-DOWNLOAD = "model.part"  # which becomes the model when it is complete
+NO_STATE = ("identity.json", "lock")  # different at every start
+DOWNLOAD = "model.part"  # becomes the model when it is complete
 
-STAGES = {  # the step before which the device is killed, in the life that follows the stage before
+STAGES = {  # the step before which the device is killed, in its life after the previous stage
     "loading": "rename model.bin",  # it has all of the initial model, and has not checked it
     "enrolled": "open .pending.safetensors.tmp",  # it has trained, and kept nothing
     "pending": "rename pending.safetensors +2",  # the reply is kept, and not sent
@@ -46,7 +46,7 @@ STAGES = {  # the step before which the device is killed, in the life that follo
 
 @dataclass(frozen=True)
 class Case:
-    """What befalls the device's directory: `strike` does it to the folder."""
+    """A damage of the device's directory. `strike` does it to the folder."""
 
     file: str
     damage: str
@@ -54,7 +54,7 @@ class Case:
 
 
 class DeviceCases:
-    """The cases of one small run. Files go under `directory`. Linux, with a C compiler."""
+    """The cases of one small run. Files go under `directory`. They need Linux and a C compiler."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class DeviceCases:
             yield stage
 
     def of(self, stage: Stage, flips: int) -> Iterator[Case]:
-        """Everything that can befall the directory at this stage."""
+        """Yield every damage that the directory may have at this stage."""
         folder = _folder(stage.root)
         for name in sorted(contents(folder)):
             older = None if stage.older is None else _folder(stage.older) / name
@@ -95,7 +95,7 @@ class DeviceCases:
             yield Case(WHOLE, f"older, as when {before.name}", lambda at, b=before: _replace(at, _folder(b.root)))  # type: ignore[misc]
 
     def run(self, stage: Stage, case: Case) -> Row:
-        """One case."""
+        """Carry out one case."""
         started = time.perf_counter()
         root = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
         shutil.copytree(stage.root, root, ignore=shutil.ignore_patterns("logs"))
@@ -106,7 +106,7 @@ class DeviceCases:
         return Row("device", stage.name, case.file, case.damage, outcome, words, seconds)
 
     def copied(self, stage: Stage) -> Row:
-        """The directory is copied, its device takes part again, then the copy on another machine does."""
+        """Copy the directory. Its device takes part again, and then the copy on another machine takes part."""
         started = time.perf_counter()
         root = Path(tempfile.mkdtemp(dir=self._directory)) / "place"
         shutil.copytree(stage.root, root, ignore=shutil.ignore_patterns("logs"))
@@ -125,7 +125,7 @@ class DeviceCases:
         return Row("device", stage.name, WHOLE, "copied", outcome, words, round(time.perf_counter() - started, 2))
 
     def _opened(self, stage: Stage, case: Case, root: Path) -> tuple[str, str]:
-        """The outcome, where the device finds the damage itself; else that of the run."""
+        """Return the outcome if the device finds the damage itself, else the outcome of the run."""
         folder, before = _folder(root), contents(_folder(root)) if _folder(root).exists() else {}
         try:
             state = DeviceState(folder)
@@ -159,7 +159,7 @@ class DeviceCases:
 
 
 def _refused(words: str, folder: Path, file: str, before: dict[str, bytes]) -> tuple[str, str]:
-    """What a refusal has made of a case: good if it names the file or says what happened, and nothing was lost."""
+    """Return the outcome of a refusal. It is good if it names the file or says what happened, and nothing was lost."""
     if str(folder / file) not in words and not any(said in words for said in SAYS):
         return f"does not say what happened: {words}", ""
     after = contents(folder)
@@ -170,14 +170,14 @@ def _refused(words: str, folder: Path, file: str, before: dict[str, bytes]) -> t
 
 
 def _state_of(folder: Path) -> object:
-    """What a directory holds, but for what differs with every start."""
+    """Return what a directory holds, without what differs at every start."""
     identity = read_identity(folder / "identity.json")
     held = {name: data for name, data in contents(folder).items() if name not in NO_STATE}
     return identity, tuple(sorted(held.items()))
 
 
 def _mend(state: DeviceState) -> None:
-    """What a device does about its initial model when it starts."""
+    """Do with the initial model what a device does when it starts."""
     state.drop_damaged_model()
     welcome = None if state.enrolment is None else state.enrolment.welcome
     if welcome is not None and not state.has_model() and state.received() == welcome.model_bytes:
@@ -195,7 +195,7 @@ def _replace(folder: Path, other: Path) -> None:
 
 
 def rows(directory: Path, flips: int) -> Iterator[Row]:
-    """Every case, one after the other."""
+    """Yield the rows of all cases, one after the other."""
     cases = DeviceCases(directory)
     for stage in cases.stages:
         for case in cases.of(stage, flips):

@@ -1,4 +1,4 @@
-"""The part `rest` of `python -m bench faults`: which cases run, and what is printed. Not the cases (rest.py)."""
+"""The part `rest` of `python -m bench faults`: which cases run, and what is printed. The cases are in rest.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.faults.sweep_report import SIDES
 
 
 def rest(root: Path, options: argparse.Namespace) -> bool:
-    """Prints every case that fails as it happens, then the table. True if none did."""
+    """Print every case that fails as it happens, then the table. Return True if no case failed."""
     rows: list[Row] = []
     for side in options.side or SIDES:
         for row in (_server if side == "server" else _device)(root / side, options):

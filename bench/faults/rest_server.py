@@ -2,7 +2,7 @@
 
 enrolled  killed when the first device had enrolled, before round 1
 killed    killed when the replies of round 2 were there, before its arrays were written
-closing   killed when they were written, before the commit that closes the round
+closing   killed when the arrays were written, before the commit that closes the round
 paused    ended by SIGTERM
 over      ended by itself after the last round
 """
@@ -26,7 +26,9 @@ WRITTEN = "rename server/000002.safetensors +1"
 
 
 def server_stages(directory: Path, partitions: Path) -> Iterator[Stage]:
-    """The stages in order. Each is a copy of the run, which then goes on to the next. Linux, with a C compiler."""
+    """Yield the stages in order. Each is a copy of the run, which then goes on to the next. It needs Linux and a C
+    compiler.
+    """
     directory.mkdir(parents=True)
     steps, root, older = Steps(directory), directory / "run", None
     todo: dict[str, Callable[[Cluster], None]] = {

@@ -1,4 +1,4 @@
-"""What became of the cases of rest.py, as a table: a line per side, stage and file."""
+"""The outcomes of the cases of rest.py as a table: a line per side, stage and file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.faults.rest import Row
 
 
 def print_table(rows: Iterable[Row]) -> None:
-    """For each kind of damage what it came to; of the flipped bits, how many of them."""
+    """Print the outcome of each kind of damage. For flipped bits, print how many had each outcome."""
     table = Table(title="identical: ends bit-identical to the undisturbed run; refused: by name, nothing changed")
     for heading in ("side", "stage", "file", *KINDS):
         table.add_column(heading)

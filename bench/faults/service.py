@@ -1,8 +1,9 @@
-"""Two agents in the service of two servers: three runs, one after another and side by side, while the agents are killed
-at random moments and their conditions change. Each run must end as its simulation.
+"""Two agents in the service of two servers: three runs, while the agents are killed and their conditions change.
 
-The agents are `edgefl agent` in processes that a fork server starts, so that a life does not cost a start of Python.
-The first server has a run without keys and, at the same address, another one after it; the second has keys and TLS.
+Runs follow each other and also run side by side. The agents are killed at random moments. Each run must end as its
+simulation. The agents are `edgefl agent` in processes that a fork server starts, so that a life does not cost a start
+of Python. The first server has a run without keys and, at the same address, another one after it. The second server has
+keys and TLS.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from edgefl.protocol.trust.certificates import make_certificates
 from edgefl.protocol.trust.keys import key_file, make_keys, read_key
 from edgefl.server import run_history
 
-METHODS = ("fedspu", "fedspu-es", "fedavg")  # of the three runs
+METHODS = ("fedspu", "fedspu-es", "fedavg")  # one for each of the three runs
 CLIENTS = 2
 LIFE_S, SPELL_S = (0.05, 0.7), (0.1, 0.8)  # between kills, and between changes of the conditions
 TOML = """
@@ -57,9 +58,9 @@ tls_ca = "{authority}"
 
 @dataclass
 class Result:
-    """What happened, and the first difference of each run from its simulation; None: identical.
+    """The kills and pauses of a trial, and the first difference of each run from its simulation, or None.
 
-    kills   of agents while a run went on; moments: what they did then, by their own word
+    kills   of agents while a run went on. `moments` has what they did then, by their own word
     pauses  changes of the conditions so that they did not hold
     """
 
@@ -84,13 +85,13 @@ class Machine:
         self.set(True, 50)
 
     def set(self, on_mains: bool, celsius: int) -> None:
-        """From now on."""
+        """Set whether the mains is there, and the temperature of the processor in degrees Celsius."""
         (self._mains / "online").write_text(str(int(on_mains)))
         (self._zone / "temp").write_text(str(1000 * celsius))
 
 
 class Agent:
-    """One agent's lives."""
+    """The lives of one agent."""
 
     def __init__(self, directory: Path, client: int, servers: tuple[int, int], keys: Path, partitions: Path) -> None:
         directory.mkdir(parents=True)
@@ -108,7 +109,7 @@ class Agent:
         self._process.start()
 
     def is_dead(self) -> bool:
-        """Raises RuntimeError if it ended by itself, which an agent never does."""
+        """Return whether the agent was killed. Raises RuntimeError if it ended by itself, which an agent never does."""
         assert self._process is not None
         code = self._process.exitcode
         if code is not None and code >= 0:
@@ -128,7 +129,7 @@ def _context() -> Any:
 
 
 def _life(arguments: list[str], log: Path) -> None:
-    """`edgefl agent` in this process, its words in the log."""
+    """Run `edgefl agent` in this process, with its words in the log."""
     from edgefl.cli.cli import main
 
     os.environ.update(ENVIRONMENT)
@@ -146,7 +147,7 @@ class Service:
         self.result = Result()
 
     def run(self) -> Result:
-        """All three runs, to their ends. Raises RuntimeError if that takes too long."""
+        """Carry out all three runs to their ends. Raises RuntimeError if they take too long."""
         began = time.monotonic()
         keys, partitions = self._directory / "keys", self._directory / "shares"
         make_keys(keys, CLIENTS)
@@ -175,7 +176,9 @@ class Service:
         return cluster
 
     def _drive(self, clusters: list[Cluster], stack: contextlib.ExitStack) -> Cluster:
-        """Kills, changes and starts again until all is over; the server of the third run, which follows the first."""
+        """Kill, change and start again until all is over. Return the server of the third run, which follows the first
+        run.
+        """
         until, third = time.monotonic() + LIMIT_S, None
         kills, changes = self._moments(LIFE_S), self._moments(SPELL_S)
         for agent in self._agents:
@@ -199,7 +202,7 @@ class Service:
         return third
 
     def _moments(self, between_s: tuple[float, float]) -> Iterator[bool]:
-        """True now and then."""
+        """Yield True now and then."""
         due = time.monotonic() + self._random.uniform(*between_s)
         while True:
             is_due = time.monotonic() >= due
@@ -223,7 +226,7 @@ class Service:
         self.result.pauses += not holds
 
     def _calm(self) -> None:
-        """After the last kill all conditions hold."""
+        """Set all conditions so that they hold, after the last kill."""
         for agent in self._agents:
             agent.machine.set(True, 50)
 
@@ -244,5 +247,5 @@ class Service:
 
 
 def run(directory: Path, kills: int = 20, seed: int = 0, rounds: int = 6, epochs: int = 15) -> Result:
-    """One trial. So many epochs a round, that a good part of the time is training."""
+    """Carry out one trial. The epochs of a round are so many that a good part of the time is training."""
     return Service(directory, kills, seed, rounds, epochs).run()

@@ -1,7 +1,7 @@
-"""The steps of a process that outlive it, counted from outside by steps.c: no product code knows of it.
+"""The steps of a process that outlive it, counted from outside by steps.c. No product code knows of it.
 
-What a process does between two steps leaves no trace, so killed after one and before the next is the same, but for what
-was sent: the peer may answer in between.
+What a process does between two steps leaves no trace. So being killed after one step or before the next is the same,
+except for what was sent: the peer may answer in between.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ VARIABLES: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls a process.
+    """A fault of a process.
 
-    step    its number, from 0; or its line, for the first such step; or "LINE +N", for the N-th step after that one
+    step    its number, from 0, or its line, for the first such step, or "LINE +N", for the N-th step after that one
     full_s  a full disk is freed after these seconds
     """
 
@@ -38,12 +38,12 @@ class Fault:
 
 
 def compiler() -> str | None:
-    """A C compiler, or None."""
+    """Return the path of a C compiler, or None."""
     return shutil.which("cc")
 
 
 class Steps:
-    """The library, built once into a directory. Raises RuntimeError if there is no C compiler."""
+    """The library that counts steps, built once into a directory. Raises RuntimeError if there is no C compiler."""
 
     def __init__(self, directory: Path) -> None:
         cc = compiler()
@@ -53,7 +53,9 @@ class Steps:
         subprocess.run([cc, "-O1", "-shared", "-fPIC", "-o", self._library, SOURCE, "-ldl"], check=True)
 
     def environment(self, directory: Path, log: Path, fault: Fault | None = None) -> dict[str, str]:
-        """Variables for a process that changes files under `directory`; `log` gets a line per step, "write run.db"."""
+        """Return variables for a process that changes files under `directory`. `log` gets a line per step, "write
+        run.db".
+        """
         places = {"LD_PRELOAD": str(self._library), "STEPS_DIR": os.path.realpath(directory), "STEPS_LOG": str(log)}
         if fault is None:
             return places
@@ -61,12 +63,12 @@ class Steps:
 
 
 def read_log(log: Path) -> list[str]:
-    """The steps that a process began, in order."""
+    """Return the steps that a process began, in order."""
     return log.read_text().splitlines() if log.exists() else []
 
 
 def struck(steps: list[str], step: int | str) -> str:
-    """The line of the step that a fault named so; empty if the process did not come that far."""
+    """Return the line of the step that a fault names. It is empty if the process did not come that far."""
     if isinstance(step, str):
         line, _, beyond = step.partition(" +")
         step = steps.index(line) + int(beyond or 0) if line in steps else len(steps)

@@ -1,7 +1,7 @@
 """python -m bench.faults.strangers PORT COUNT SECONDS: so many TLS connections to 127.0.0.1:PORT that do not enrol.
 
-Each is made again a second after it is closed. Prints a line when there are many, and what it did as JSON when it is
-terminated, or at the end.
+Each connection is made again a second after it is closed. The program prints a line when there are many connections.
+When it is terminated, or at the end, it prints what it did as JSON.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import cast
 
 AGAIN_S = 1.0
 CONNECT_S = 30.0
-CROWD = 256  # connections that were made, after which it says "there"
+CROWD = 256  # number of connections that were made, after which it says "there"
 
 
 class Stranger(asyncio.Protocol):
-    """One connection, that does its half of the TLS handshake and then nothing."""
+    """One connection, which does its half of the TLS handshake and then nothing."""
 
     def __init__(self, context: ssl.SSLContext, counts: Counter[str]) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -55,7 +55,7 @@ class Stranger(asyncio.Protocol):
 
 
 async def attack(port: int, count: int, seconds: float) -> Counter[str]:
-    """Keeps `count` connections there for as long as it may. How many were made, and how many came to speak TLS."""
+    """Keep `count` connections for as long as possible. Count how many were made, and how many came to speak TLS."""
     context, counts, loop = ssl.create_default_context(), Counter[str](), asyncio.get_running_loop()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 

@@ -1,8 +1,9 @@
-"""Either side of a small run struck at every step that outlives it, one step per run; each run must end like simulate.
+"""Either side of a small run, struck at every step that outlives it, one step per run. Each run must end like simulate.
 
-steps     those of a run that nothing happens to
-killed    SIGKILL before the step, or right after a sending; the process is then started again
-full      creating and writing fail with ENOSPC from the step on, for a while; who ends over it is started again
+steps     the steps of an undisturbed run
+killed    SIGKILL before the step, or right after a sending. The process is then started again
+full      creating and writing fail with ENOSPC from the step on, for a while. A process that ends over it is started
+          again
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ REFUSABLE = ("open", "write")
 class Row:
     """One run with one fault, at the step of that number or line.
 
-    what        the step at which it happened; empty if the run had fewer steps, as it may when messages cross otherwise
+    what        the step at which it happened, or "" if the run had fewer steps, as it may when messages cross otherwise
     lives       of the process that was struck
-    difference  from simulate, in words; None if everything is bit-identical
+    difference  from simulate, in words, or None if everything is bit-identical
     """
 
     side: Side
@@ -52,7 +53,7 @@ class Row:
 
 
 class Sweep:
-    """A simulated truth and the devices' samples, for as many runs as are asked for. Files go under `directory`."""
+    """A simulated truth and the devices' samples, for any number of runs. Files go under `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -61,7 +62,9 @@ class Sweep:
         write_partitions(directory / "shares", EXPERIMENT)
 
     def steps(self) -> dict[Side, list[str]]:
-        """The steps of the server and of the device that will be struck. Raises RuntimeError if that run differs."""
+        """Return the steps of the server and of the device that will be struck. Raises RuntimeError if this run
+        differs.
+        """
         root = self._directory / "undisturbed"
         with self._cluster(root) as cluster:
             cluster.start_server(self._environment(cluster, root, "server", None))
@@ -77,7 +80,7 @@ class Sweep:
         return steps
 
     def run(self, side: Side, kind: Kind, step: int | str) -> Row:
-        """One run in which this happens to that side."""
+        """Carry out one run with one fault on one side."""
         fault = Fault(kind, step, FULL_S[side])
         root = Path(tempfile.mkdtemp(dir=self._directory))
         started = time.perf_counter()
@@ -91,7 +94,7 @@ class Sweep:
         return Row(side, kind, step, what, process.lives, round(seconds, 2), difference)
 
     def _start(self, cluster: Cluster, root: Path, side: Side, fault: Fault) -> Process:
-        """Starts everybody; the one that will be struck."""
+        """Start all processes, and return the process that will be struck."""
         environment = self._environment(cluster, root, side, fault)
         if not cluster.start_server(environment if side == "server" else None, fault.kind == "disk full from"):
             cluster.start_server()
@@ -108,7 +111,7 @@ class Sweep:
 
 
 def faults(steps: list[str], every_write: bool = False) -> Iterator[tuple[Kind, int]]:
-    """Everything that can happen at these steps.
+    """Yield every fault that can happen at these steps.
 
     every_write  False: of writes to one file that follow each other only the first and one in the middle are struck,
                  so that a part of what belongs together is written, or nothing of it

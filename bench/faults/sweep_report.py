@@ -1,4 +1,4 @@
-"""The part `sweep` of `python -m bench faults`: which faults run, and their table. Not a run (sweep.py)."""
+"""The part `sweep` of `python -m bench faults`: which faults run, and their table. sweep.py carries out a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: tuple[Kind, ...] = ("killed before", "killed after", "disk full from")
 
 
 def sweep(root: Path, options: argparse.Namespace) -> bool:
-    """The runs that are not in the file yet."""
+    """Carry out the runs that are not in the file yet."""
     root.mkdir()
     done = _read(options.out)
     cases = Sweep(root)
@@ -59,7 +59,7 @@ def _runs(cases: Sweep, wanted: list[tuple[Side, Kind, int]], jobs: int) -> Iter
 
 
 def _run(cases: Sweep, side: Side, kind: Kind, step: int) -> Row:
-    """A run that does not come to its end is a row too."""
+    """Return the row of a run. A run that does not come to its end has a row, too."""
     try:
         return cases.run(side, kind, step)
     except RuntimeError as error:
@@ -73,7 +73,7 @@ def _read(file: Path | None) -> list[Row]:
 
 
 def print_table(rows: list[Row]) -> None:
-    """A line per side, fault and kind of step: runs, those in which it happened, those that ended identically."""
+    """Print a line per side, fault and kind of step: all runs, runs with the fault, runs that ended identically."""
     facts = machine.facts()
     table = Table(title=", ".join(f"{name} {value}" for name, value in facts.items()), title_justify="left")
     for heading in ("side", "fault", "step", "runs", "struck", "identical", "lives", "median s"):

@@ -1,6 +1,6 @@
-"""The Flower app that bench/flower.py runs: FedAvg over a small float32 array; to train is to add one to it.
+"""The Flower app that bench/flower.py runs: FedAvg over a small float32 array. Training adds one to the array.
 
-It runs under Flower's own Python, not under ours. The beginning of every round goes to a file.
+It runs under Flower's own Python, not under ours. The time at which a round begins goes to a file.
 """
 
 from __future__ import annotations

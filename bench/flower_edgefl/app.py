@@ -1,6 +1,6 @@
 """The Flower app that bench/deployment.py runs: any method of edgefl, on the samples that a node's config names.
 
-It runs under Flower's own Python. Flower finds the two names below in the text of this file: they stay plain.
+It runs under Flower's own Python. Flower finds the two names below in the text of this file, so they stay plain.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`python -m bench mutants`: mistakes put into the sources one at a time; 1 if the tests let one live.
+"""`python -m bench mutants`: mistakes put into the sources one at a time. The exit code is 1 if the tests let one live.
 
-First the tests named for the chosen mutants run without any, and must pass. Then those of each mutant run with it.
+First the tests named for the chosen mutants run without a mutant, and must pass. Then pytest runs the tests of each
+mutant with this mutant.
 """
 
 from __future__ import annotations
@@ -73,12 +74,12 @@ ALL: tuple[Mutant, ...] = (
     *studies.MUTANTS,
     *virtual.MUTANTS,
 )
-LIMIT_S = 300.0  # of the tests without a mutant, and the least that those with one get
+LIMIT_S = 300.0  # limit of the tests without a mutant, and the least limit of tests with one
 SUITE = "tests"
 
 
 def main(arguments: list[str]) -> int:
-    """Runs what is asked for; 1 if a mutant lives, 2 if the tests fail without one or cannot run."""
+    """Run what is asked for. Return 1 if a mutant lives, and 2 if the tests fail without a mutant or cannot run."""
     options = _parser().parse_args(arguments)
     chosen = [mutant for mutant in ALL if options.only is None or any(part in mutant.name for part in options.only)]
     if options.list or not chosen:
@@ -105,7 +106,7 @@ def _found(mutants: Sequence[Mutant], trials: Iterator[Trial]) -> Iterator[tuple
 
 
 class _Bed:
-    """Copies of the repository, one per job; all have the native core with the chosen mutants of C++."""
+    """Copies of the repository, one per job. All have the native core with the chosen mutants of C++."""
 
     def __init__(self, root: Path, mutants: Sequence[Mutant], jobs: int) -> None:
         self._mutants, native = mutants, [mutant for mutant in mutants if mutant.is_native]
@@ -120,7 +121,7 @@ class _Bed:
         self._pool = ThreadPoolExecutor(jobs)
 
     def broken(self) -> Iterator[str]:
-        """The tests that fail without a mutant."""
+        """Yield the tests that fail without a mutant."""
         named = list(dict.fromkeys(mutant.tests for mutant in self._mutants))
         for tests, result in zip(named, self._pool.map(lambda tests: self._run(tests, {}), named), strict=True):
             print(f"without a mutant: {tests} ({result.seconds:.1f} s)", file=sys.stderr, flush=True)
@@ -128,7 +129,7 @@ class _Bed:
                 yield f"without a mutant: {result.killer} (pytest {tests})"
 
     def trials(self, whole: bool) -> Iterator[Trial]:
-        """Of every mutant, in order."""
+        """Yield the trial of every mutant, in order."""
         return self._pool.map(lambda mutant: self._try(mutant, whole), self._mutants)
 
     def _try(self, mutant: Mutant, whole: bool) -> Trial:
@@ -149,7 +150,7 @@ class _Bed:
 
 
 def print_table(found: Sequence[tuple[Mutant, Trial]]) -> None:
-    """A line per mutant, those that lived last, and how many there are of each."""
+    """Print a line per mutant, with the living ones last, and the number of living and killed mutants."""
     table = Table(title=f"{len(found)} mutants", title_justify="left")
     for heading in ("mutant", "killed by", "s"):
         table.add_column(heading, justify="right" if heading == "s" else "left", overflow="fold")

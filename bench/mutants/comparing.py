@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "edge-where-the-option-ends",
         "edgefl/study/grid_edges.py",
-        "return None  # the option ends there",
+        "return None  # the option accepts no value beyond",
         "pass",
         "a value beyond which the option has none is warned of",
         "tests/study/test_grid_edges.py",

@@ -1,4 +1,4 @@
-"""Mutants of the energy that a machine tells: counters that wrap, what is the whole, and numbers that nobody told."""
+"""Mutants of the energy that a machine tells: counters that wrap, totals, and numbers that nobody told."""
 
 from __future__ import annotations
 

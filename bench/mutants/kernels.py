@@ -1,4 +1,4 @@
-"""Mutants of the kernels: tails, tiles, index arrays, passes over long sums, and what must not be written."""
+"""Mutants of the kernels: tails, tiles, index arrays, passes over long sums, and memory that must not be written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BY_RUNNING = "tests/kernels/test_norm_relu_eval.py"
 
 
 def cases(op: str) -> str:
-    """An operation's cases on every instruction set."""
+    """Return the tests of an operation's cases on every instruction set."""
     return f"tests/kernels/test_operations.py -k 'matches_reference and native and {op}'"
 
 

@@ -1,4 +1,4 @@
-"""Mutants of what a learner is made of: neurons, the axes of a model, its blocks, what needs a gradient, the steps."""
+"""Mutants of the parts of a learner: neurons, the axes of a model, its blocks, the need for gradients, the steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of rounds by letters: what is read of them, what a device answers, and what a node is told."""
+"""Mutants of rounds by envelopes: what is read of them, what a device answers, and what a node is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mutant: one place of a source file and the mistake that takes its place. Nothing is read or run here."""
+"""A mutant: one place of a source file, and the mistake that is put there. Nothing is read or run here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """name      unique
+    """A mutant.
+
+    name      unique
     file      from the root of the repository
-    original  stands in the file exactly once. In C++ a whole statement (it ends with ; or }) or a whole expression
+    original  stands in the file exactly once. In C++ a whole statement (with its last semicolon or brace) or expression
     mutated   in its place
     wrong     what is wrong then, in a line
     tests     arguments of pytest: the tests that should notice
@@ -26,13 +28,15 @@ class Mutant(NamedTuple):
         return self.file.startswith("csrc/")
 
     def start(self, text: str) -> int:
-        """Where the original stands in the text of its file. Raises ValueError unless it stands there exactly once."""
+        """Return where the original stands in the text of its file. Raises ValueError unless it stands there exactly
+        once.
+        """
         count = text.count(self.original)
         if count != 1:
             raise ValueError(f"{self.name}: {self.file} has {self.original!r} {count} times; expected once")
         return text.index(self.original)
 
     def applied(self, text: str) -> str:
-        """The text of its file with the mistake in it."""
+        """Return the text of its file with the mistake in it."""
         at = self.start(text)
         return text[:at] + self.mutated + text[at + len(self.original) :]

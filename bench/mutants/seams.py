@@ -1,5 +1,7 @@
-"""Mutants of what one side takes for granted of the other: what a reply is expected to carry, the mask that both hold,
-neurons that are of this model, what an evaluation leaves behind, and who made a run.
+"""Mutants of what one side takes for granted of the other side.
+
+They concern what a reply is expected to carry, the mask that both sides hold, neurons of this model, what an evaluation
+leaves behind, and the provenance of a run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Many mutants of C++ in one build: each original beside its mutant, and a variable of the environment that chooses.
+"""Many mutants of C++ in one build: each original beside its mutant, and an environment variable that chooses.
 
     expression   (efl_mutant(7) ? (mutated) : (original))
     statement    if (efl_mutant(7)) { mutated } else { original }
 
-The product's sources know nothing of it: this rewrites a copy, and the compiler is told to include the header first.
+The product's sources know nothing of it. This module rewrites a copy, and the compiler is told to include the header
+first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 
 from bench.mutants.mutant import Mutant
 
-VARIABLE = "EDGEFL_MUTANT"  # the number of the mutant that a process runs; not set: none
+VARIABLE = "EDGEFL_MUTANT"  # the number of the mutant that a process runs. Without it no mutant runs
 HEADER = f"""#pragma once
 #include <cstdlib>
 inline const int efl_chosen_mutant = [] {{
@@ -24,9 +25,9 @@ static inline bool efl_mutant(int number) {{ return efl_chosen_mutant == number;
 
 
 def switched(text: str, mutants: Mapping[int, Mutant]) -> str:
-    """The text of a file with all of its mutants, by number.
+    """Return the text of a file with all of its mutants, by number.
 
-    Raises  ValueError if an original does not stand there exactly once, or two of them overlap.
+    Raises ValueError if an original does not stand there exactly once, or if two originals overlap.
     """
     places = sorted((mutant.start(text), number) for number, mutant in mutants.items())
     done, parts = 0, []
@@ -40,7 +41,7 @@ def switched(text: str, mutants: Mapping[int, Mutant]) -> str:
 
 
 def choice(number: int, mutant: Mutant) -> str:
-    """Either form, on as many lines as the original."""
+    """Return either form, on as many lines as the original."""
     if mutant.original.endswith((";", "}")):
         return f"if (efl_mutant({number})) {{ {mutant.mutated} }} else {{ {mutant.original} }}"
     return f"(efl_mutant({number}) ? ({mutant.mutated}) : ({mutant.original}))"

@@ -16,11 +16,11 @@ from bench.mutants.switch import HEADER, switched
 
 ROOT = Path(__file__).resolve().parents[2]
 SWITCH = "mutant.h"
-LIBRARIES = 2  # that setup.py builds; it goes on without one that does not compile
+LIBRARIES = 2  # libraries that setup.py builds. It goes on without a library that does not compile
 
 
 def copy(to: Path) -> Path:
-    """The files that git knows or would add, as they are now."""
+    """Copy the files that git knows or would add, as they are now, and return the folder."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, names.split("\0")):
@@ -31,9 +31,10 @@ def copy(to: Path) -> Path:
 
 
 def build(tree: Path, mutants: Sequence[Mutant]) -> None:
-    """Compiles a copy's native core, in place of what it came with, with these mutants of C++; the first has number 1.
+    """Compile a copy's native core with these mutants of C++, in place of its former core. The first mutant has number
+    1.
 
-    Raises  RuntimeError with the compiler's words if that fails.
+    Raises RuntimeError with the compiler's words if that fails.
     """
     switch(tree, mutants)
     shutil.rmtree(tree / "build", ignore_errors=True)
@@ -47,7 +48,7 @@ def build(tree: Path, mutants: Sequence[Mutant]) -> None:
 
 
 def switch(tree: Path, mutants: Sequence[Mutant]) -> None:
-    """Writes these mutants of C++ into a copy's sources, and the header that chooses among them beside these."""
+    """Write these mutants of C++ into a copy's sources, with the header that chooses among them."""
     numbered = sorted(enumerate(mutants, 1), key=lambda pair: pair[1].file)
     for file, group in groupby(numbered, key=lambda pair: pair[1].file):
         path = tree / file
@@ -56,12 +57,12 @@ def switch(tree: Path, mutants: Sequence[Mutant]) -> None:
 
 
 def libraries(tree: Path) -> list[Path]:
-    """What was built."""
+    """Return the libraries that were built."""
     return sorted((tree / "edgefl").glob("*.so"))
 
 
 def copy_built(tree: Path, to: Path) -> Path:
-    """A copy with the native core of another one."""
+    """Make a copy with the native core of another copy, and return its folder."""
     copy(to)
     for library in libraries(tree):
         shutil.copy2(library, to / "edgefl" / library.name)
@@ -70,7 +71,7 @@ def copy_built(tree: Path, to: Path) -> Path:
 
 @contextmanager
 def mutated(tree: Path, mutant: Mutant) -> Iterator[None]:
-    """A copy with a mistake in one of its Python files, for the length of the with block."""
+    """Put a mistake into one Python file of a copy, for the length of the with block."""
     path = tree / mutant.file
     original = path.read_text()
     try:
@@ -81,7 +82,7 @@ def mutated(tree: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Without what Python has compiled of it: two versions may be of one second and of one size."""
+    """Write a file, and delete what Python has compiled of it: two versions may have one size and one second."""
     path.write_text(text)
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
         compiled.unlink()

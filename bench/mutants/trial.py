@@ -17,7 +17,9 @@ NO_TESTS = 5  # pytest's exit status if it selects none
 
 
 class Trial(NamedTuple):
-    """killer   what failed: a test, a signal, or the time limit; None if every test passed
+    """The result of a run of tests with a mutant.
+
+    killer   what failed: a test, a signal, or the time limit. It is None if every test passed
     seconds  that it took
     """
 
@@ -26,7 +28,7 @@ class Trial(NamedTuple):
 
 
 def run(tree: Path, tests: str, variables: Mapping[str, str], limit_s: float) -> Trial:
-    """Runs these tests in that copy. Raises RuntimeError if there are no such tests."""
+    """Run these tests in that copy. Raises RuntimeError if there are no such tests."""
     started = time.perf_counter()
     process = subprocess.Popen(
         [*PYTEST, *shlex.split(tests)],
@@ -40,14 +42,17 @@ def run(tree: Path, tests: str, variables: Mapping[str, str], limit_s: float) ->
     try:
         output, _ = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # with the servers and devices that tests start
+        os.killpg(process.pid, signal.SIGKILL)  # also kills the servers and devices that tests start
         process.communicate()
         return Trial(f"no end in {limit_s:.0f} s", time.perf_counter() - started)
     return Trial(killer(process.returncode, output, tests), time.perf_counter() - started)
 
 
 def killer(status: int, output: str, tests: str) -> str | None:
-    """What pytest's exit status and output say. Raises RuntimeError if it ran no tests."""
+    """Return what killed the mutant, from pytest's exit status and output, or None.
+
+    Raises RuntimeError if no test ran.
+    """
     if status == 0:
         return None
     if status < 0:

@@ -1,6 +1,6 @@
 """python -m bench papers PAPER: runs the tables of a paper, prints our numbers beside its own, keeps and draws them.
 
-Resumable: the same command again goes on where it was killed, and repeats no run that is done.
+The command can be repeated. It goes on where it was killed, and repeats no run that is done.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ OTHERS = {
     "comparison": comparison_run.main,
     "weak": partial(comparison_run.main, study=weak.WEAK, show=weak_table.print_table),
     "pfllib": pfllib.main,
-}  # no paper's tables, with options of their own
+}  # commands without a paper's tables, with options of their own
 RUNS = Path("edgefl-runs/papers")
 RESULTS = Path(__file__).with_name("results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 1 if a run could not be carried out."""
+    """Run the command, and return 1 if a run could not be carried out."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in OTHERS:
         return OTHERS[given[0]](given[1:])
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(table: Table, folder: Path, data_dir: Path | None, results: Path, workers: int) -> dict[str, Any]:
-    """Runs what is not done yet of a table; its record, which is written and drawn as well."""
+    """Carry out the missing runs of a table, and return its record, which is written and drawn as well."""
 
     def log_records(run: Run) -> Lines:
         def make() -> Lines:

@@ -1,10 +1,10 @@
-"""What is compared on what: four federations, ten methods, the rates that each may choose from. Values only, and what
-another study on the same federations (weak.py) is made of.
+"""The comparison as values: four federations, ten methods, and the rates from which each may choose.
 
-One model for all methods on a data set: those of FedSPU's paper without their batch norms, whose running statistics
-PFLEGO refuses. Every method gets its rate by `tune` (edgefl/study/tuning.py), on validation samples in short runs of
-seed 1, then three seeds. Ditto has 2 of the 5 epochs for the global model, as in FedSpa's paper, so that all methods
-but PFLEGO, whose client takes 50 steps of its head, do five epochs a round.
+weak.py is another study on these federations. All methods on a data set share one model: the model of FedSPU's paper
+without its batch norms, whose running statistics PFLEGO refuses. Every method gets its rate by `tune`
+(edgefl/study/tuning.py), on validation samples in short runs of seed 1, and then runs three seeds. Ditto has 2 of the 5
+epochs for the global model, as in FedSpa's paper. So all methods do five epochs a round, except PFLEGO, whose client
+takes 50 steps of its head.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from edgefl.models.graph.operations import Conv2d, Flatten, Linear, MaxPool2d, R
 SEEDS = (1, 2, 3)
 POINTS = 10  # evaluations of a run
 REFRESH = 5  # epochs after which every client is evaluated once more at the end, from the newest values
-GROUPS = 40  # of speakers
+GROUPS = 40  # number of groups of speakers
 
 
 @dataclass(frozen=True)
 class Place:
     """A data set as a federation of clients.
 
-    channels, kernel, stride, padding  of both of its convolutions; max pooling 2 x 2 after each
+    channels, kernel, stride, padding  of both of its convolutions, with max pooling 2 x 2 after each
     rates   that may be chosen
     rounds  of a run, and of a short one that chooses a rate
     """
@@ -66,11 +66,11 @@ WORKLOADS = {
 
 @dataclass(frozen=True)
 class Method:
-    """A row.
+    """A method, which is a row of the tables.
 
     label  as on the command line, with options of its own
     rate   the option that is chosen
-    like   the method whose rate it takes, if it has none chosen of its own
+    like   the method whose rate it takes, if it does not choose a rate of its own
     """
 
     label: str
@@ -80,7 +80,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Study:
-    """Methods beside each other on the same federations.
+    """Methods beside each other on a set of federations.
 
     name    of its command and its folders
     more    settings of its whole runs, beside those of their places
@@ -111,7 +111,7 @@ COMPARISON = Study("comparison", METHODS, {"refresh": REFRESH})
 
 
 def tuned(study: Study, workload: str, name: str) -> Run:
-    """What chooses a method's rate: of the run, the federation and the options that are tried count."""
+    """Return the run that chooses a method's rate. Its federation and the tried options decide."""
     method, rounds = study.methods[study.methods[name].like or name], WORKLOADS[workload].rounds
     rates = ((method.rate, WORKLOADS[workload].rates),)
     experiment = _experiment(workload, method.label, SEEDS[0], tune=rates, tune_rounds=rounds[1])
@@ -119,7 +119,7 @@ def tuned(study: Study, workload: str, name: str) -> Run:
 
 
 def run(study: Study, workload: str, name: str, rate: float, seed: int) -> Run:
-    """A whole run of a method."""
+    """Return a whole run of a method."""
     method = study.methods[name]
     label, options = Variant.of(method.label)
     label = label_of(label, {**dict(options), method.rate: rate})
@@ -138,7 +138,7 @@ def _experiment(workload: str, label: str, seed: int, **more: Any) -> Experiment
 
 
 def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
-    """The experiment's, with the model of its place."""
+    """Return the experiment's federation, with the model of its place."""
     workload = next(each for each in WORKLOADS.values() if each.data == experiment.data)
     data = data_of(experiment, data_dir)
     data = _in_groups(data, experiment.clients, experiment.seed) if experiment.partition == "group" else data
@@ -148,7 +148,7 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
 
 
 def model(workload: Place, input_shape: Shape, classes: int) -> Graph:
-    """Two convolutions, each with a rectifier and max pooling, and a linear layer."""
+    """Return the graph: two convolutions, each with a rectifier and max pooling, and a Linear layer."""
     kernel, stride, padding = workload.convolution
     nodes, channels, last = [], input_shape[0], INPUT
     for index, out in enumerate(workload.channels, 1):
@@ -164,7 +164,7 @@ def model(workload: Place, input_shape: Shape, classes: int) -> Graph:
 
 
 def _in_groups(data: DataSet, groups: int, seed: int) -> DataSet:
-    """Its speakers dealt out to as many groups, whose sizes differ by one speaker at most."""
+    """Return the data with its speakers dealt out to `groups` groups, whose sizes differ by one speaker at most."""
     assert data.groups is not None
     speakers = np.unique(data.groups[data.groups >= 0])
     order = rng.stream(seed, rng.PARTITION).permutation(len(speakers))

@@ -1,7 +1,7 @@
-"""`python -m bench papers comparison`, or weak: makes what is missing of the study, and prints its tables.
+"""`python -m bench papers comparison`, or weak: carries out the missing runs of the study, and prints its tables.
 
-Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work:
-`--part 1/2` takes every second method. Killed, a run goes on from its last checkpoint.
+Every finished run is a record of its own in results/STUDY, so that machines and processes may share the work: `--part
+1/2` takes every second method. A run that was killed goes on from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Show = Callable[[str, Known], None]  # prints what there is of a place
 
 
 def main(arguments: Sequence[str], study: Study = COMPARISON, show: Show = print_table) -> int:
-    """Exit code 1 if a run could not be carried out."""
+    """Run the command, and return 1 if a run could not be carried out."""
     options = _parser(study).parse_args(arguments)
     runner = Maker(study, options.results, options.dir, options.data_dir, options.workers)
     part, parts = options.part
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str], study: Study = COMPARISON, show: Show = print
 
 
 class Maker:
-    """Carries out runs that have no record yet.
+    """A maker of runs that have no record yet.
 
     results  where records are, and are written
     folder   of the runs' own directories
@@ -67,7 +67,7 @@ class Maker:
         self.data_dir, self.workers = data_dir, workers
 
     def method(self, workload: str, name: str) -> None:
-        """All runs of a method: those that choose its rate, then every seed."""
+        """Carry out all runs of a method: the run that chooses its rate, and then every seed."""
         if (rate := chosen(self.study, self.results, workload, name)) is None:
             run = comparison.tuned(self.study, workload, name)
             piece(self.results, run.name, partial(self._tuned, run))
@@ -95,8 +95,10 @@ class Maker:
         return summarise(run.experiment.methods[0], self._log_records(run, federation), tiers, {})
 
     def _log_records(self, run: Run, federation: Federation) -> Lines:
-        """After as many of its rounds as are due. A refresh of all clients costs a tenth of the training: the last
-        evaluation alone has one, which none does if everybody stops before.
+        """Return the log records of a run, after as many of its rounds as are due.
+
+        A refresh of all clients costs a tenth of the training. So only the last evaluation has one, or no evaluation if
+        all clients stop before.
         """
         experiment = run.experiment
         open_run(self.folder / run.name, experiment.to_json())
@@ -113,7 +115,7 @@ class Maker:
 
 
 def shortened(value: Any) -> Any:
-    """JSON values whose fractions have six digits."""
+    """Return JSON values with fractions of six digits."""
     if isinstance(value, dict):
         return {name: shortened(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -122,14 +124,14 @@ def shortened(value: Any) -> Any:
 
 
 def chosen(study: Study, results: Path, workload: str, name: str) -> float | None:
-    """A method's rate; None before it has been chosen, here or by a study whose records lie beside these."""
+    """Return a method's rate, or None before this study, or a study that lends its rates, has chosen one."""
     run, lent = comparison.tuned(study, workload, name), (results.with_name(each) for each in study.lent)
     record = _record(results, run) or next((each for where in lent if (each := _same(where, run))), None)
     return None if record is None else float(record["chosen"][study.methods[name].rate])
 
 
 def found(study: Study, results: Path, workload: str) -> Known:
-    """What there is of a place: by label its rate, and the summaries of the seeds that have been run."""
+    """Return by label the rate, and the summaries of the seeds that have been run, for a place."""
     everything: Known = {}
     for label in study.methods:
         rate = chosen(study, results, workload, label)
@@ -141,13 +143,13 @@ def found(study: Study, results: Path, workload: str) -> Known:
 
 
 def _same(results: Path, run: Run) -> Piece | None:
-    """Of a run; None where there is none with just these settings."""
+    """Return the record of a run, or None where there is no record with just these settings."""
     record = known(results, run.name)
     return record if record is not None and record["experiment"] == run.experiment.to_json() else None
 
 
 def _record(results: Path, run: Run) -> Piece | None:
-    """Of a run; None where there is none. Raises RunError if it is of a run with other settings."""
+    """Return the record of a run, or None without a record. Raises RunError if it is of a run with other settings."""
     record = _same(results, run)
     if record is None and known(results, run.name) is not None:
         raise RunError(f"{results / run.name}.json is of a run with other settings; expected its own; remove it")

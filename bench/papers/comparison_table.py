@@ -1,6 +1,7 @@
 """The comparison of a place as tables: what methods reach and cost over seeds, and which papers' orders hold.
 
-The figures are those of edgefl's own comparisons (edgefl/study/comparison.py), from records in place of directories.
+The figures are the figures of edgefl's own comparisons (edgefl/study/comparison.py), from records in place of
+directories.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MB = 1e6
 
 
 class Order(NamedTuple):
-    """A paper says that one method does better than another."""
+    """A claim of a paper that one method does better than another."""
 
     paper: str
     better: str
@@ -41,7 +42,7 @@ ORDERS = (
 
 
 def compared(known: Known) -> Comparison | None:
-    """Of the methods that have the most seeds; None before any run is done."""
+    """Compare the methods that have the most seeds. Return None before any run is done."""
     seeds = max((tuple(made) for _, made in known.values()), key=len, default=())
     if not seeds:
         return None
@@ -50,7 +51,7 @@ def compared(known: Known) -> Comparison | None:
 
 
 def orders(found: Comparison) -> list[tuple[Order, Figure, str]]:
-    """Those whose both methods are there: the differences over seeds in points, and whether the order is met."""
+    """Return the orders whose both methods are there, with the differences over seeds in points and the verdicts."""
     said = []
     for order in ORDERS:
         if order.better in found.rows and order.worse in found.rows:
@@ -60,7 +61,7 @@ def orders(found: Comparison) -> list[tuple[Order, Figure, str]]:
 
 
 def verdict(off: Figure, or_equal: bool = False) -> str:
-    """Whether a difference is above 0, and by more than two standard errors over the seeds."""
+    """Return whether a difference is above 0, and by more than two standard errors over the seeds."""
     if off.mean is None:
         return "a seed is missing"
     met = "met" if off.mean > 0 or (or_equal and off.mean == 0) else "not met"
@@ -71,7 +72,7 @@ def verdict(off: Figure, or_equal: bool = False) -> str:
 
 
 def print_table(workload: str, known: Known) -> None:
-    """What there is of a place."""
+    """Print what there is of a place."""
     console = Console()
     console.width = max(console.width, 160)
     found = compared(known)
@@ -85,13 +86,13 @@ def print_table(workload: str, known: Known) -> None:
 
 
 def print_missing(console: Console, known: Known, found: Comparison) -> None:
-    """Who is not in the table, if anybody."""
+    """Print the methods that are not in the table, if there are any."""
     if missing := [label for label in known if label not in found.rows]:
         console.print(f"not in the table, for want of seeds: {', '.join(missing)}")
 
 
 def title_of(workload: str, found: Comparison) -> str:
-    """Of a table."""
+    """Return the title of a table."""
     rounds = next(iter(found.rows.values())).rounds.mean
     return f"{workload}, {rounds:g} rounds, seeds {', '.join(map(str, found.seeds))}"
 
@@ -113,7 +114,7 @@ def _methods(workload: str, known: Known, found: Comparison) -> Table:
 
 
 def at(budget: Figure, made: Mapping[int, Summary], key: str) -> Figure:
-    """What a method had reached at its last evaluation before it had spent more than that, seed by seed."""
+    """Return what a method had reached at its last evaluation within the budget, seed by seed."""
     spent = zip(made.values(), budget.values, strict=True)
     points = [None if most is None else reached(summary.curve, key, most) for summary, most in spent]
     return Figure(tuple(None if point is None else point["accuracy"] for point in points))
@@ -136,12 +137,12 @@ def _cells(label: str, row: ComparisonRow, at_bytes: Figure | None) -> list[str]
 
 
 def in_points(figure: Figure) -> Figure:
-    """Of shares, in percent."""
+    """Turn shares into percent."""
     return Figure(tuple(None if value is None else 100 * value for value in figure.values))
 
 
 def difference_text(off: Figure) -> str:
-    """Of points."""
+    """Return a difference in points as text."""
     spread = "" if off.spread is None else f" (± {off.spread:.2f})"
     return f"{off.mean:+.2f}{spread} points"
 

@@ -1,7 +1,7 @@
-"""A run in short: a line per evaluation, with what came since the last one added up. Small enough to be committed.
+"""A run in short: a line per evaluation, with the sums since the last one. It is small enough to be committed.
 
-The lines have the keys of those that they stand for, so that measures which add up, or look at evaluations, find the
-same. Whose accuracy is which client's is kept for the last evaluation alone, and clients' rounds not at all.
+The lines have the keys of the lines that they stand for, so that measures which add up, or which look at evaluations,
+find equal values. The accuracy of each client is kept for the last evaluation alone. Clients' rounds are not kept.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from edgefl.errors import RunError
 from edgefl.methods.rounds.client_round import EXECUTED
 from edgefl.system.durable_files import write_atomically
 
-FOLDER = "runs"  # of results
+FOLDER = "runs"  # folder inside the results
 
 
 def condensed(log_records: Lines) -> list[dict[str, Any]]:
-    """As many lines as evaluations. Beside the sums of bytes and seconds they have client_rounds; device_s, the time
-    of clients' training; and device_flops, what it executed.
+    """Return as many lines as there are evaluations.
+
+    Beside the sums of bytes and seconds they have client_rounds, device_s (the seconds of clients' training) and
+    device_flops (what the training executed).
     """
     found: list[dict[str, Any]] = []
     since: list[Any] = []
@@ -37,9 +39,9 @@ def condensed(log_records: Lines) -> list[dict[str, Any]]:
 
 
 def kept(run: Run, results: Path, make: Callable[[], Lines]) -> Lines:
-    """The condensed lines of a run from `results`/runs/NAME.json; made and written where there is no such file.
+    """Return the condensed lines of a run from `results`/runs/NAME.json, which is made and written if it is missing.
 
-    Raises  RunError if the file is of a run with other settings.
+    Raises RunError if the file is of a run with other settings.
     """
     if (found := known(run, results)) is None:
         path = _path(run, results)
@@ -50,7 +52,7 @@ def kept(run: Run, results: Path, make: Callable[[], Lines]) -> Lines:
 
 
 def known(run: Run, results: Path) -> Lines | None:
-    """The same of a run that has been made; None where it has not. Raises RunError likewise."""
+    """Return the condensed lines of a run, or None if it has not been made. Raises RunError as `kept` does."""
     path = _path(run, results)
     if not path.is_file():
         return None
@@ -65,7 +67,7 @@ def _path(run: Run, results: Path) -> Path:
 
 
 def _text(run: Run, log_records: Lines) -> str:
-    """JSON with a line per entry and per evaluation."""
+    """Return JSON with a line per entry and per evaluation."""
     head = {"run": run.name, "experiment": run.experiment.to_json(), "machine": machine.facts()}
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
     parts.append('"lines": [\n  ' + ",\n  ".join(map(json.dumps, log_records)) + "\n]")
@@ -91,5 +93,5 @@ def _added(log_records: Lines) -> dict[str, Any]:
 
 
 def _means(scores: dict[str, Any]) -> dict[str, Any]:
-    """Of all clients together, without those of each."""
+    """Return the scores of all clients together, without the scores of each client."""
     return {name: value for name, value in scores.items() if not isinstance(value, list)}

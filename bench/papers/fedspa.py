@@ -1,8 +1,9 @@
 """FedSpa's table 1 on EMNIST's letters, its densities, and its ablations: DST and RSM beside their rivals.
 
-What is not the paper's: the data, which are less than half of it (letters.py); 100 rounds for its 400, of which the
-prune rate's cosine knows; a tenth of every client's samples is kept for validation, by which Sub-FedAvg prunes. FedAvg
-is read in the run of FedAvg-FT, whose rounds are its own bit for bit. The numbers are from ALGORITHMS 12.4.
+Some things differ from the paper. The data are less than half of the paper's (letters.py). There are 100 rounds instead
+of 400, of which the prune rate's cosine knows. A tenth of every client's samples is kept for validation, by which
+Sub-FedAvg prunes. FedAvg is read in the run of FedAvg-FT, whose rounds are FedAvg's bit for bit. The numbers are from
+ALGORITHMS 12.4.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ STRONG, IID = "dirichlet:0.1", "iid"
 ROUNDS, BRIEF = 100, 10
 SEEDS = (1, 2, 3)
 TARGETS = (0.80, 0.85, 0.90)
-OWN = ("personal", "adapted", "global_local")  # whose accuracy counts: the first that a run has
+OWN = ("personal", "adapted", "global_local")  # the accuracy of the first one that a run has counts
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # by label: the method, and what is not by the preset
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # by label: the method, and options that the preset lacks
     "DST": ("fedspa", {}),
     "RSM": ("fedspa-rsm", {}),
     "RSM, masks of their own": ("fedspa-rsm", {"masks": "different"}),
@@ -47,7 +48,7 @@ Declare = Callable[..., Run]
 
 
 def tables(quick: bool) -> list[Table]:
-    """All tables; the quick ones have few clients, who share the digits, and few rounds."""
+    """Return all tables. The quick tables have few clients, who share the digits, and few rounds."""
     declare: Declare = partial(_quick, _run) if quick else _run
     data = "the digits, quick" if quick else "letters of EMNIST's byclass test split, 100 clients, 10 a round, LeNet5"
     return [
@@ -62,7 +63,7 @@ def tables(quick: bool) -> list[Table]:
 
 
 def _run(label: str, partition: str, seed: int = 1, rounds: int = ROUNDS, **changes: Any) -> Run:
-    """A method by its label, with changes to its options, which are part of the run's name."""
+    """Return the run of a method by its label. Changes to its options are part of the run's name."""
     method, options = METHODS[label]
     known = preset("fedspa", letters.FILE)
     fixed: dict[str, Any] = {"eval_every": 5, "checkpoint_every": 5, "validation_share": 0.1, "seed": seed}
@@ -85,7 +86,7 @@ def _quick(declare: Declare, *arguments: Any, **changes: Any) -> Run:
 
 
 def _methods_table(name: str, partition: str, seeds: tuple[int, ...], data: str, declare: Declare) -> Table:
-    """Accuracies, bytes, and rounds to targets, of every method; and the paper's order of each pair with DST."""
+    """Return accuracies, bytes, and rounds to targets, of every method, and the paper's order of each pair with DST."""
     runs = {label: [declare(label, partition, seed) for seed in seeds] for label in METHODS}
     rows = [row for label in METHODS for row in _accuracy(label, runs[label], PAPER[partition])]
     for label, each in runs.items():
@@ -107,7 +108,7 @@ def _methods_table(name: str, partition: str, seeds: tuple[int, ...], data: str,
 
 
 def _brief_table(data: str, declare: Declare) -> Table:
-    """What a few minutes show."""
+    """Return a table of what a few minutes show."""
     labels = ("DST", "FedAvg-FT", "Local")
     runs = {label: declare(label, STRONG, rounds=BRIEF) for label in labels}
     rows = [row for label in labels for row in _accuracy(label, [runs[label]], {})]
@@ -117,7 +118,7 @@ def _brief_table(data: str, declare: Declare) -> Table:
 
 
 def _density_table(data: str, declare: Declare) -> Table:
-    """DST by density, and what its parts are good for: all with far from alike labels and one seed."""
+    """Return DST by density, and the effects of its parts, all with strongly unlike labels and one seed."""
     runs = {f"density {density:g}": declare("DST", STRONG, density=density) for density in DENSITIES}
     runs |= {label: declare("DST", STRONG, **options) for label, options in ABLATIONS.items()}
     runs["density 0.5, as in table 1"] = declare("DST", STRONG)
@@ -128,7 +129,7 @@ def _density_table(data: str, declare: Declare) -> Table:
 
 
 def _accuracy(label: str, runs: list[Run], paper: Mapping[str, float]) -> list[Row]:
-    """Of the clients' own models, and where there is a global one beside it, that one's."""
+    """Return the accuracy of the clients' own models and, where there is a global model, its accuracy."""
     seeds = tuple((run,) for run in runs)
     rows = [Row(label, last_own, seeds, paper.get(label), "%")]
     if label == "FedAvg-FT":
@@ -142,19 +143,19 @@ def _accuracy(label: str, runs: list[Run], paper: Mapping[str, float]) -> list[R
 
 
 def own(log_record: Line) -> float | None:
-    """The mean over clients of what their own models do; None where they were not tested."""
+    """Return the mean accuracy over clients of their own models, or None where they were not tested."""
     evaluation = log_record.get("evaluation", {})
     return next((float(evaluation[kind]["accuracy"]) for kind in OWN if kind in evaluation), None)
 
 
 def shared(log_record: Line) -> float | None:
-    """The mean over clients of what the global model does on their samples."""
+    """Return the mean accuracy over clients of the global model on their samples, or None."""
     evaluation = log_record.get("evaluation", {})
     return float(evaluation["global_local"]["accuracy"]) if "global_local" in evaluation else None
 
 
 def last_own(log_records: Lines) -> Found:
-    """The mean of the last two evaluations, in percent."""
+    """Return the mean of the last two evaluations, in percent."""
     return _last(own, log_records)
 
 
@@ -168,7 +169,7 @@ def _last(measure: Callable[[Line], float | None], log_records: Lines, count: in
 
 
 def _rounds_to(target: float, log_records: Lines) -> Found:
-    """And the payload up to then. Evaluations are every fifth round."""
+    """Return the first round that reaches the target, and the payload up to it. Evaluations are every fifth round."""
     for number, log_record in enumerate(log_records, 1):
         if (own(log_record) or 0.0) >= target:
             return Found(float(log_record["round"]), f"{payload(log_records[:number]) / 1e6:.0f} MB")
@@ -176,12 +177,15 @@ def _rounds_to(target: float, log_records: Lines) -> Found:
 
 
 def payload(log_records: Lines) -> int:
-    """All bytes of payloads, down and up: values, ids, masks and headers."""
+    """Return all bytes of payloads, down and up: values, ids, masks and headers."""
     return sum(sum(log_record["down"].values()) + sum(log_record["up"].values()) for log_record in log_records)
 
 
 def _of_dense(log_records: Lines) -> Found:
-    """Values, masks and headers over what as many messages of the whole model take; masks alone in the detail."""
+    """Return values, masks and headers over what as many messages of the whole model take.
+
+    The detail has masks alone.
+    """
     total, masks = (
         payload(log_records),
         sum(log_record["down"]["index"] + log_record["up"]["index"] for log_record in log_records),

@@ -1,9 +1,10 @@
 """FedSPU's table 1 on a part of EMNIST: FedSPU, its early stopping, FedAvg, FedAvg-FT and local training, T = 500.
 
-What is not the paper's: the data, the official test split of byclass alone, divided again, a seventh of what the paper
-pools; early stopping looks at a tenth of a client's training samples, where the paper looks at its test samples. The
-paper's own way is a run beside it, `es_set=test`, whose accuracy is on samples that it has seen. Its rivals that are
-not in edgefl are left out. FedAvg is read in the run of FedAvg-FT. The numbers are from ALGORITHMS 12.1 and 12.2.
+Some things differ from the paper. The data are the official test split of byclass alone, divided again, which is a
+seventh of what the paper pools. Early stopping looks at a tenth of a client's training samples, where the paper looks
+at its test samples. A run with `es_set=test` does as the paper does, and its accuracy is on samples that it has seen.
+Rivals that are not in edgefl are left out. FedAvg is read in the run of FedAvg-FT. The numbers are from ALGORITHMS 12.1
+and 12.2.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 SEEN: dict[str, tuple[str, dict[str, Any]]] = {"FedSPU + ES by the test samples": ("fedspu-es", {"es_set": "test"})}
 ACCURACY = {"0.1": (72.89, 73.04), "0.5": (73.53, 73.18)}  # the paper's, of FedSPU without and with ES
 GIGABYTES = {"0.1": (11.75, 4.82), "0.5": (11.71, 8.80)}
-STOPPED = {"0.1": 207, "0.5": 374}  # rounds with ES; probably until fewer than ten clients ran
+STOPPED = {"0.1": 207, "0.5": 374}  # rounds with early stopping, probably until fewer than ten clients ran
 
 Declare = Callable[..., Run]
 
 
 def tables(quick: bool) -> list[Table]:
-    """All tables; the quick ones have few clients, who share the digits, and few rounds."""
+    """Return all tables. The quick tables have few clients, who share the digits, and few rounds."""
     declare: Declare = partial(_quick, _run) if quick else _run
     data = "the digits, quick" if quick else "EMNIST byclass, the official test split divided again, 100 clients"
     return [_table(alpha, data, declare) for alpha in ALPHAS]
@@ -84,7 +85,7 @@ def _table(alpha: str, data: str, declare: Declare) -> Table:
 
 
 def worst_tenth(log_records: Lines) -> Found:
-    """The mean accuracy of the tenth of clients whose accuracy is lowest, after the last round, in percent."""
+    """Return the mean accuracy of the tenth of clients whose accuracy is lowest, after the last round, in percent."""
     evaluation = log_records[-1]["evaluation"]
     scores = next(evaluation[kind] for kind in ("personal", "adapted", "global_local") if kind in evaluation)
     each = sorted(right / of for right, of in zip(scores["correct"], scores["examples"], strict=True))
@@ -98,12 +99,12 @@ def _megabytes(log_records: Lines) -> Found:
 
 
 def _saved(stopping: Lines, whole: Lines) -> Found:
-    """Bytes that early stopping saves, in percent of those of all rounds."""
+    """Return the bytes that early stopping saves, in percent of the bytes of all rounds."""
     return Found(100 * (1 - payload(stopping) / payload(whole)), f"{stopping[-1]['running']} clients still run")
 
 
 def _few_run(log_records: Lines) -> Found:
-    """Rounds up to the first evaluation after which fewer than ten clients run."""
+    """Return the number of rounds up to the first evaluation after which fewer than ten clients run."""
     return Found(next((float(log_record["round"]) for log_record in log_records if log_record["running"] < 10), None))
 
 

@@ -1,8 +1,8 @@
 """FedUmf's tables 1 and 2, the order of its alpha, and its appendix's tables A1 and A2, on Fashion-MNIST for MNIST.
 
-What is not the paper's: the data; the network of tables 1 and 2, for which the appendix's stands in; a client keeps one
-sample of its share for tests of its own; exactly 15 of 100 clients are authorised in the appendix's rounds, where the
-code draws each with probability .15. The numbers are from ALGORITHMS 12.3.
+Some things differ from the paper: the data, and the network of tables 1 and 2, for which the appendix's network stands
+in. A client keeps one sample of its partition for tests of its own. Exactly 15 of 100 clients are authorised in the
+appendix's rounds, where the code draws each with probability .15. The numbers are from ALGORITHMS 12.3.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST = 20  # rounds that FedAvg must need before a ratio to them says anything
 SETTINGS = ((0.01, 0.1), (0.01, 0.5), (0.05, 0.1), (0.05, 0.5))  # eta and C
 ALPHAS = (0.1, 0.5, 1.0)
 IID, TWO_CLASSES = "iid", "shards:2"
-SEEDS = {(TWO_CLASSES, 0.05, 0.1): (1, 2, 3)}  # large steps of few, unlike clients: one seed says little; elsewhere 1
+SEEDS = {(TWO_CLASSES, 0.05, 0.1): (1, 2, 3)}  # large steps of few, unlike clients, where one seed says little
 NAMES = {IID: "IID", TWO_CLASSES: "two classes", "lognormal:0.3": "log-normal", "dirichlet:0.6": "Dirichlet .6"}
 
 # Tables 1 and 2: rounds of FedAvg and FedUmf to the paper's accuracies, by partition, eta and C. FedAvg did not reach
@@ -49,14 +49,14 @@ APPENDIX: dict[str, dict[str, tuple[float, int]]] = {
     "dirichlet:0.6": {"fedavg": (96.45, 52), "feddyn": (97.56, 31), "feddc": (98.09, 24), "fedumf-feddc": (98.21, 14)},
 }
 APPENDIX_TARGETS = (0.80, 0.83)
-# The rate and batch are the paper's; the clip and the weight decay those of FedDC's public code (gaoliang13/FedDC).
+# The rate and batch are the paper's. The clip and the weight decay are from FedDC's public code (gaoliang13/FedDC).
 APPENDIX_OPTIONS = {"lr_decay": 0.998, "clip": 10.0, "weight_decay": 1e-3, "weight": "uniform"}
 
 Declare = Callable[..., Run]
 
 
 def tables(quick: bool) -> list[Table]:
-    """All tables; the quick ones have few clients, who share the digits, and few rounds."""
+    """Return all tables. The quick tables have few clients, who share the digits, and few rounds."""
     declare = partial(_quick, _run) if quick else _run
     appendix = partial(_quick, _appendix_run) if quick else _appendix_run
     data = "the digits, quick" if quick else "Fashion-MNIST in place of MNIST"
@@ -72,7 +72,7 @@ def tables(quick: bool) -> list[Table]:
 
 
 def _run(partition: str, lr: float, share: float, alpha: float, seed: int = 1) -> Run:
-    """FedUmf with this alpha, or FedAvg for alpha = 0, which it equals bit for bit with less training."""
+    """Return FedUmf with this alpha, or FedAvg for alpha = 0, which it equals bit for bit with less training."""
     method = "fedumf" if alpha else "fedavg"
     known = preset("fedumf", "fashion-mnist")
     options = {**dict(known["options"]), **({"alpha": alpha} if alpha else {})}
@@ -178,7 +178,7 @@ def _uplink_ratio(average: Lines, fusion: Lines) -> Found:
 
 
 def _in_order(target: float, average: Lines, *runs: Lines) -> Found:
-    """1 if no run needs more rounds than the one of the alpha before it; None if that cannot be told."""
+    """Return 1 if no run needs more rounds than the run of the next smaller alpha, or None if that cannot be told."""
     needed = [rounds_to(target, log_records) for log_records in runs]
     detail = f"{', '.join(map(_or_never, needed))}; FedAvg {_or_never(rounds_to(target, average))}"
     reached = [float("inf") if each is None else each for each in needed]

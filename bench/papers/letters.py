@@ -1,8 +1,9 @@
-"""EMNIST's letters as a federation, out of the official test split of byclass that the file has: 26 classes, upper and
-lower case as one. Not the official split of letters, and less than half as many images.
+"""EMNIST's letters as a federation, out of the official test split of byclass that the file has.
 
-As in FedSpa, 5.1, a client is tested on about a hundred images of the file's test part in the proportions of its own
-labels; here on exactly TESTS, by largest remainders (ALGORITHMS 11.7). Clients may share test images.
+There are 26 classes, and upper and lower case are one class. This is not the official split of letters, and it has less
+than half as many images. As in FedSpa, 5.1, a client is tested on about a hundred images of the file's test part in the
+proportions of its own labels. Here there are exactly TESTS images, by largest remainders (ALGORITHMS 11.7). Clients may
+share test images.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ DIGITS, LETTERS, TESTS = 10, 26, 100
 
 
 def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
-    """Clients by the experiment's partition; all of a share but `validation_share` of it is for training.
+    """Return clients by the experiment's partition. All samples of a client but `validation_share` of them are for
+    training.
 
-    Raises  DataError if the file is not found in the directory of the data.
+    Raises DataError if the file is not found in the directory of the data.
     """
     data = letters(load(FILE, data_dir, fetch=False))
     assert data.y_test is not None
@@ -46,7 +48,7 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
 
 
 def letters(data: DataSet) -> DataSet:
-    """Without digits; classes 0 to 25."""
+    """Return the data without digits, in classes 0 to 25."""
     assert data.x_test is not None
     assert data.y_test is not None
     train, test = data.y >= DIGITS, data.y_test >= DIGITS
@@ -61,7 +63,9 @@ def letters(data: DataSet) -> DataSet:
 
 
 def alike(wanted: np.ndarray, labels: np.ndarray, stream: rng.Stream, count: int = TESTS) -> np.ndarray:
-    """`count` positions in `labels`, sorted, in these proportions of classes; of a class no more than there are."""
+    """Return `count` sorted positions in `labels`, in these proportions of classes, and at most all positions of a
+    class.
+    """
     partitions = wanted * count / wanted.sum()
     each = np.floor(partitions).astype(int)
     rest = np.argsort(-(partitions - each), kind="stable")[: count - each.sum()]

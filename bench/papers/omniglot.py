@@ -1,7 +1,8 @@
-"""Omniglot as a federation: an alphabet is a client, its characters are the client's classes.
+"""Omniglot as a federation: an alphabet is a client, and its characters are the client's classes.
 
-As in PFLEGO, 4.2, except that drawings are not rotated: three quarters of every character's drawings are for training.
-Rotated copies of one drawing would lie in both parts, as they do in the published protocol (ALGORITHMS 11.6).
+The setup is that of PFLEGO, 4.2, except that drawings are not rotated. Three quarters of every character's drawings are
+for training. Rotated copies of one drawing would lie in both parts, as they do in the published protocol (ALGORITHMS
+11.6).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ TRAIN = 0.75
 
 
 def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
-    """The first `clients` alphabets of the background set and then of the evaluation set.
+    """Return a federation of the first `clients` alphabets of the background set and then of the evaluation set.
 
-    Raises  DataError if the file is not found in the directory of the data.
+    Raises DataError if the file is not found in the directory of the data.
     """
     data = load(FILE, data_dir, reading=Reading(group="alphabet"), fetch=False)
     assert data.x_test is not None
@@ -44,7 +45,7 @@ def federation(experiment: Experiment, data_dir: Path | None) -> Federation:
 
 
 def _split(y: np.ndarray, alphabets: np.ndarray, client: int, seed: int) -> Split:
-    """Three quarters of every character of an alphabet, and the rest."""
+    """Split an alphabet: three quarters of every character are for training, and the rest is for tests."""
     stream, train, test = rng.stream(seed, rng.SPLIT, client=client), [], []
     for character in np.unique(y[alphabets == client]):
         drawings = np.flatnonzero(y == character)

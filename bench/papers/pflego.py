@@ -1,9 +1,9 @@
-"""PFLEGO's table 1 on Fashion-MNIST, complete and official, PFLEGO on three seeds and others on one; and its table 2.
+"""PFLEGO's table 1 on Fashion-MNIST, complete and official, PFLEGO on three seeds and others on one, and its table 2.
 
-Measured as published: every round the sampled clients are tested after their training, hits over samples; a number is
-the mean of the last ten rounds. What is not the paper's: FedAvg has one output per class of the data, where the
-released code maps every client's labels to its own first outputs; and what omniglot.py says. The numbers are from
-ALGORITHMS 12.5.
+Accuracy is measured as published: every round the sampled clients are tested after their training, hits over samples. A
+number is the mean of the last ten rounds. FedAvg differs from the paper: it has one output per class of the data, where
+the released code maps every client's labels to its own first outputs. omniglot.py names further differences. The
+numbers are from ALGORITHMS 12.5.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Declare = Callable[..., Run]
 
 
 def tables(quick: bool) -> list[Table]:
-    """All tables; the quick ones have few clients, who share the digits, and few rounds."""
+    """Return all tables. The quick tables have few clients, who share the digits, and few rounds."""
     declare: Declare = partial(_quick, _run) if quick else _run
     drawings: Declare = partial(_quick, _omniglot_run) if quick else _omniglot_run
     data = "the digits, quick" if quick else "Fashion-MNIST, complete and official, 100 clients, 20 a round, tau 50"
@@ -54,7 +54,7 @@ def tables(quick: bool) -> list[Table]:
 
 
 def _run(method: str, degree: str, seed: int = 1, **changes: Any) -> Run:
-    """A run by the paper's settings. Changes to them are part of its name."""
+    """Return a run with the paper's settings. Changes to them are part of its name."""
     settings = preset(f"pflego-{degree}", "fashion-mnist")
     options = dict(settings["options"]) | {name: changes.pop(name) for name in tuple(changes) if name in PFLEGO_OPTIONS}
     settings |= {"model": "pflego_mlp", "eval_every": 50, "checkpoint_every": 10, **changes}
@@ -118,7 +118,7 @@ def _exact_table(data: str, declare: Declare) -> Table:
 
 
 def _others_table(degree: str, data: str, declare: Declare) -> Table:
-    """FedPer and FedAvg beside PFLEGO, after all rounds, and FedPer after about as much of the clients' time."""
+    """Return FedPer and FedAvg beside PFLEGO after all rounds, and FedPer after about as much of the clients' time."""
     paper = FASHION[degree]
     runs = {method: declare(method, degree) for method in paper}
     rows = [Row(METHODS[method], last_tested, ((run,),), paper[method], "%") for method, run in runs.items()]
@@ -150,19 +150,19 @@ def _omniglot_table(declare: Declare) -> Table:
 
 
 def tested(log_record: Line) -> float | None:
-    """Hits over test samples of the clients of a round, after their training; None where they were not tested."""
+    """Return hits over test samples of a round's clients, after their training, or None if they were not tested."""
     found = [(each["correct"], each["tested"]) for each in log_record["clients"] if "tested" in each]
     return sum(hits for hits, _ in found) / sum(count for _, count in found) if found else None
 
 
 def last_tested(log_records: Lines, count: int = 10) -> Found:
-    """The mean over the last rounds, in percent."""
+    """Return the mean over the last rounds, in percent."""
     found = [each for each in map(tested, log_records) if each is not None][-count:]
     return Found(100 * mean(found), f"{100 * min(found):.1f} to {100 * max(found):.1f} in its rounds")
 
 
 def early_tested(log_records: Lines) -> Found:
-    """The mean over the last ten of the first rounds, in percent."""
+    """Return the mean over the last ten of the first rounds, in percent."""
     return last_tested(log_records[:EARLY])
 
 

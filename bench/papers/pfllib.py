@@ -1,9 +1,10 @@
-"""PFLlib and edgefl on the same files: `python -m bench papers pfllib --pfllib FOLDER --python PY`.
+"""PFLlib and edgefl on one set of files: `python -m bench papers pfllib --pfllib FOLDER --python PY`.
 
-FOLDER is a checkout of TsingZ0/PFLlib, unchanged, whose generator has written dataset/FashionMNIST_pat (two classes a
-client) and dataset/FashionMNIST_dir (Dirichlet .1); PY the Python of an environment that has what it imports. 20
-clients, all of them in every round, its CNN, batches of 10, an epoch, lr .005; both on one thread, one after the other.
-Every run is a piece: the same command makes what is missing, and prints the table of what there is.
+FOLDER is an unchanged checkout of TsingZ0/PFLlib. Its generator has written dataset/FashionMNIST_pat (two classes a
+client) and dataset/FashionMNIST_dir (Dirichlet .1). PY is the Python of an environment with the packages that it
+imports. There are 20 clients, all of them in every round, PFLlib's CNN, batches of 10, one epoch and lr .005. Both
+sides have one thread, and they take turns. Every run is a piece: a repeated command makes what is missing, and prints
+the table of what there is.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from bench.processes import ROOT, python
 
 ROUNDS, EVERY = 15, 5
 METHODS = {"fedavg": "FedAvg", "fedper": "FedPer", "ditto": "Ditto"}  # edgefl's name and PFLlib's
-PULL = "1"  # Ditto's, of both: PFLlib's default 0 would be training alone
+PULL = "1"  # mu of Ditto, on both sides: PFLlib's default of 0 would be training alone
 OPTIONS = {"ditto": ["-mu", PULL, "-pls", "1"]}
 SEEDS = {"pat": (1, 2, 3), "dir": (1,)}
 SIDES = ("pfllib", "edgefl")
-PUBLISHED = {  # after 2,000 rounds, in percent: docs/benchmark.html; its Ditto's mu is not said there
+PUBLISHED = {  # after 2,000 rounds, in percent, from docs/benchmark.html, which does not say Ditto's mu
     ("pat", "fedavg", "global"): 80.41, ("pat", "fedper", "personal"): 99.47, ("pat", "ditto", "personal"): 99.44,
     ("dir", "fedavg", "global"): 85.85, ("dir", "fedper", "personal"): 97.44, ("dir", "ditto", "personal"): 97.47,
 }  # fmt: skip
@@ -54,13 +55,13 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """By seed, so that a table of one seed is soon whole."""
+    """Return the cases by seed, so that a table of one seed is soon whole."""
     seeds = sorted({seed for each in SEEDS.values() for seed in each})
     return [Case(each, method, seed) for seed in seeds for each in SEEDS if seed in SEEDS[each] for method in METHODS]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 1 if a run could not be carried out."""
+    """Run the command, and return 1 if a run could not be carried out."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if not options.show and not (options.pfllib and options.python):
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def theirs(case: Case, results: Path, folder: Path, interpreter: Path, logs: Path) -> Piece:
-    """PFLlib's record of a case."""
+    """Return PFLlib's record of a case."""
     name = case.name("pfllib")
 
     def make() -> Piece:
@@ -92,7 +93,7 @@ def theirs(case: Case, results: Path, folder: Path, interpreter: Path, logs: Pat
 
 
 def ours(case: Case, results: Path, folder: Path, runs: Path) -> Piece:
-    """edgefl's record of a case, from the same files and the same first model."""
+    """Return edgefl's record of a case, from the files and the first model that PFLlib has."""
     name = case.name("edgefl")
 
     def make() -> Piece:
@@ -109,7 +110,7 @@ def ours(case: Case, results: Path, folder: Path, runs: Path) -> Piece:
 
 
 def save_first_model(path: Path) -> None:
-    """PFLlib's CNN as its main.py first has it: torch's own draws after `manual_seed(0)`, layer by layer."""
+    """Save PFLlib's CNN as its main.py first has it: torch's own draws after `manual_seed(0)`, layer by layer."""
     import torch
     from torch.nn import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 
@@ -137,13 +138,13 @@ class Side:
 
     @property
     def squared_error(self) -> float | None:
-        """Of the mean; None with one seed."""
+        """The squared standard error of the mean, or None with one seed."""
         count = len(self.accuracies)
         return variance(self.accuracies) / count if count > 1 else None
 
 
 def difference(pfllib: Side, edgefl: Side) -> tuple[float, float | None]:
-    """Of the means, edgefl's less PFLlib's, and its standard error; None where a side has one seed."""
+    """Return edgefl's mean less PFLlib's, and its standard error, which is None where a side has one seed."""
     errors = pfllib.squared_error, edgefl.squared_error
     if errors[0] is None or errors[1] is None:
         return edgefl.mean - pfllib.mean, None
@@ -151,7 +152,7 @@ def difference(pfllib: Side, edgefl: Side) -> tuple[float, float | None]:
 
 
 def rows(results: Path) -> Iterator[list[str]]:
-    """Of the table, from the pieces that there are of both sides."""
+    """Yield the rows of the table, from the pieces that both sides have."""
     for partition, seeds in SEEDS.items():
         for method in METHODS:
             both = [[known(results, Case(partition, method, seed).name(side)) for seed in seeds] for side in SIDES]
@@ -172,17 +173,17 @@ def _row(partition: str, method: str, kind: str, pairs: list[tuple[Piece, Piece]
 
 
 def _after(found: Piece, kind: str) -> float:
-    """Percent after ROUNDS."""
+    """Return the accuracy after ROUNDS rounds, in percent."""
     return 100 * dict(map(tuple, found["accuracy"][kind]))[ROUNDS]
 
 
 def _beside(pairs: list[tuple[Piece, Piece]], name: str, scale: float) -> str:
-    """PFLlib's mean / edgefl's."""
+    """Return PFLlib's mean / edgefl's mean as text."""
     return " / ".join(f"{mean(found[i][name] for found in pairs) / scale:.0f}" for i in range(len(SIDES)))
 
 
 def print_table(results: Path) -> None:
-    """What the pieces in this folder show."""
+    """Print the table of the pieces in this folder."""
     headings = (
         "", "seeds", "PFLlib %", "edgefl %", "difference", "within 2 errors", "s a round", "CPU s", "MB at most",
         "published, 2,000 rounds",

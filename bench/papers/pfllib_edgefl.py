@@ -1,4 +1,4 @@
-"""edgefl's part of `bench papers pfllib`, a process of its own so that its memory is edgefl's alone: no torch here.
+"""edgefl's part of `bench papers pfllib`, in a process of its own, so that its memory is edgefl's alone, without torch.
 
 python -m bench.papers.pfllib_edgefl FOLDER METHOD SEED ROUNDS EVERY MODEL RUNS prints a line of JSON. A run that was
 killed goes on.
@@ -26,7 +26,7 @@ KINDS = {"global_local": "global", "personal": "personal", "adapted": "personal"
 
 
 def main(arguments: list[str]) -> None:
-    """Carries out what is due of one run, and prints its accuracies and the median seconds of its rounds."""
+    """Carry out what is due of one run, and print its accuracies and the median seconds of its rounds."""
     folder, method, seed, rounds, every, model, path = arguments
     federation = pfllib_files.federation(Path(folder), Path(model), int(seed))
     run = _run(Path(folder).name, method, int(seed), int(rounds), int(every), federation)
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _run(data: str, method: str, seed: int, rounds: int, every: int, federation: Federation) -> Run:
-    """As PFLlib's defaults have it."""
+    """Return the run with PFLlib's defaults."""
     sizes: dict[str, Any] = {"clients": pfllib_files.CLIENTS, "per_round": pfllib_files.CLIENTS, "epochs": 1}
     sizes |= {"batch": pfllib_files.BATCH, "lr": 0.005, "rounds": rounds, "eval_every": every, "checkpoint_every": 1}
     options = tuple(sorted(OPTIONS.get(method, {}).items()))
@@ -45,7 +45,7 @@ def _run(data: str, method: str, seed: int, rounds: int, every: int, federation:
 
 
 def _accuracies(log_records: Lines) -> dict[str, list[tuple[int, float]]]:
-    """All hits over all test samples, as PFLlib's, after so many rounds, by kind."""
+    """Return all hits over all test samples, as PFLlib counts them, by kind and number of rounds."""
     found: dict[str, list[tuple[int, float]]] = {}
     for log_record in log_records:
         for kind, scores in log_record.get("evaluation", {}).items():
@@ -54,7 +54,7 @@ def _accuracies(log_records: Lines) -> dict[str, list[tuple[int, float]]]:
 
 
 def _begins(federation: Federation) -> float:
-    """The accuracy of the model that training starts from."""
+    """Return the accuracy of the model from which training starts."""
     learner = GraphLearner(Model(federation.graph, federation.initial()))
     return learner.evaluate(federation.data, np.concatenate([split.test for split in federation.clients])).accuracy or 0
 

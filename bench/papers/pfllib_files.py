@@ -1,9 +1,9 @@
 """The files that PFLlib's Fashion-MNIST generator writes, as a federation of edgefl.
 
-The images are bytes again, normalised when they are read: (x / 255 - .5) / .5, as the generator wrote them. PFLlib
-leaves out the last, smaller batch of an epoch, another one each time; edgefl keeps it. Here a client trains on as many
-whole batches, so that both take as many steps: up to nine fixed samples are left out. The files are pickled, so they
-must be one's own.
+The images become bytes again. They are normalised when they are read: (x / 255 - .5) / .5, as the generator wrote them.
+PFLlib leaves out the last, smaller batch of an epoch, which has other samples each time, and edgefl keeps it. So a
+client trains here on as many whole batches, and both take as many steps: up to nine fixed samples are left out. The
+files are pickled, so read only files that you made yourself.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SCALE, SHIFT = 2 / 255, -1.0
 
 
 def federation(folder: Path, model: Path, seed: int) -> Federation:
-    """Every client's training and test part as its two files have them.
+    """Return every client's training and test part as its two files have them.
 
     folder  of the partition, with train/0.npz, test/0.npz and so on
-    model   file that training starts from
+    model   file with the model from which training starts
     Raises  DataError if a file is missing, or its images are not normalised bytes.
     """
     images, labels, splits, start = [], [], [], 0
@@ -44,7 +44,7 @@ def federation(folder: Path, model: Path, seed: int) -> Federation:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images, uint8 [N, 1, 28, 28], and labels of one file."""
+    """Return images, uint8 [N, 1, 28, 28], and labels of one file."""
     if not path.is_file():
         raise DataError(f"no {path}; expected what PFLlib's generate_FashionMNIST.py writes")
     with np.load(path, allow_pickle=True) as archive:

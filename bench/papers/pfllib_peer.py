@@ -1,9 +1,9 @@
-"""PFLlib as a process: its own command line in its own Python, and what it prints read as numbers.
+"""PFLlib as a process: its own command line in its own Python, and its printed numbers.
 
-Facts about its program (TsingZ0/PFLlib, commit d832e76): round i trains after the models of i rounds were sent and
-evaluated, so R rounds are the evaluation numbered R, and one more round is trained; an accuracy is all hits over all
-test samples; Ditto evaluates its global models and then its personal ones. Every start begins with the same model
-(`torch.manual_seed(0)`); starts differ by the order of the clients, which numpy draws unseeded, and with it by every
+These are facts about its program (TsingZ0/PFLlib, commit d832e76). Round i trains after the models of i rounds were
+sent and evaluated. So R rounds are the evaluation numbered R, and one more round is trained. An accuracy is all hits
+over all test samples. Ditto evaluates its global models and then its personal ones. Every start begins with one model
+(`torch.manual_seed(0)`). Starts differ by the order of the clients, which numpy draws unseeded, and so by every
 client's batches.
 """
 
@@ -31,7 +31,7 @@ SECONDS = re.compile(r"^-+ time cost -+ ([\d.]+)$")
 
 @dataclass(frozen=True)
 class Process:
-    """One that has ended: what it printed, wall and processor seconds, and the most memory that it held, in bytes."""
+    """A process that has ended: what it printed, wall and processor seconds, and its largest memory in bytes."""
 
     words: str
     wall_s: float
@@ -39,14 +39,14 @@ class Process:
     peak: int
 
     def spent(self) -> dict[str, float]:
-        """As part of a record."""
+        """Return the time and memory as part of a record."""
         return {"wall_s": self.wall_s, "cpu_s": self.cpu_s, "peak": self.peak}
 
 
 def carry_out(command: Sequence[str], folder: Path, log: Path) -> Process:
-    """Runs a command on one thread to its end. Raises RuntimeError with its last words if it fails.
+    """Run a command on one thread to its end. Raises RuntimeError with its last words if it fails.
 
-    log  of what it prints
+    log  file of what it prints
     """
     started, used, peak = time.perf_counter(), 0.0, 0
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
@@ -70,15 +70,16 @@ def carry_out(command: Sequence[str], folder: Path, log: Path) -> Process:
 
 
 def arguments(dataset: str, method: str, rounds: int, every: int, goal: str, options: Sequence[str]) -> list[str]:
-    """Of its main.py; `goal` names the file of its results. What is not here has its default: SGD without decay, all of
-    the clients in every round.
+    """Return the arguments of PFLlib's main.py. `goal` names the file of its results.
+
+    All other options have their defaults: SGD without decay, and all clients in every round.
     """
     sizes = ["-lbs", "10", "-lr", "0.005", "-ls", "1", "-nc", "20", "-gr", str(rounds), "-eg", str(every)]
     return ["-dev", "cpu", "-data", dataset, "-m", "CNN", "-algo", method, *sizes, "-go", goal, *options]
 
 
 def read(words: str) -> dict[str, Any]:
-    """The accuracies after so many rounds, by kind, and the median seconds of a round without an evaluation."""
+    """Return the accuracies by kind and number of rounds, and the median seconds of a round without an evaluation."""
     found: dict[str, list[tuple[int, float]]] = {}
     spent: list[float] = []
     round, kind, evaluated = 0, "", False
@@ -96,6 +97,6 @@ def read(words: str) -> dict[str, Any]:
 
 
 def _most(pid: int) -> int:
-    """The most resident memory of a process so far, in bytes; 0 once it has ended."""
+    """Return the largest resident memory of a process so far, in bytes, or 0 once it has ended."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))

@@ -1,4 +1,7 @@
-"""A finished table as one JSON file: its results, its curves, where and how long it ran. Enough to draw it again."""
+"""A finished table as one JSON file: its results, its curves, where and how long it ran.
+
+It is enough to draw it again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from bench.papers.table import Lines, Run, Table, compare
 
 
 def record(table: Table, metrics: Mapping[str, Lines]) -> dict[str, Any]:
-    """Everything about a table whose runs have these metrics, by name, as JSON values."""
+    """Return everything about a table as JSON values. `metrics` has the log records of its runs by name."""
 
     def curve(run: Run) -> list[tuple[int, float]]:
         values = ((log_record["round"], table.curve(log_record)) for log_record in metrics[run.name])
@@ -32,7 +35,7 @@ def record(table: Table, metrics: Mapping[str, Lines]) -> dict[str, Any]:
 
 
 def write(found: Mapping[str, Any], folder: Path) -> Path:
-    """Writes the file of a table and returns its path. Points of curves and plain lists stay on one line."""
+    """Write the file of a table and return its path. Points of curves and plain lists stay on one line."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{found['table']}.json"
     parts = (f"{json.dumps(name)}: {_spaced(value)}" for name, value in found.items())
@@ -41,7 +44,7 @@ def write(found: Mapping[str, Any], folder: Path) -> Path:
 
 
 def _spaced(value: Any) -> str:
-    """JSON with a line per entry, so that a difference of two files shows what changed."""
+    """Return JSON with a line per entry, so that a difference of two files shows what changed."""
     if isinstance(value, dict) and value:
         return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items()) + "\n}"
     if isinstance(value, list) and value:
@@ -50,7 +53,7 @@ def _spaced(value: Any) -> str:
 
 
 def _about(run: Run, log_records: Lines) -> dict[str, Any]:
-    """A run's data, seed and time; its other settings are in its directory."""
+    """Return a run's data, seed and time. Its directory has its other settings."""
     experiment = run.experiment
     about = {"data": experiment.data, "partition": experiment.partition, "seed": experiment.seed}
     return {**about, "rounds": log_records[-1]["round"], "seconds": round(seconds(log_records), 1)}

@@ -1,4 +1,4 @@
-"""Carrying out the runs of a table: what is done is read, what was killed goes on from its last checkpoint."""
+"""Carrying out the runs of a table: finished runs are read, and killed runs go on from their last checkpoint."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from edgefl.study.simulation.round_loop import simulate
 
 
 def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> Lines:
-    """The metrics of a run whose directory is `folder`/NAME, after as many of its rounds as are still due.
+    """Return the metrics of a run whose directory is `folder`/NAME, after as many of its rounds as are still due.
 
-    workers  clients trained at the same time; no result depends on it
-
+    workers  clients trained at the same time, on which no result depends
     Raises  RunError if the directory holds a run with other settings, DataError if the data cannot be had.
     """
     open_run(folder / run.name, run.experiment.to_json())
@@ -33,7 +32,7 @@ def metrics(run: Run, folder: Path, data_dir: Path | None, workers: int = 1) -> 
 
 
 def seconds(log_records: Lines) -> float:
-    """How long the rounds of a run took, without its evaluations."""
+    """Return the seconds that the rounds of a run took, without its evaluations."""
     return float(sum(log_record["seconds"] for log_record in log_records))
 
 

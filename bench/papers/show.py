@@ -1,4 +1,4 @@
-"""A table of a paper beside ours, for a terminal; and its picture, where matplotlib is installed."""
+"""A table of a paper beside ours, for a terminal, and its picture, where matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADINGS = ("", "paper", "ours", "difference", "spread", "seeds", "")
 
 
 def print_table(found: Mapping[str, Any]) -> None:
-    """Prints what `record` made."""
+    """Print what `record` made."""
     minutes = sum(run["seconds"] for run in found["runs"].values()) / 60
     table = Table(title=f"{found['title']}\n{found['about']}\n{minutes:.1f} minutes of rounds", title_justify="left")
     for heading in HEADINGS:
@@ -29,11 +29,11 @@ def print_table(found: Mapping[str, Any]) -> None:
 
 
 def draw(found: Mapping[str, Any], path: Path) -> None:
-    """Draws the curves over rounds, a panel beside the other. Raises ImportError where there is no matplotlib."""
+    """Draw the curves over rounds, with the panels in a row. Raises ImportError where there is no matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams |= {"svg.hashsalt": "edgefl", "svg.fonttype": "none"}  # the same curves give the same bytes
+    matplotlib.rcParams |= {"svg.hashsalt": "edgefl", "svg.fonttype": "none"}  # equal curves give equal bytes
     from matplotlib import pyplot
 
     panels = found["curves"]

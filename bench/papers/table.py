@@ -1,4 +1,4 @@
-"""What a table of a paper is made of: runs, and rows that compare a number of the paper with ours. Values only."""
+"""The parts of a table of a paper: runs, and rows that compare a number of the paper with ours."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Lines = Sequence[Line]  # the metrics of a run, a line per round, as `edgefl sim
 
 
 class Run(NamedTuple):
-    """One method on one seed. The name is that of its directory: runs of the same name are the same run.
+    """One method on one seed. The name is that of its directory, so that runs with one name are one run.
 
-    federation  makes the experiment's, where `assemble` cannot; it gets the directory of the data
+    federation  makes the experiment's, where `assemble` cannot, from the directory of the data
     """
 
     name: str
@@ -28,7 +28,9 @@ class Run(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a measure finds in the metrics of its runs: None if there is nothing to compare, as the detail says."""
+    """A value that a measure finds in the metrics of its runs. It is None if there is nothing to compare, as the detail
+    says.
+    """
 
     value: float | None
     detail: str = ""
@@ -36,7 +38,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A number of the paper and the same number of ours.
+    """A number of the paper and our number.
 
     measure  of the metrics of one seed's runs, an argument for each
     runs     for every seed the runs to measure
@@ -57,7 +59,7 @@ class Table:
     name    of its files
     about   the data, and what is not as in the paper
     panels  for each part of the picture, its runs by the names of their curves
-    curve   of a line of metrics, what the picture shows of it; None where it has no such value
+    curve   of a line of metrics, what the picture shows of it, or None where it has no such value
     portable  whether finished runs are kept in short beside the results (condensed.py), for other machines too
     """
 
@@ -70,7 +72,7 @@ class Table:
     portable: bool = False
 
     def runs(self) -> list[Run]:
-        """All runs, each once, in the order of the rows."""
+        """Return all runs, each once, in the order of the rows."""
         mine = [run for row in self.rows for seed in row.runs for run in seed]
         drawn = [run for panel in self.panels.values() for run in panel.values()]
         return list({run.name: run for run in (*mine, *drawn)}.values())
@@ -91,7 +93,7 @@ class Result:
 
 
 def compare(row: Row, metrics: Mapping[str, Lines]) -> Result:
-    """The result of a row from the metrics of its runs, by name. Seeds that have nothing to compare are left out."""
+    """Return the result of a row from the metrics of its runs, by name. Seeds with nothing to compare are left out."""
     found = [row.measure(*(metrics[run.name] for run in runs)) for runs in row.runs]
     values = [each.value for each in found if each.value is not None]
     ours = mean(values) if values else None

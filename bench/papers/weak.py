@@ -1,9 +1,9 @@
-"""Weak devices: eight methods on the federations of the comparison, whose clients are modelled devices. Values only.
+"""Weak devices: eight methods on the federations of the comparison, whose clients are modelled devices.
 
-Clients and devices are both dealt in order of their ids: of `mixed` the first quarter, microcontrollers, is the tier of
-.2 and a part of .4; then come phones on LTE, Pi 4 and Orin Nano. All of them are there at every hour, none drops out,
-and rounds wait for everybody, so equal rounds are equal client rounds, and rates that were chosen without devices are
-those that would be chosen with them.
+Clients and devices are both dealt in order of their ids. The first quarter of `mixed`, microcontrollers, is the tier of
+.2 and a part of .4. Then come phones on LTE, Pi 4 and Orin Nano. All devices are there at every hour, no device drops
+out, and rounds wait for all. So equal rounds are equal client rounds. Rates that were chosen without devices are the
+rates that would be chosen with them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edgefl.models.graph.operations import Shape
 from edgefl.models.neurons.model_spec import ModelSpec
 
 OURS, FEDSPU, DROPOUT = "FedSPU, cached", "FedSPU", "random dropout"
-KEEPING = (FEDSPU, OURS, "FedPer", "PFLEGO")  # personal models, and something sent
+KEEPING = (FEDSPU, OURS, "FedPer", "PFLEGO")  # personal models, with something that is sent
 
 WEAK = Study(
     "weak",
@@ -31,7 +31,7 @@ WEAK = Study(
         **{name: METHODS[name] for name in ("FedAvg-FT", "FedPer", "PFLEGO", "Local")},
     },
     {"devices": "mixed"},
-    points=20,  # what is cheap ends early, and the others are compared at that time
+    points=20,  # cheap methods end early, and the others are compared at that time
     lent=("comparison",),
 )
 
@@ -40,11 +40,11 @@ SHAPES: dict[str, tuple[Shape, int]] = {
     "speech": ((1, 49, 40), 12),
     "fashion": ((1, 28, 28), 10),
     "emnist": ((1, 28, 28), 62),
-}  # by place: an input's, and the number of classes
+}  # by place: the shape of an input, and the number of classes
 
 
 class Offered(NamedTuple):
-    """What the cached method asks of a tier, and what a round costs there: so, by FedSPU, and with everything."""
+    """The offer of the cached method to a tier, and the cost of a round there: so, by FedSPU, and with all neurons."""
 
     keep: float
     offer: SubmodelOption
@@ -54,7 +54,7 @@ class Offered(NamedTuple):
 
 
 def offered(workload: str) -> list[Offered]:
-    """By tier, the weakest first."""
+    """Return the offers by tier, the weakest first."""
     settings, method = WORKLOADS[workload].settings, FedSPUCached()
     graph, effort = model(WORKLOADS[workload], *SHAPES[workload]), Effort(settings["epochs"], settings["batch"])
     task = Task(ModelSpec.of(graph), clients=len(method.keep), seed=1, graph=graph)  # a client for each tier

@@ -1,5 +1,7 @@
-"""What weak devices get of each method, as tables: every tier, and what was reached at equal bytes, virtual time and
-energy; and whether what we expect of the cached prefix holds. From records, as comparison_table.py.
+"""Tables of what weak devices get of each method: every tier, and what was reached at an equal budget.
+
+Budgets are bytes, virtual time and energy. The tables also say whether our expectations of the cached prefix hold. They
+are made from records, as comparison_table.py does.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from edgefl.study.accuracy_targets import target
 from edgefl.study.comparison import BUDGETS, Comparison, Figure, compare
 from edgefl.study.summary import Summary
 
-EQUAL = {"bytes": ("MB", MB), "virtual-seconds": ("s", 1.0), "joules": ("kJ", 1e3)}  # by budget: unit, of how many
+EQUAL = {"bytes": ("MB", MB), "virtual-seconds": ("s", 1.0), "joules": ("kJ", 1e3)}  # by budget: unit, in base units
 WEAKEST = 2  # tiers, in which dropout should be behind
 
 
@@ -41,10 +43,10 @@ class Expected(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """By the names of EQUAL.
+    """The spent budgets, by the names of EQUAL.
 
     least   what the thriftiest of KEEPING spends, by seed
-    wanted  the lowest accuracy that one of them ends with; first: by method, what it had spent when it had so much
+    wanted  the lowest accuracy that one of them ends with. `first` is by method what it had spent when it had so much
     """
 
     least: dict[str, Figure]
@@ -53,13 +55,13 @@ class Spent(NamedTuple):
 
 
 def by_tier(made: Mapping[int, Summary]) -> list[Figure]:
-    """Mean accuracy of the clients of each tier, the weakest first."""
+    """Return the mean accuracy of the clients of each tier, the weakest first."""
     tiers = zip(*(summary.tiers for summary in made.values()), strict=True)
     return [Figure(tuple(tier["accuracy"] for tier in each)) for each in tiers]
 
 
 def spent(known: Known, found: Comparison) -> Spent | None:
-    """None while those that keep personal models have not all been run."""
+    """Return what was spent, or None while some method that keeps personal models has not been run."""
     if any(name not in found.rows for name in KEEPING):
         return None
 
@@ -74,7 +76,7 @@ def spent(known: Known, found: Comparison) -> Spent | None:
 
 
 def expected(known: Known, found: Comparison) -> list[Expected]:
-    """What issue 18 expects, of the methods that are there."""
+    """Return what issue 18 expects, for the methods that are there."""
     if OURS not in found.rows:
         return []
     ours, keeps = by_tier(known[OURS][1]), [tier["keep"] for tier in found.rows[OURS].tiers]
@@ -95,7 +97,7 @@ def expected(known: Known, found: Comparison) -> list[Expected]:
 
 
 def print_table(workload: str, known: Known) -> None:
-    """What there is of a place."""
+    """Print what there is of a place."""
     console = Console()
     console.width = max(console.width, 160)
     console.print(_offers(workload))

@@ -16,23 +16,23 @@ FIELDS = ("kernel_size", "stride", "padding", "dilation")
 
 
 class Index(ctypes.Structure):
-    """efl_index; as it is made, all ids."""
+    """The struct efl_index. As it is made, it stands for all ids."""
 
     _fields_ = [("ids", ctypes.POINTER(c_int32)), ("count", c_int64)]
 
 
 class Base:
-    """A built tree, or its efl library alone: one thread, on the instruction set that ours uses now."""
+    """A built tree, or its efl library alone, on one thread and the instruction set that ours uses now."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError if there is no library."""
+        """Load the library. Raises OSError if there is no library."""
         library = path if path.is_file() else path / "edgefl" / "libedgefl.so"
         self._lib = ctypes.CDLL(str(library))
         self._lib.efl_cap_isa(native.isa().encode())
         self._lib.efl_set_threads(1)
 
     def products(self, layer: Layer) -> Products:
-        """The three dense products of the layer's masked weight."""
+        """Return the three dense products of the layer's masked weight."""
         x, weight, dy, y, dx, dw = (
             array.ctypes.data_as(Floats) for array in (layer.x, layer.weight, layer.dy, layer.y, layer.dx, layer.dw)
         )
@@ -55,7 +55,7 @@ class Base:
 
 
 def _geometry(layer: Layer) -> Any:
-    """efl_conv2d, whose fields are 14 integers."""
+    """Return the struct efl_conv2d, whose fields are 14 integers."""
     shape, op = layer.shape, layer.shape.op
     assert isinstance(op, Conv2d) and shape.size is not None
     settings = [n for field in FIELDS for n in getattr(op, field)]

@@ -4,10 +4,10 @@
     dense        our dense kernels of today on the same weight, which is 0 outside the mask
     base         the dense kernels of another build, of which `--base` names the tree
     torch        for each product the fastest dense path of this PyTorch
-    sparseprop   SparseProp's layer, forward and backward; where it is not installed the output says so
+    sparseprop   SparseProp's layer, forward and backward. Where it is not installed the output says so
 
-A ratio is the other's time over ours for all three products. For 4x4 maps and smaller ones the base's gradient of the
-input counts as its forward pass, as it was slow there.
+A ratio is the other's time over ours for all three products. For maps of 4x4 and smaller, the base's gradient of the
+input counts as its forward pass, because it was slow there.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ LAYERS = (
 
 @dataclass(frozen=True)
 class Row:
-    """One layer at one density. Ratios are times over ours; rates are shares of this machine's peak on the nonzeros."""
+    """One layer at one density. Ratios are times over ours. Rates are shares of this machine's peak on the nonzeros."""
 
     layer: str
     batch: int
     isa: str
     density: float
-    is_chosen: bool  # by the rule
+    is_chosen: bool  # whether the rule of sparse_choice.py chooses it
     base: float | None
     dense: float
     torch: float
     sparseprop: float | None
     rates: tuple[float, float, float]
-    refresh: float  # of a step
+    refresh: float  # share of a step
     build_ns: float  # per weight
     error: float
 
@@ -160,7 +160,7 @@ def _row(layer: Layer, isa: str, base: Base | None, rival: bool, effort: Effort,
 
 
 def _total(timings: dict[str, Timing], side: str, shape: Shape | None = None) -> float:
-    """The time of all three products, each on the side's fastest path."""
+    """Return the time of all three products, each on the side's fastest path."""
     fastest = {
         kind: min(timing.median_s for name, timing in timings.items() if name.startswith(f"{side} {kind}"))
         for kind in KINDS

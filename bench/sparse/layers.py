@@ -1,6 +1,6 @@
 """The layers that are measured: a masked layer's operands, and its three products by each of our own kernels.
 
-Not the rivals (base.py, rivals.py, bench/peers.py), nor what is made of the times (command.py).
+The rivals are in base.py, rivals.py and bench/peers.py. command.py turns the times into figures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS = ("forward", "grad_input", "grad_weight")
 
 
 class Shape(NamedTuple):
-    """A layer and a batch. size: height and width of a convolution's images."""
+    """A layer and a batch. `size` is the height and width of a convolution's images."""
 
     name: str
     op: Linear | Conv2d
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of one dense product."""
+        """The multiply-adds of one dense product."""
         return self.batch * math.prod(self.weight) * math.prod(self.result[2:])
 
     @property
@@ -64,7 +64,7 @@ class Shape(NamedTuple):
 
 @dataclass
 class Layer:
-    """Operands of a layer with a mask that keeps `density` of its weights; `weight` is 0 elsewhere."""
+    """Operands of a layer with a mask that keeps `density` of its weights. `weight` is 0 elsewhere."""
 
     shape: Shape
     density: float
@@ -81,7 +81,7 @@ class Layer:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of one product on the weights that exist."""
+        """The multiply-adds of one product on the weights that exist."""
         return self.shape.macs * self.count // self.mask.size
 
     @cached_property
@@ -89,7 +89,7 @@ class Layer:
         return int(self.mask.sum())
 
     def dense(self) -> Products:
-        """Our dense kernels of today."""
+        """Return our dense kernels of today."""
         shape, more, groups = self.shape, self.shape.geometry, (1,) if self.shape.size else ()
         op = {kind: getattr(native, f"{shape.family}_{kind}") for kind in KINDS}
         last = (shape.weight[1],) if shape.size else ()
@@ -100,7 +100,7 @@ class Layer:
         }
 
     def reference(self) -> dict[str, Array]:
-        """The three products in float64, the last at the mask alone and flat."""
+        """Return the three products in float64, the last one flat and at the mask alone."""
         import torch
 
         x, weight, dy = (torch.from_numpy(array).double() for array in (self.x, self.weight, self.dy))
@@ -117,7 +117,7 @@ class Layer:
 
 
 class Sparse:
-    """Our sparse kernels on a layer: structures built, values in their order."""
+    """Our sparse kernels on a layer: structures built, and values in their order."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer, shape = layer, layer.shape
@@ -144,7 +144,7 @@ class Sparse:
         return first.words, second.words
 
     def build(self) -> None:
-        """What a change of the mask costs."""
+        """Build the structures, which is what a change of the mask costs."""
         shape = self._layer.shape
         turned = (self.structure_t, self.order_t) if self.is_transposed else (None, None)
         more = (shape.size, *shape.geometry) if shape.size else (shape.batch,)
@@ -167,7 +167,7 @@ class Sparse:
         }
 
     def error(self) -> float:
-        """The largest error of the three products, over the largest value of each in float64."""
+        """Return the largest error of the three products, over the largest value of each in float64."""
         for product in self.products().values():
             product()
         layer, exact = self._layer, self._layer.reference()
@@ -181,7 +181,7 @@ class Sparse:
 
 
 def empty(shape: tuple[int, ...]) -> Array:
-    """float32 that begins on a cache line."""
+    """Return a float32 array that begins on a cache line."""
     return aligned_bytes(4 * math.prod(shape)).view(np.float32).reshape(shape)
 
 

@@ -9,11 +9,11 @@ import torch
 from bench.sparse.layers import Layer
 from edgefl.models.graph.operations import Conv2d
 
-SAMPLES = 8  # of a batch: its convolutions are silently wrong for others
+SAMPLES = 8  # samples of a batch: SparseProp's convolutions are silently wrong for other numbers
 
 
 def missing() -> str | None:
-    """Why SparseProp is not measured, or None."""
+    """Return why SparseProp is not measured, or None."""
     try:
         import sparseprop.modules  # noqa: F401
     except ImportError as error:
@@ -22,7 +22,7 @@ def missing() -> str | None:
 
 
 def sparseprop(layer: Layer) -> Callable[[], object]:
-    """Forward and backward with both gradients."""
+    """Return its forward and backward pass with both gradients."""
     from sparseprop import modules
 
     op, shape = layer.shape.op, layer.shape

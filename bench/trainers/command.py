@@ -1,8 +1,9 @@
 """`python -m bench peers`: LeNet5's training step (20-50-500-26, B = 16) beside ONNX Runtime, MNN and eager PyTorch.
 
-A process each, on one thread of one processor, in turns; processor time and resident memory. All start from the same
-weights and take the same batches; that their first losses agree and that all losses fall is checked before. An
-environment that is not there yet is made. A trainer that cannot be installed is left out, in words.
+Each trainer is a process on one thread of one processor, and they take turns. Processor time and resident memory are
+measured. All trainers start from one set of weights and take the same batches. It is checked before that their first
+losses agree and that all losses fall. An environment that is missing is made. A trainer that cannot be installed is
+left out, with a message.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ OTHERS = (*REQUIREMENTS, PYTORCH)
 
 
 def main(arguments: list[str]) -> int:
-    """1 if a bar against ONNX Runtime is missed."""
+    """Run the bench, and return 1 if a bar against ONNX Runtime is missed."""
     options = _parser().parse_args(arguments)
     facts = machine.facts()
     with tempfile.TemporaryDirectory(prefix="edgefl-peers-") as name, ExitStack() as running:
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _start(options: argparse.Namespace, folder: Path, running: ExitStack) -> list[Trainer]:
-    """edgefl at p = 1 and .2, then the others that can be had."""
+    """Start edgefl at p = 1 and .2, and then the other trainers that can be had."""
     here = Path(sys.executable)
     wanted = [(OWN, here, "edgefl_trainer", "1"), (FROZEN, here, "edgefl_trainer", "0.2")]
     for name in options.trainers:

@@ -10,16 +10,16 @@ from bench.trainers.task import BATCHES
 from bench.trainers.trainer import Trainer
 
 OWN, FROZEN = "edgefl p=1", "edgefl p=0.2"
-BARS = {OWN: 2.8, FROZEN: 5.0}  # how many times edgefl's time ONNX Runtime is to take
+BARS = {OWN: 2.8, FROZEN: 5.0}  # least ratio of ONNX Runtime's time to edgefl's
 JUDGED = "onnxruntime"
 LEARNING_STEPS = 20 * BATCHES
-FALL = 0.97  # of the mean loss of the first round, which the last one is to be below; p = .2 learns slowly
-ROUNDING = 1e-3  # by which the losses of a round may differ between trainers
+FALL = 0.97  # largest ratio of the last round's mean loss to the first round's, as p = .2 learns slowly
+ROUNDING = 1e-3  # relative difference that the losses of a round may have between trainers
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a trainer showed. Losses are means over a round of batches: the first, and the last before it was timed."""
+    """The result of a trainer. Losses are means over a round of batches: the first, and the last before the timing."""
 
     trainer: str
     version: str
@@ -30,9 +30,9 @@ class Result:
 
 
 def compare(trainers: Sequence[Trainer], effort: Effort) -> list[Result]:
-    """Checks that all train, then times them in turns; in the order given, edgefl at p = 1 first.
+    """Check that all train, then time them in turns. The results are in the given order, with edgefl at p = 1 first.
 
-    Raises  RuntimeError if one does not learn, or its first losses are not edgefl's.
+    Raises RuntimeError if one does not learn, or if its first losses are not edgefl's.
     """
     losses = {each.name: [each.train(1) for _ in range(LEARNING_STEPS)] for each in trainers}
     for name, found in losses.items():
@@ -43,7 +43,7 @@ def compare(trainers: Sequence[Trainer], effort: Effort) -> list[Result]:
 
 
 def check_fall(name: str, losses: Sequence[float]) -> None:
-    """Raises  RuntimeError if the last round's mean is not well below the first's."""
+    """Raise RuntimeError if the last round's mean is not well below the first round's."""
     first, last = _mean(losses[:BATCHES]), _mean(losses[-BATCHES:])
     if not last < FALL * first:
         raise RuntimeError(
@@ -52,9 +52,9 @@ def check_fall(name: str, losses: Sequence[float]) -> None:
 
 
 def check_start(name: str, losses: Sequence[float], own: Sequence[float]) -> None:
-    """From the same weights the same losses come: of the first step where neurons are frozen, else of a round.
+    """Check that equal weights give equal losses, of the first step where neurons are frozen, else of a round.
 
-    Raises  RuntimeError if they do not.
+    Raises RuntimeError if they do not.
     """
     for step in range(1 if name == FROZEN else BATCHES):
         if not abs(losses[step] - own[step]) <= ROUNDING * own[step]:
@@ -62,7 +62,7 @@ def check_start(name: str, losses: Sequence[float], own: Sequence[float]) -> Non
 
 
 def judged(results: Sequence[Result]) -> dict[str, tuple[float, float]]:
-    """Of each share p the ratio of ONNX Runtime's time over edgefl's, and its bar; empty without ONNX Runtime."""
+    """Return for each share p the ratio of ONNX Runtime's time to edgefl's, and its bar, or {} without ONNX Runtime."""
     medians = {each.trainer: each.step.median_s for each in results}
     if JUDGED not in medians:
         return {}
@@ -78,7 +78,7 @@ def _contender(trainer: Trainer) -> Contender:
 
 
 def _spent_s(trainers: Sequence[Trainer]) -> float:
-    """Processor time of all of them; only one runs at a time."""
+    """Return the processor time of all trainers. Only one of them runs at a time."""
     return sum(each.cpu_s for each in trainers)
 
 

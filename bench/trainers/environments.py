@@ -16,13 +16,13 @@ DONE = "requirements"  # a file that says what a complete environment has
 
 
 class NotInstalledError(RuntimeError):
-    """A package that cannot be had here, in a sentence."""
+    """A package cannot be had here. The message says it in a sentence."""
 
 
 def python_of(trainer: str, folder: Path, base: Path) -> Path:
-    """The interpreter of the trainer's environment below `folder`, which `base` makes if it is not there.
+    """Return the interpreter of the trainer's environment below `folder`, which `base` makes if it is missing.
 
-    Raises  ValueError if the folder lies in the repository; NotInstalledError.
+    Raises ValueError if the folder lies in the repository, and NotInstalledError if a package cannot be installed.
     """
     if folder.resolve().is_relative_to(ROOT):
         raise ValueError(f"environments in {folder}; expected a folder outside {ROOT}")

@@ -26,7 +26,7 @@ PARAMETERS = (
 
 
 class LeNet5(nn.Module):
-    """Caffe's sizes, ReLU after every hidden layer."""
+    """Caffe's LeNet-5: its sizes, with ReLU after every hidden layer."""
 
     def __init__(self, weights: task.Arrays) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class LeNet5(nn.Module):
         return self.fc(expr.relu(self.fc1(x)))
 
     def _start_from(self, weights: task.Arrays) -> None:
-        """Its parameters come last layer first, biases as matrices of a row."""
+        """Load the weights. MNN's parameters come last layer first, and biases are matrices of one row."""
         shapes = [each.shape for each in self.parameters]
         values = [weights[name] for name in PARAMETERS]
         if [value.size for value in values] != [each.size for each in self.parameters]:
@@ -78,7 +78,7 @@ def main(folder: Path) -> None:
 
 
 def _variables(x: object, y: object) -> tuple[expr.Var, expr.Var]:
-    """The examples and one-hot targets."""
+    """Return the examples and one-hot targets."""
     images = expr.const(x, [task.BATCH, *task.SHAPE], expr.NCHW)
     return images, expr.one_hot(expr.const(y, [task.BATCH], expr.NCHW, expr.int), task.CLASSES, 1.0, 0.0)
 

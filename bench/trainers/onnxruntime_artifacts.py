@@ -1,6 +1,7 @@
 """LeNet5 as ONNX Runtime's training files: python -m bench.trainers.onnxruntime_artifacts FOLDER.
 
-A process of its own, since a device would get these files ready made: `onnx` is not among what the trainer holds.
+This is a process of its own, because a device would get these files ready made. So `onnx` is not in the trainer's
+memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ WINDOW = {"kernel_shape": [2, 2], "strides": [2, 2]}
 
 
 def model(weights: task.Arrays) -> onnx.ModelProto:
-    """The forward pass, from "x" to "logits"; parameters by torch's names."""
+    """Return the forward pass, from "x" to "logits", with torch's names of parameters."""
     node = helper.make_node
     nodes = [
         node("Conv", ["x", "conv1.weight", "conv1.bias"], ["conv1"]),

@@ -1,8 +1,8 @@
-"""What every trainer is given: LeNet5's initial weights and a few batches, as files that numpy alone can read.
+"""The input of every trainer: LeNet5's initial weights and a few batches, as files that numpy alone can read.
 
-The examples are a black and white pattern a class under noise, so that a trainer that learns shows a falling loss
-within a few steps. Nothing here imports edgefl: the trainers' processes read it, too, in environments that have numpy
-only.
+The examples of a class are a black and white pattern under noise, so that a trainer that learns shows a falling loss
+within a few steps. Nothing here imports edgefl: the trainers' processes read this module, too, in environments that
+have numpy only.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ SHAPE = (1, 28, 28)
 SCALE, SHIFT = 2 / 255, -1.0
 LEARNING_RATE = 0.05
 SEED = 1
-NOISE = 0.1  # of the pixels of an example are not its class's
+NOISE = 0.1  # share of the pixels of an example that differ from its class
 
 Arrays = dict[str, np.ndarray]
 
 
 class Task(NamedTuple):
-    """weights: by torch's names and in its layouts. x: uint8 [BATCHES * BATCH, *SHAPE]. y: int32 [BATCHES * BATCH]."""
+    """Initial weights and examples. `weights` have torch's names and layouts.
+
+    x is uint8 [BATCHES * BATCH, *SHAPE], and y is int32 [BATCHES * BATCH].
+    """
 
     weights: Arrays
     x: np.ndarray
     y: np.ndarray
 
     def batch(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """The scaled float32 examples and the labels of a batch; indices beyond the last begin anew."""
+        """Return the scaled float32 examples and the labels of a batch. Indices beyond the last batch begin anew."""
         rows = slice(index % BATCHES * BATCH, (index % BATCHES + 1) * BATCH)
         return self.x[rows].astype(np.float32) * np.float32(SCALE) + np.float32(SHIFT), self.y[rows]
 
 
 def draw(weights: Arrays) -> Task:
-    """Random examples for these weights: the same in every run."""
+    """Draw random examples for these weights, which are equal in every run."""
     values = np.random.RandomState(SEED)
     y = values.randint(0, CLASSES, BATCHES * BATCH).astype(np.int32)
     patterns = values.rand(CLASSES, *SHAPE) < 0.5

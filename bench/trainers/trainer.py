@@ -1,4 +1,4 @@
-"""A trainer as the bench sees it: a process that trains when it is told to. Its own side is in turns.py."""
+"""A trainer as the bench sees it: a process that trains when it is told to. turns.py is the side of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ONE_THREAD = dict.fromkeys(("EDGEFL_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_TH
 
 
 class Trainer:
-    """name and version; the processor time of all its steps, and its resident memory after the last ones."""
+    """A process that trains, with its name and version.
+
+    `cpu_s` is the processor time of all its steps, and `resident_bytes` its resident memory after the last ones.
+    """
 
     def __init__(self, name: str, questions: IO[str], answers: IO[str], log: Path) -> None:
         self.name, self._questions, self._answers, self._log = name, questions, answers, log
@@ -26,9 +29,9 @@ class Trainer:
         self.cpu_s, self.resident_bytes, self._steps = 0.0, 0, 0
 
     def train(self, steps: int) -> float:
-        """Takes steps on the batches in turn; the loss of the last, or their mean.
+        """Take steps on the batches in turn. Return the loss of the last step, or the mean of the losses.
 
-        Raises  RuntimeError with the process's last words if it fails.
+        Raises RuntimeError with the process's last words if it fails.
         """
         batches = [(self._steps + step) % BATCHES for step in range(steps)]
         print(json.dumps(batches), file=self._questions, flush=True)
@@ -47,7 +50,7 @@ class Trainer:
 
 @contextmanager
 def trainer(name: str, python: Path, module: str, folder: Path, *arguments: str) -> Iterator[Trainer]:
-    """Runs bench.trainers.MODULE on the task in `folder`; ended on leaving."""
+    """Run bench.trainers.MODULE on the task in `folder`, and end it on leaving."""
     log, (read, write) = folder / f"{name}.log", os.pipe()
     command = [str(python), "-m", f"bench.trainers.{module}", str(folder), *arguments]
     with log.open("w") as words, os.fdopen(write, "w"):
@@ -71,12 +74,12 @@ def trainer(name: str, python: Path, module: str, folder: Path, *arguments: str)
 
 
 def environment() -> dict[str, str]:
-    """Of a trainer's process: one thread, and this checkout to import from."""
+    """Return the environment of a trainer's process: one thread, and this checkout to import from."""
     return {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
 
 
 def prepare(python: Path, module: str, folder: Path) -> None:
-    """Runs bench.trainers.MODULE to its end. Raises RuntimeError with its last words if it fails."""
+    """Run bench.trainers.MODULE to its end. Raises RuntimeError with its last words if it fails."""
     command: Sequence[str] = [str(python), "-m", f"bench.trainers.{module}", str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=folder)
     if result.returncode:

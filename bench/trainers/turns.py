@@ -1,6 +1,6 @@
 """The side of a trainer's process: it trains when it is told to, and answers with its processor time and loss.
 
-A line of stdin is a JSON list of batches to train on in turn; the answer is a JSON line with the loss of the last one,
+A line of stdin is a JSON list of batches to train on in turn. The answer is a JSON line with the loss of the last batch
 or a mean, the processor time of the whole process and its resident memory. Answers go to the file descriptor that the
 environment names, as libraries print to stdout. The process stays on one processor.
 """
@@ -19,7 +19,7 @@ Train = Callable[[list[int]], float]
 
 
 def serve(version: str, train: Train) -> None:
-    """Says its version, then answers until stdin ends. `train` takes a step a batch and returns a loss."""
+    """Say the version, then answer until stdin ends. `train` takes a step for each batch and returns a loss."""
     with os.fdopen(int(os.environ[ANSWERS]), "w", buffering=1) as answers:
         print(json.dumps({"version": version}), file=answers)
         for line in sys.stdin:
@@ -31,7 +31,7 @@ def serve(version: str, train: Train) -> None:
 
 
 def pin() -> None:
-    """Keeps this process, and the threads that it will start, on one processor: the same for every trainer."""
+    """Keep this process, and the threads that it will start, on one processor, which is the same for every trainer."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 

@@ -1,8 +1,8 @@
 """Arrays that a program gave as data, named by their content and kept with the run that began with them.
 
 The settings of such a run have "own-", 32 hexadecimal digits and ".npz" in place of a data set's name. The file of that
-name in the run's directory has the arrays in the form that any data file has (data/npz.py), so that the run is resumed,
-read and repeated without the program. Not what may be in such a file, nor the readers of it.
+name in the run's directory has the arrays in the form that any data file has. With this file a run is resumed, read and
+repeated without the program. data/npz.py reads such files and says what may be in them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class OwnData(NamedTuple):
 
 
 def own_data(arrays: Mapping[str, Any], axes: str = "") -> OwnData:
-    """Arrays, or whatever numpy or torch takes for some, as a data set. Raises DataError as `read_npz` does.
+    """Make a data set of arrays, or of values that numpy or torch can convert. Raises DataError as `read_npz` does.
 
-    axes    the order of the axes of x (column_choice.py); empty: as an array `axes` says, if there is one
-    Labels and groups may be text: they count as the places of their values in order.
+    axes    the order of the axes of x (column_choice.py). Empty: the array named `axes` says the order, if there is one
+    Labels and groups may be text: each text becomes its position among the sorted distinct texts.
     """
     plain: dict[str, Array] = {}
     for name, value in arrays.items():
@@ -56,9 +56,9 @@ def own_data(arrays: Mapping[str, Any], axes: str = "") -> OwnData:
 
 
 def read_own(path: Path, axes: str = "") -> OwnData:
-    """Of a file that `keep` wrote; `axes` as of `own_data`.
+    """Read the data from a file that `keep` wrote. The argument `axes` means what it means in `own_data`.
 
-    Raises  RunError if it is gone, or is not what its name says.
+    Raises  RunError if the file is gone, or if its content does not match its name.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -69,18 +69,20 @@ def read_own(path: Path, axes: str = "") -> OwnData:
     if found != path.name:
         raise RunError(f"{path} has the content of {found}; expected the data that the run began with")
     was_settled = "axes" not in arrays and may_have_channels_last(getattr(arrays.get("x"), "shape", ()))
-    data = read_npz(path, Reading(axes="NCHW" if was_settled else axes))  # a run of before
+    data = read_npz(path, Reading(axes="NCHW" if was_settled else axes))  # written by a version that stored no axes
     return OwnData(found, arrays, replace(data, name=CALLED))
 
 
 def own_file(data: str | os.PathLike[str], axes: str = "") -> OwnData | None:
-    """Of what a run has kept, by its path; None for any other data. Raises RunError as `read_own` does."""
+    """Read the data that a run has kept in the file `data`, or return None for other files. Raises RunError as
+    `read_own`.
+    """
     path = Path(data)
     return read_own(path, axes) if KEPT.fullmatch(path.name) and path.is_file() else None
 
 
 def keep(run: Path, own: OwnData) -> None:
-    """Writes the run's own copy, unless it is there."""
+    """Write the run's own copy of the data, unless the copy exists already."""
     path = run / own.name
     if path.exists():
         return
@@ -94,7 +96,7 @@ def keep(run: Path, own: OwnData) -> None:
 
 
 def arrays_of(data: DataSet) -> dict[str, Any]:
-    """A data set by the names of data/npz.py."""
+    """Return the arrays of a data set by their names in data/npz.py."""
     names = {"x": "x", "y": "y", "x_test": "x_test", "y_test": "y_test", "group": "groups", "group_test": "groups_test"}
     names |= {"time": "times", "vocabulary": "vocabulary", "class_names": "class_names"}
     found = {key: getattr(data, name) for key, name in names.items() if getattr(data, name) is not None}
@@ -103,14 +105,16 @@ def arrays_of(data: DataSet) -> dict[str, Any]:
 
 
 def axes_of(x: Array) -> dict[str, str]:
-    """The order in which a model takes these axes, by the name of data/npz.py, where the shape does not say it."""
+    """Return the order of the axes of `x` as the entry `axes` (data/npz.py), or {} if the shape tells the order."""
     if may_have_channels_last(x.shape):
         return {"axes": "NCHW"}
     return {"axes": "NCL"} if x.ndim == 3 else {}
 
 
 def _lacking(data: DataSet) -> dict[str, Any]:
-    """Features with NaN again where a mean is to stand, if there are such places."""
+    """Return the features with NaN in place of each value that a mean is to fill, and the entry `missing`. Return {} if
+    no value is absent.
+    """
     if data.absent is None and data.absent_test is None:
         return {}
     parts = {"x": (data.x, data.absent), "x_test": (data.x_test, data.absent_test)}
@@ -121,7 +125,7 @@ def _lacking(data: DataSet) -> dict[str, Any]:
 
 
 def name_of(arrays: Mapping[str, Array]) -> str:
-    """The name of these arrays in settings, and of their file in a run."""
+    """Return the name of these arrays in settings, which is also the name of their file in a run."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         value = np.ascontiguousarray(arrays[name])
@@ -132,8 +136,8 @@ def name_of(arrays: Mapping[str, Array]) -> str:
 
 
 def as_array(name: str, value: Any) -> Array:
-    """Convert a torch tensor, on any device and of any precision, without importing torch, or any object that numpy
-    converts. Raises DataError if there is no array in it.
+    """Convert a torch tensor, or any object that numpy converts, to a numpy array. The tensor may be on any device and
+    of any precision. torch is not imported. Raises DataError if the value cannot be converted.
     """
     if isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "iub" and value.mask.any():
         at = ", ".join(str(int(each[0])) for each in np.nonzero(np.ma.getmaskarray(value)))
@@ -157,7 +161,7 @@ def as_array(name: str, value: Any) -> Array:
 
 
 def _uneven(name: str, value: Any, error: ValueError) -> str:
-    """A sentence that names the first row whose length differs from the first row's."""
+    """Return a phrase that names the first row whose length differs from that of row 0, or else the error."""
     shapes = [tuple(np.shape(row)) for row in value[:1]] if isinstance(value, list | tuple) else []
     for at, row in enumerate(value if shapes else ()):
         try:
@@ -170,14 +174,14 @@ def _uneven(name: str, value: Any, error: ValueError) -> str:
 
 
 def _array(name: str, value: Any) -> Array:
-    """Groups that are whole numbers are so, whatever their type. Raises DataError if there is no array of it."""
+    """Convert a value to an array. Group ids that are whole become int64. Raises DataError as `as_array` does."""
     found = as_array(name, value)
     is_whole = name == "group" and found.dtype.kind == "f" and bool((found == np.floor(found)).all())
     return found.astype(np.int64) if is_whole else found
 
 
 def _numbered(name: str, value: Array) -> dict[str, Array]:
-    """Text as numbers, with the values that they stand for where they are labels."""
+    """Replace texts in labels and groups by numbers. For labels the texts are returned as well, as `class_names`."""
     if value.dtype == object and all(isinstance(each, str) for each in value.flat):
         value = value.astype(str)
     if value.dtype.kind != "U" or name not in ("y", "group"):

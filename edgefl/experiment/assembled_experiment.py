@@ -14,13 +14,13 @@ from edgefl.models.graph import Model
 
 @dataclass(frozen=True, eq=False)
 class AssembledExperiment:
-    """An experiment that has been resolved: whoever has this value asks neither the settings nor the data set again.
+    """An experiment that has been resolved. Code that has this value needs neither the settings nor the data set again.
 
     experiment   the settings
     algorithms   every method with its hyper-parameters, by the method's label
     federations  for every seed the graph, the initial parameters, the samples, and which of the samples each client
-                 trains on, validates on and is tested on; by the seed, in the order in which seeds are run
-    model        the model that the settings name by its content; None: the settings name a built-in model
+                 trains on, validates on and is tested on. The seeds are in the order in which they are run
+    model        the model that the settings name by its content. None: the settings name a built-in model
     """
 
     experiment: Experiment
@@ -30,21 +30,21 @@ class AssembledExperiment:
 
     @staticmethod
     def of(experiment: Experiment, federation: Federation) -> AssembledExperiment:
-        """The experiment with a federation that somebody else has made. Nothing is checked."""
+        """Combine the experiment with a federation that the caller has made. Nothing is checked."""
         return AssembledExperiment(experiment, experiment.algorithms(), {federation.seed: federation})
 
     @property
     def federation(self) -> Federation:
-        """The federation of the first seed."""
+        """Return the federation of the first seed."""
         return next(iter(self.federations.values()))
 
     @property
     def aggregation_settings(self) -> AggregationSettings:
-        """What a server does with accepted replies. Unless the settings say how many training samples of a client count
-        at most, the largest client of the first seed says it.
+        """Return the settings by which a server weights and aggregates accepted replies. Where the settings do not
+        limit how many training samples of a client count, the largest client of the first seed sets the limit.
         """
         return self.experiment.aggregation_settings(self.federation.largest)
 
     def tuned(self, experiment: Experiment) -> AssembledExperiment:
-        """The same federations with the methods of these settings, which may differ in hyper-parameters only."""
+        """Return the same federations with the methods of these settings, which differ in hyper-parameters only."""
         return replace(self, experiment=experiment, algorithms=experiment.algorithms())

@@ -1,5 +1,5 @@
 """The assembly of an experiment from its settings: load the data, choose the model, give every client its samples,
-build the methods, and check that the methods can begin. The result is assembled_experiment.py's.
+build the methods, and check that the methods can begin. The result is a value of assembled_experiment.py.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def assemble_experiment(
     own: OwnData | None = None,
     served: bool = False,
 ) -> AssembledExperiment:
-    """Everything that follows from the settings, once all has been checked that can be checked before the first round.
-    The data are loaded once, whatever the number of seeds. Nothing is written.
+    """Return everything that follows from the settings, after every check that is possible before the first round. The
+    data are loaded once for all seeds. Nothing is written.
 
-    model   the model that the settings name by its content; None: the settings name a built-in model
-    own     the data that the settings name by their content; None: the settings name a data set or a file
-    served  whether devices take part, which bring samples of their own: a server runs the first seed only, and no
+    model   the model that the settings name by its content. None: the settings name a built-in model
+    own     the data that the settings name by their content. None: the settings name a data set or a file
+    served  whether the clients are devices with samples of their own: a server runs the first seed only, and no
             client is refused for lack of validation samples
     Raises  ValueError, DataError, GraphError or OSError for an experiment that cannot be run.
     """
@@ -90,18 +90,18 @@ def assemble(
     model: Model | None = None,
     data: DataSet | None = None,
 ) -> Federation:
-    """The federation of the experiment's first seed; a function of the settings, the data and the model alone. No
-    method is built, so no method is checked.
+    """Return the federation of the experiment's first seed, which depends on the settings, the data and the model
+    alone. No method is built, so no method is checked.
 
-    model   the model that the settings name by its content; None: the settings name a built-in model
+    model   the model that the settings name by its content. None: the settings name a built-in model
     data    the experiment's data, if they have been loaded (`data_of`)
-    Raises  DataError if the data cannot be had or a client gets too little, ValueError for a setting that does not fit.
+    Raises  DataError if the data cannot be had or a client gets too few samples, ValueError for an unsuitable setting.
     """
     return next(_federations([experiment], model, data_of(experiment, data_dir) if data is None else data))
 
 
 def _federations(seeds: Sequence[Experiment], model: Model | None, data: DataSet) -> Iterator[Federation]:
-    """The federation of each seed, one after the other. They share the graph and the samples in memory.
+    """Yield the federation of each seed, one after the other. They share the graph and the samples in memory.
 
     seeds   the experiments of one seed each, which differ in nothing but the seed
     """
@@ -121,8 +121,8 @@ def _federations(seeds: Sequence[Experiment], model: Model | None, data: DataSet
 
 
 def _loss(experiment: Experiment, model: Model | None, data: DataSet) -> tuple[Loss, tuple[str, ...]]:
-    """The loss that the settings name, or else the one that targets and model ask for; and what was taken for what. A
-    model from a file that has one output decides between two classes.
+    """Return the loss that the settings name, or else the loss that suits the targets and the model. The notes say how
+    the targets were understood. A model from a file that has one output decides between two classes.
     """
     if experiment.loss:
         return Loss.parse(experiment.loss), data.notes
@@ -132,7 +132,7 @@ def _loss(experiment: Experiment, model: Model | None, data: DataSet) -> tuple[L
 
 
 def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Loss) -> Graph:
-    """The graph of the model, which takes the data's examples and has the outputs that the loss needs."""
+    """Return the graph of the model, which takes the data's examples and has the outputs that the loss needs."""
     outputs = data.classes if loss.has_labels == data.has_labels else 1
     if model is None:
         graph = _built_in(experiment, data.input_shape, outputs, data.vocabulary)
@@ -150,10 +150,11 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
 
 
 def _samples(experiment: Experiment, data: DataSet, loss: Loss) -> tuple[Samples, Samples | None]:
-    """The samples that clients own, with targets as the loss takes them; and the published test part, which no client
-    owns, None if there is no such part. If clients also own shares of the test part, the first value has it as well.
+    """Return the samples that clients own, with targets as the loss takes them, and the published test part. The test
+    part is None if the data set has none of its own. If the test part is partitioned, the clients' samples contain it
+    too.
 
-    Raises  DataError if the data's targets are none for the loss.
+    Raises  DataError if the data's targets do not fit the loss.
     """
     common = None
     if data.x_test is not None and data.y_test is not None:
@@ -163,7 +164,7 @@ def _samples(experiment: Experiment, data: DataSet, loss: Loss) -> tuple[Samples
 
 
 def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
-    """For every client, which samples it trains on, validates on and is tested on: indices into what clients own."""
+    """Return every client's training, validation and test samples, as indices into the samples that clients own."""
     if experiment.partition_test:
         return _splits_with_published_test(experiment, data)
     partitions = partition_samples(data, experiment.partition, experiment.clients, experiment.seed)
@@ -171,7 +172,7 @@ def _splits(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
 
 
 def _split(experiment: Experiment, data: DataSet, client: int, client_samples: Indices) -> Split:
-    """The training, validation and test samples of a client, out of the samples that it owns."""
+    """Split the samples that a client owns into training, validation and test samples."""
     parts, who = (experiment.train_share, experiment.validation_share), f"client {client}"
     if data.groups is not None and experiment.partition == "group":
         who = f"client {client}, group {data.name_of_group(int(data.groups[client_samples[0]]))},"
@@ -183,8 +184,8 @@ def _split(experiment: Experiment, data: DataSet, client: int, client_samples: I
 
 
 def _splits_with_published_test(experiment: Experiment, data: DataSet) -> tuple[Split, ...]:
-    """Every client trains and validates on all of its share of the training part, and is tested on its share of the
-    published test part, whose samples follow those of the training part.
+    """Give every client its share of the training part, split into training and validation samples, and for testing its
+    share of the published test part. In the clients' samples the test part follows the training part.
     """
     shares = partition_with_test(data, experiment.partition, experiment.clients, experiment.seed)
     clients = []
@@ -196,7 +197,9 @@ def _splits_with_published_test(experiment: Experiment, data: DataSet) -> tuple[
 
 
 def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> None:
-    """Raises ValueError if a method stops early on carved samples and some client has none."""
+    """Raise ValueError if a method needs validation samples, as for early stopping, and some client has no such
+    samples.
+    """
     for name, method in methods.items():
         if method.needs_validation:
             for client, split in enumerate(federation.clients):
@@ -208,7 +211,7 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
 
 
 def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> None:
-    """Raises ValueError naming the method that cannot begin with this model, as it may have no body or a BatchNorm."""
+    """Raise ValueError naming a method that cannot begin with this model, for example because of a BatchNorm."""
     task, initial = federation.task(rounds), federation.initial()
     if not task.spec.learned:
         count = len(task.spec.params)
@@ -226,13 +229,13 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
 
 
 def _without_statistics(graph: Graph) -> str:
-    """Built-in models for examples of this shape that have no running statistics, in words, the smallest first."""
+    """List in words the built-in models for this shape of examples without running statistics, smallest first."""
     found = {}
     for name in architectures.NAMES:
         try:
             spec = ModelSpec.of(architectures.build(name, graph.input_shape, *graph.output_shape))
         except GraphError:
-            continue  # its windows are larger than such examples
+            continue  # the windows of this model are larger than such examples
         if len(spec.learned) == len(spec.params):
             found[name] = sum(math.prod(param.shape) for param in spec.params.values())
     *others, last = sorted(found, key=found.__getitem__) or [""]
@@ -240,8 +243,8 @@ def _without_statistics(graph: Graph) -> str:
 
 
 def built_in(experiment: Experiment, classes: int) -> Graph | None:
-    """The built-in model of an experiment with so many classes, without its data; None where these alone say the shape
-    of examples. Raises  ValueError or GraphError if there is no such model.
+    """Return the built-in model of an experiment with so many classes, without loading its data. Return None if the
+    shape of an example is known from the data files only. Raises ValueError or GraphError if there is no such model.
     """
     shape = shape_of(experiment.data)
     return None if shape is None else _built_in(experiment, shape, classes)
@@ -252,12 +255,12 @@ def _built_in(experiment: Experiment, input_shape: Shape, classes: int, vocabula
 
 
 def model_name(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
-    """The model that the settings name, or the name of the built-in one that fits the shape of an example."""
+    """Return the model that the settings name, or else the name of the built-in model for the shape of an example."""
     return experiment.model or MODEL_OF_SHAPE.get(input_shape) or architectures.default_name(input_shape, vocabulary)
 
 
 def _named(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
-    """The name of a built-in model. Raises ValueError if the settings name none."""
+    """Return the name of a built-in model. Raises ValueError if the settings name a model that is not built in."""
     if experiment.model.startswith(NAMED):
         raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
     if experiment.model and experiment.model not in architectures.NAMES:

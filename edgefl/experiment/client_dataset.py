@@ -1,9 +1,10 @@
 """A device's own samples as an npz file: `edgefl partition` writes the file, the device reads it. data/partition.py
-decides which samples are in it.
+decides which samples are in the file.
 
 x, y, scale, shift, classes    as in data/npz.py
 train, validation, test        optional int32 indices into x, sorted and disjoint: the device's own split
-client                         optional [1]: which client of the run the samples are, so that a replay deals them alike
+client                         optional [1]: the client of the run that owns the samples, so that a replay gives every
+                               client the samples that it had
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ CLIENT = "client"
 
 
 def partition_file(directory: Path, client: int) -> Path:
-    """The file into which `edgefl partition` writes the samples of a client."""
+    """Return the file into which `edgefl partition` writes the samples of a client."""
     return directory / f"device-{client:04d}.npz"
 
 
 def write_partition(path: Path, federation: Federation, client: int) -> None:
-    """One client's samples and split. What it trains on them is bit-identical to what it trains in a simulation.
+    """Write one client's samples and split. Training on the file is bit-identical to training in a simulation.
 
     The samples keep their order, so that equal draws choose equal samples.
     """
@@ -57,8 +58,8 @@ def write_partition(path: Path, federation: Federation, client: int) -> None:
 
 
 def client_of(path: Path) -> int | None:
-    """The client that owns the samples, as far as the file says. Raises DataError for a value that is not the id of a
-    client.
+    """Return the client that owns the samples, or None if the file does not say it. Raises DataError for a value that
+    is not the id of a client.
     """
     found = read_integers(path, (CLIENT,)).get(CLIENT)
     if found is None:
@@ -69,9 +70,9 @@ def client_of(path: Path) -> int | None:
 
 
 def read_partition(path: Path, most: int | None = None) -> tuple[Samples, Split | None]:
-    """The samples of that file, and their split if the file has one.
+    """Read the samples of a file, and their split if the file has one.
 
-    most    bytes that the arrays may take beyond the file's own; None: any number
+    most    bytes that the arrays may take beyond the file's own. None: any number
     Raises  DataError naming the file, the array, its value and what was expected.
     """
     if most is not None:

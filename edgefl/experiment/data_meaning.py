@@ -1,11 +1,12 @@
-"""data.json: what a run has taken its data for, beside its settings. Only of somebody's own data is there something.
+"""data.json: how a run has understood the user's own data. The file lies in the run's directory, next to the settings.
 
-    notes         sentences, one for each thing that was taken for something
+    notes         sentences, one for each thing that edgefl assumed about the data
     label_values  the whole numbers that labels 0, 1, ... were in the data
     standardised  the means and spreads by which inputs and targets were standardised (data/standardisation.py)
 
-The data and the settings say the same again when they are read again; the file says it without the data, so that a
-trained model answers in the units and labels of the data (study/export/original_units.py).
+The data and the settings give the same result when they are read again. The file gives it without the data, so that a
+trained model answers in the units and labels of the data (study/export/original_units.py). A published data set has no
+such file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DATA_JSON = "data.json"
 
 @dataclass(frozen=True)
 class DataMeaning:
-    """The meaning that the reader found in the data; each field is a field of data.json."""
+    """The meaning that the reader found in the data. Each field is a field of data.json."""
 
     notes: tuple[str, ...] = ()
     label_values: tuple[int, ...] | None = None
@@ -32,12 +33,13 @@ class DataMeaning:
 
     @staticmethod
     def of(data: DataSet) -> DataMeaning:
-        """Of data that are ready to be trained on."""
+        """Return the meaning of data that are ready to be trained on."""
         return DataMeaning(data.notes, data.label_values, data.standardised)
 
     def classes(self, outputs: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The classes in the data that each output of a model stands for, where an output stands for these classes;
-        None: the data's classes in order.
+        """Return the classes in the data of a model's outputs, or None for the data's classes in order.
+
+        outputs  the labels that the outputs stand for. None: the labels in order
         """
         if self.label_values is None:
             return outputs
@@ -48,7 +50,7 @@ NOTHING_SAID = DataMeaning()
 
 
 def write_meaning(run: Path, meaning: DataMeaning) -> None:
-    """Writes the file into a run's directory; none if there is nothing to say, or if it says so already."""
+    """Write the file into a run's directory, unless there is nothing to say or the file says it already."""
     if meaning == NOTHING_SAID or read_meaning(run) == meaning:
         return
     scales = None if meaning.standardised is None else meaning.standardised.to_json()
@@ -57,7 +59,7 @@ def write_meaning(run: Path, meaning: DataMeaning) -> None:
 
 
 def read_meaning(run: Path) -> DataMeaning:
-    """Read the file of a run; nothing if there is no file. Raises RunError if the file is damaged."""
+    """Read the file of a run. Return an empty meaning if there is no file. Raises RunError if the file is damaged."""
     try:
         content = read_json(run / DATA_JSON)
     except FileNotFoundError:

@@ -1,6 +1,7 @@
-"""DataRecord: what a run, or a device of a run, has trained on, in few words: counts, the shape and the SHA-256. So
-data that have changed meanwhile are noticed. The data themselves are not kept, and where a record lies is for
-others to say.
+"""DataRecord: a short record of the data that a run, or a device of a run, has trained on: counts, shape and SHA-256.
+
+With the record a later change of the data is noticed. The data themselves are not kept. Other modules decide where a
+record is stored.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from edgefl.experiment.data.split import Split
 from edgefl.experiment.federation import Federation
 from edgefl.learning import Samples
 
-DIGITS = 16  # of a SHA-256, where a sentence names it
+DIGITS = 16  # number of hexadecimal digits of a SHA-256 in a sentence
 
 
 @dataclass(frozen=True)
 class DataRecord:
-    """Of samples, and of which of the samples each client trains on, validates on and is tested on.
+    """A record of samples, and of which samples each client trains on, validates on and is tested on.
 
-    samples  how many there are
-    shape    of an input
-    counts   samples for training, for validation and for testing, of all clients together; None: the run splits them
-    sha256   in hex, of inputs, targets, scale, shift and the clients' indices
+    samples  number of samples
+    shape    shape of an input
+    counts   samples for training, for validation and for testing, of all clients together. None: the run splits them
+    sha256   SHA-256 in hexadecimal of inputs, targets, scale, shift and the clients' indices
     """
 
     samples: int
@@ -37,7 +38,7 @@ class DataRecord:
 
     @staticmethod
     def of(samples: Samples, clients: Iterable[Split] | None = None, common: Samples | None = None) -> DataRecord:
-        """Record the samples that these clients own. `common`: test samples that no client owns."""
+        """Record the samples that these clients own. `common` are test samples that no client owns."""
         found = hashlib.sha256()
         for each in (samples, common):
             if each is not None:
@@ -58,7 +59,7 @@ class DataRecord:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> DataRecord:
-        """Read the values that `to_json` gave. Raises KeyError, TypeError or ValueError."""
+        """Read the values that `to_json` returned. Raises KeyError, TypeError or ValueError."""
         counts = record["counts"]
         if counts is not None:
             training, validation, testing = map(int, counts)
@@ -66,11 +67,11 @@ class DataRecord:
         return DataRecord(int(record["samples"]), tuple(map(int, record["shape"])), counts, str(record["sha256"]))
 
     def to_json(self) -> dict[str, Any]:
-        """As a value that JSON has."""
+        """Return the record as a value that JSON can hold."""
         return asdict(self)
 
     def change_to(self, now: DataRecord) -> str | None:
-        """A sentence about the changes since this record was made; None if nothing has changed."""
+        """Return a phrase about the changes since this record was made, or None if nothing has changed."""
         if now == self:
             return None
         if (now.samples, now.shape) != (self.samples, self.shape):

@@ -1,4 +1,4 @@
-"""The settings that somebody gave, completed by the defaults of their data set. Not how they were given."""
+"""The user's settings, completed by the defaults of their data set. It does not matter here how they were given."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def with_everybody(
     data_dir: str | os.PathLike[str] | None = None,
     is_new: bool = True,
 ) -> dict[str, Any]:
-    """The settings that were given, with every group of a file as a client where that was said: by clients=all, or by
-    the name of the group and nothing else about clients; or because a new run's own file has groups, and nothing was
-    said about clients.
+    """Return the settings that were given, with every group of a file as a client if that was asked for. The user asks
+    for it with clients=all, or by the name of the group without a word about clients. It is also the default of a new
+    run if the user's own file has groups and nothing was said about clients.
 
     base    settings for what was not given
     is_new  whether nothing has been run yet with these settings
@@ -47,8 +47,8 @@ def with_everybody(
 
 
 def _has_groups_alone(given: Mapping[str, Any], data_dir: str | os.PathLike[str] | None) -> bool:
-    """Whether the data are a file of one's own with groups, and neither a partition nor the number of clients is given.
-    A file that is named like a published data set starts from the settings of its paper.
+    """Return whether the data are a user's own file with groups, and neither a partition nor the number of clients is
+    given. A file that is named like a published data set starts from the settings of its paper.
     """
     name = given.get("data", Experiment.data)
     if "partition" in given or "clients" in given or name in NAMES or is_of_paper(name):
@@ -57,15 +57,16 @@ def _has_groups_alone(given: Mapping[str, Any], data_dir: str | os.PathLike[str]
 
 
 def with_settings_of_data(given: Mapping[str, Any], base: Experiment) -> Experiment:
-    """Settings whose data, and how they are read, are those that were given; all else is of `base`."""
+    """Return `base` with the data that were given and with the given settings on how the data are read."""
     return replace(base, **{name: given[name] for name in OF_DATA if name in given})
 
 
 def with_defaults(given: Mapping[str, Any], of_data: Mapping[str, Any] | None = None) -> Experiment:
-    """The settings that were given, the data set's for the rest, and by default no more clients a round than there are.
+    """Complete the given settings by the defaults of the data set. By default a round has at most as many clients as
+    the run.
 
-    of_data  what the data set asks for; None: what its name does
-    A number that was given is never lowered: Experiment refuses it.
+    of_data  the defaults of the data set. None: the defaults that belong to its name
+    A number that was given is never lowered. Experiment refuses a number that is too large.
     """
     of_data = defaults(given.get("data", Experiment.data)) if of_data is None else of_data
     settings = {**asdict(Experiment()), **of_data, **given}
@@ -77,6 +78,6 @@ def with_defaults(given: Mapping[str, Any], of_data: Mapping[str, Any] | None = 
 
 
 def new_directory(name: str) -> Path:
-    """A directory of a run that does not exist yet: the next number and this name under edgefl-runs."""
+    """Return the path of a new directory for a run: the next number and this name under edgefl-runs."""
     numbers = [int(path.name.split("-")[0]) for path in Path(RUNS).glob("[0-9][0-9][0-9]-*")]
     return Path(RUNS) / f"{max(numbers, default=0) + 1:03d}-{name}"

@@ -1,7 +1,7 @@
-"""The participants of a simulation: the model, every client's samples, and the few learners that play all clients.
+"""The participants of a simulation: the model, every client's samples, and the parameters before round 1.
 
-Not a method and not the round loop. A hundred clients' models are never alive at once: a client's model is read from
-its file into one of the learners, and written back after training.
+Methods and the round loop are elsewhere. The models of a hundred clients are never in memory at once: a client's model
+is read from its file into one of a few learners, and written back after training.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 @dataclass(frozen=True)
 class Federation:
-    """The model, the data, which client owns what, and the seed.
+    """The model, the data, which client owns which samples, and the seed.
 
     common   a test set that no client owns, if any
-    weights  what training starts from; None: parameters drawn by the seed
-    columns  what the features of the samples are called; None: they have no names
-    meaning  what of somebody's own data was taken for what
+    weights  the parameters that training starts from. None: the seed draws them
+    columns  the names of the samples' features. None: they have no names
+    meaning  how the user's own data were understood
     """
 
     graph: Graph
@@ -38,19 +38,19 @@ class Federation:
     columns: tuple[str, ...] | None = None
 
     def initial(self) -> Params:
-        """The parameters before round 1, in arrays of their own."""
+        """Return the parameters before round 1, in arrays that the caller may change."""
         if self.weights is None:
             return self.graph.init(rng.stream(self.seed, rng.INIT))
         return {name: value.copy() for name, value in self.weights.items()}
 
     def with_weights(self) -> Federation:
-        """The federation in which `weights` are the parameters before round 1, so that they are drawn only once."""
+        """Return the federation with `weights` set to the parameters before round 1, so that they are drawn once."""
         return self if self.weights is not None else replace(self, weights=self.initial())
 
     def task(self, rounds: int, limits: Mapping[int, float] = {}) -> Task:
-        """The agreement of server and clients before round 1.
+        """Return the agreement of server and clients before round 1.
 
-        rounds  how many rounds the whole run has
+        rounds  the number of rounds of the whole run
         limits  by client, the largest share of active neurons that the client is willing to train
         """
         return Task(
@@ -67,15 +67,15 @@ class Federation:
 
     @property
     def decisions(self) -> int:
-        """Of an example, those that are right or wrong; 0: none are."""
+        """Return the number of decisions that an example has, or 0 if the loss has no right and wrong answers."""
         return self.data.loss.decisions(self.graph.output_shape[0])
 
     @property
     def largest(self) -> int:
-        """For training, of the client that has most."""
+        """Return the number of training samples of the client that has most."""
         return max(len(split.train) for split in self.clients)
 
     @property
     def examples(self) -> int:
-        """The number of training samples of all clients together."""
+        """Return the number of training samples of all clients together."""
         return sum(len(split.train) for split in self.clients)

@@ -1,5 +1,6 @@
-"""A pandas DataFrame as arrays: which column is learnt, which ones say whom and when a row comes from, and the rest as
-inputs. pandas is not imported: the object has the methods. Not the other forms of a program's data (program_data.py).
+"""A pandas DataFrame as arrays: the target column, the columns that say from whom and when a row comes, and the inputs.
+
+pandas is not imported, because the object has the methods. program_data.py has the other forms of a program's data.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from edgefl.errors import DataError
 from edgefl.experiment.data.dataset import Array
 
 COLUMNS = ("label", "group", "time", "drop")  # settings that name columns
-LABELS, GROUPS = ("label", "y"), ("group", "speaker")  # columns of these names need no setting
+LABELS, GROUPS = ("label", "y"), ("group", "speaker")  # names of columns that need no setting
 
 
 def of_frame(frame: Any, columns: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays of a DataFrame by the names of data/npz.py. A row is a sample.
+    """Return the arrays of a DataFrame by the names of data/npz.py. A row is a sample.
 
     columns  the settings among COLUMNS that were given
     Raises   DataError naming the column and the row that do not fit.
@@ -41,14 +42,14 @@ def of_frame(frame: Any, columns: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _column(known: Sequence[str], wanted: str, usual: Sequence[str]) -> str | None:
-    """The column that a setting names; or one that has a usual name, None if there is no such column."""
+    """Return the column that a setting names, or else a column of a usual name, or None if there is no such column."""
     if wanted and wanted not in known:
         raise DataError(f"data: no column {wanted!r} in the DataFrame; expected one of {', '.join(known)}")
     return wanted or next((name for name in usual if name in known), None)
 
 
 def _numbers(column: Any, name: str) -> Array:
-    """An input as float32. Raises DataError for text, or a value that is missing."""
+    """Return an input as float32. Raises DataError for text, or for a value that is missing."""
     cells = _cells(column, name)
     if cells.dtype.kind not in "biuf":
         raise DataError(
@@ -64,7 +65,7 @@ def _numbers(column: Any, name: str) -> Array:
 
 
 def _cells(column: Any, name: str) -> Array:
-    """A column's values; those that may be missing as numpy has them. Raises DataError if one is missing."""
+    """Return a column's values, converted from pandas' own types to numpy's. Raises DataError if a value is missing."""
     missing = np.asarray(column.isna())
     if missing.any():
         at = int(missing.argmax())
@@ -74,7 +75,7 @@ def _cells(column: Any, name: str) -> Array:
     kind = str(column.dtype)
     if kind == "category":
         column = column.astype(column.cat.categories.dtype)
-    elif kind[:1].isupper():  # pandas' own numbers, which may be missing: Int64, Float64; boolean is lower
+    elif kind[:1].isupper():  # pandas' own types of numbers, which may be missing: Int64, Float64
         column = column.astype(kind.lower())
     elif kind == "boolean":
         column = column.astype("bool")

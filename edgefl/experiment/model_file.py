@@ -1,9 +1,8 @@
-"""The model file that a run starts from: its graph and its weights, named by their content. Not the file's form
-(graph/model_files.py) nor what is trained.
+"""The model file that a run starts from: its graph and its weights, named by their content.
 
-The settings of a run have "sha256:" and 64 hexadecimal digits in place of a built-in model's name: the digest of the
-model as it is packed for devices, so the file's name, its place and other metadata in it do not matter. The run's
-directory keeps a copy, so that the user's file is needed once.
+The settings of a run have "sha256:" and 64 hexadecimal digits in place of a built-in model's name. They are the digest
+of the model as it is packed for devices, so the file's name, its folder and its other metadata do not matter. The run's
+directory keeps a copy, so that the user's file is needed once. graph/model_files.py defines the form of the file.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from edgefl.models.graph.planar import takes
 from edgefl.protocol.wire.model_message import digest, pack
 
 SUFFIX = ".safetensors"
-NAMED = "sha256:"  # what the name of a model that came from a file begins with
-COPY = "model.safetensors"  # of it, in the run's directory
+NAMED = "sha256:"  # the beginning of the name of a model that came from a file
+COPY = "model.safetensors"  # name of the copy in the run's directory
 
 
 def name_of(model: Model) -> str:
-    """The name of these weights in this graph."""
+    """Return the name of these weights in this graph."""
     return f"{NAMED}{digest(pack(model)).hex()}"
 
 
 def read(path: Path) -> Model:
-    """The model to start from. Raises ValueError for a file that is none, or cannot be trained; OSError."""
+    """Read the model to start from. Raises OSError, or ValueError for a file without a trainable model."""
     if not path.exists():
         raise GraphError(f"{path}: No such file; expected a model that convert or export wrote")
     model = model_files.load(path)
@@ -43,12 +42,12 @@ def read(path: Path) -> Model:
 
 
 def keep(run: Path, model: Model) -> None:
-    """Writes the run's own copy."""
+    """Write the run's own copy."""
     model_files.save(run / COPY, model)
 
 
 def is_kept(run: Path, model: Model) -> bool:
-    """Whether the run's copy is of this model."""
+    """Return whether the run's copy is of this model."""
     try:
         return name_of(model_files.load(run / COPY)) == name_of(model)
     except (GraphError, OSError):
@@ -56,7 +55,7 @@ def is_kept(run: Path, model: Model) -> bool:
 
 
 def kept(run: Path, name: str) -> Model | None:
-    """The model of that name that the run started from; None if it is a built-in one.
+    """Return the model of that name that the run started from, or None if the model is built in.
 
     Raises  RunError if the run's copy is gone, or is not that model any more.
     """
@@ -72,10 +71,10 @@ def kept(run: Path, name: str) -> Model | None:
 
 
 def in_order_of(graph: Graph, data: DataSet) -> DataSet:
-    """The data with sequences in the order of axes that the graph of a model from a file reads.
+    """Return the data with sequences in the order of axes that the graph of a model from a file reads.
 
-    Raises  DataError if they are standardised and the model reads the channels last: an exported model, which has the
-            standardisation in itself, has the channels first.
+    Raises  DataError if the data are standardised and the model reads the channels last. The standardisation becomes
+            part of an exported model, and such a model has the channels first.
     """
     x = arranged(data.x, graph, NCL)
     if x is data.x:
@@ -88,12 +87,12 @@ def in_order_of(graph: Graph, data: DataSet) -> DataSet:
 
 
 def check_fits(graph: Graph, name: str, data: DataSet, outputs: int, has_labels: bool = True, axes: str = "") -> None:
-    """Raises GraphError if a model from a file takes other examples than the data's, or has another number of outputs
-    than they have classes, or values.
+    """Raise GraphError if a model from a file does not fit the data: it takes examples of another shape, or its number
+    of outputs differs from the number of classes or values.
 
-    name     of the data in the settings
-    outputs  how many the data ask for: classes, or values for an example
-    axes     what the settings say of the data's axes
+    name     name of the data in the settings
+    outputs  number of outputs that the data need: classes, or values for an example
+    axes     the order of the data's axes that the settings give
     """
     given = "the data set" if KEPT.fullmatch(name) else f"data={name}"
     if not takes(graph, data.input_shape):
@@ -107,7 +106,7 @@ def check_fits(graph: Graph, name: str, data: DataSet, outputs: int, has_labels:
 
 
 def _remedy(graph: Graph, has_labels: bool) -> str:
-    """The remedy for a model whose number of outputs is not the number of classes or values."""
+    """Return the remedy for a model whose number of outputs is not the number of classes or values."""
     if graph.output_shape == (1,) and has_labels:
         return ': an output for each class; or loss="bce" for one output and two classes, loss="mse" for numbers'
     if not has_labels and len(graph.output_shape) == 1 and graph.output_shape[0] > 1:

@@ -1,8 +1,9 @@
-"""The papers' settings by name and data set: one list. Not the methods' own defaults, which stand in their files.
+"""The papers' settings by name and data set, in one list. The methods' own defaults are in the files of the methods.
 
-FedSPU's are those of its section 5 ("paper") and of its released code ("code") (ALGORITHMS 1.4 and 1.6); FedUmf's those
-of its main tables, with everybody's labels alike (ALGORITHMS 5); PFLEGO's those of its table 1 with high, medium or no
-personalisation (ALGORITHMS 6 and 12.5); FedSpa's those of its setting A (ALGORITHMS 3 and 12.4).
+FedSPU's settings come from its section 5 ("paper") and from its released code ("code") (ALGORITHMS 1.4 and 1.6).
+FedUmf's settings come from its main tables, with IID labels (ALGORITHMS 5). PFLEGO's settings come from its table 1
+with high, medium or no personalisation (ALGORITHMS 6 and 12.5). FedSpa's settings come from its setting A (ALGORITHMS 3
+and 12.4).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-WHOLE = 10**6  # a batch that holds all that a client has
-FEDERATION: dict[str, Any] = {"clients": 100, "per_round": 10}  # FedSPU's and FedUmf's, and what other data start from
-DEMONSTRATIONS: dict[str, dict[str, Any]] = {  # of the packaged data
+WHOLE = 10**6  # a batch size that holds all samples of a client
+FEDERATION: dict[str, Any] = {"clients": 100, "per_round": 10}  # of FedSPU and FedUmf, and the default for other data
+DEMONSTRATIONS: dict[str, dict[str, Any]] = {  # settings for the packaged data sets
     "digits": {},
     "spoken-digits": {"partition": "group", "clients": 6, "per_round": 3, "rounds": 40, "train_share": 0.4},
 }
@@ -28,7 +29,10 @@ PFLEGO_OPTIONS: dict[str, Any] = {
 class Preset:
     """The settings of one paper for one data set: fields of Experiment, and hyper-parameters by name.
 
-    data  what the names of this data set, or of a file of it, begin with
+    name      name of the preset
+    data      beginning of the names of this data set and of its files
+    settings  fields of Experiment
+    options   hyper-parameters by name
     """
 
     name: str
@@ -44,8 +48,8 @@ def _fedspu(name: str, data: str, lr: float, batch: int) -> Preset:
 
 
 def _fedumf(data: str, rounds: int) -> Preset:
-    """The paper trains on the whole training part and tests the global model on the common test set alone; here a
-    client of 600 samples sets one apart.
+    """Build a preset of FedUmf. The paper trains on the whole training part and tests the global model on the common
+    test set alone. Here a client of 600 samples sets one sample apart.
     """
     parts = {"partition": "iid", "train_share": 0.999, "validation_share": 0.0}
     settings = {**FEDERATION, **parts, "rounds": rounds, "epochs": 1, "batch": 50, "lr": 0.01}
@@ -53,10 +57,10 @@ def _fedumf(data: str, rounds: int) -> Preset:
 
 
 def _pflego(degree: str, data: str, classes: int, beta: float, rho: float) -> Preset:
-    """Tables 6 and 7; some betas lie outside the grid that the paper says it searched. For FedPer, FedAvg and others a
-    batch is all that a client has, so that epochs are its steps; lr is theirs, on most data.
+    """Build a preset of tables 6 and 7. Some betas lie outside the grid that the paper says it searched. For FedPer,
+    FedAvg and others a batch is all samples of a client, so that epochs are their steps. lr is their rate on most data.
 
-    classes  how many a client holds
+    classes  number of classes that a client holds
     """
     parts = {"partition": f"classes:{classes}", "partition_test": True, "validation_share": 0.0}
     settings = {**parts, "clients": 100, "per_round": 20, "rounds": 200, "epochs": 50, "batch": WHOLE, "lr": 0.007}
@@ -64,8 +68,9 @@ def _pflego(degree: str, data: str, classes: int, beta: float, rho: float) -> Pr
 
 
 def _fedspa(data: str, model: str, gamma: float, rounds: int) -> Preset:
-    """For every method of the table. The paper tests on samples of the published test part in a client's proportions;
-    here a client sets a fifth of its share apart. Ditto has 2 of the 5 epochs for the global model, `--epochs 2`.
+    """Build a preset for every method of the table. The paper tests on samples of the published test part in a client's
+    class proportions. Here a client sets a fifth of its samples apart. Ditto uses 2 of the 5 epochs for the global
+    model (`--epochs 2`).
     """
     parts = {"model": model, "partition": f"dirichlet:{gamma:g}", "train_share": 0.8, "validation_share": 0.0}
     settings = {**FEDERATION, **parts, "rounds": rounds, "epochs": 5, "batch": 128, "lr": 0.1}
@@ -107,7 +112,7 @@ NAMES = tuple(dict.fromkeys(each.name for each in PRESETS))
 
 
 def preset(name: str, data: str) -> dict[str, Any]:
-    """A paper's settings for this data set, as fields of Experiment. Raises ValueError where the paper has none."""
+    """Return a paper's settings for this data set, as fields of Experiment. Raises ValueError without such settings."""
     found = _of(name, data)
     if found is None:
         known = ", ".join(each.data for each in PRESETS if each.name == name)
@@ -116,12 +121,12 @@ def preset(name: str, data: str) -> dict[str, Any]:
 
 
 def is_of_paper(data: str) -> bool:
-    """Whether the data set, or the file, is named like one that a paper has settings for."""
+    """Return whether the data set, or the file, is named like a data set that a paper has settings for."""
     return _of("paper", data) is not None
 
 
 def defaults(data: str) -> dict[str, Any]:
-    """Settings that a data set starts from: a demonstration for a packaged one, else the paper's federation."""
+    """Return the default settings of a data set: a demonstration for a packaged one, or else the paper's federation."""
     if data in DEMONSTRATIONS:
         return DEMONSTRATIONS[data]
     found = _of("paper", data)
@@ -130,15 +135,15 @@ def defaults(data: str) -> dict[str, Any]:
 
 
 def begun(methods: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a new run, with what these methods start from where that is not the default in their files, which is
-    the papers' and that of older runs. run.json has them.
+    """Return the options of a new run, with the starting values of these methods. They can differ from the defaults in
+    the methods' files, which are the defaults of the papers and of older runs. run.json holds the result.
     """
     starts = [each for method in methods for each in STARTS.get(method, {}).items()]
     return {**dict(starts), **options}
 
 
 def _of(name: str, data: str) -> Preset | None:
-    """The preset of that name whose data set this name or file belongs to, by the longest beginning."""
+    """Return the preset of that name for this data set or file. The longest matching beginning decides."""
     stem = Path(data).stem.lower()
     fitting = [each for each in PRESETS if each.name == name and stem.startswith(each.data)]
     return max(fitting, key=lambda each: len(each.data), default=None)

@@ -1,8 +1,8 @@
 """The forms in which a program has its data, as arrays by the names of data/npz.py: pairs of arrays, a list with the
 samples of each client, a torch Dataset or DataLoader, a pandas DataFrame, a DataSet.
 
-Neither torch nor pandas is imported: an object can only be theirs if the program has imported them. What arrays mean is
-read elsewhere (array_data.py).
+Neither torch nor pandas is imported: an object can be of such a type only if the program has imported the package.
+array_data.py decides what the arrays mean.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgefl.experiment.data.dataset import Array, DataSet
 from edgefl.experiment.frame_data import of_frame
 from edgefl.learning import Samples
 
-NAMES = ("x", "y", "group")  # of the parts of a tuple, a Dataset's item or a TensorDataset, in order
+NAMES = ("x", "y", "group")  # names of the parts of a tuple, an item or a TensorDataset, in order
 EXPECTED = (
     "a name, a file, (x, y), (x, y, groups), a list of (x, y) with one for each client, a dict of arrays, a torch "
     "Dataset or DataLoader, a pandas DataFrame or a DataSet"
@@ -28,10 +28,10 @@ EXPECTED = (
 
 
 def arrays_in(data: Any, columns: Mapping[str, Any] = {}) -> Mapping[str, Any]:
-    """The arrays of the data, or what numpy or torch takes for some.
+    """Return the arrays of the data, or values that numpy or torch can convert to arrays.
 
-    columns  of a DataFrame: the settings that name some (frame_data.COLUMNS)
-    Raises  ValueError for another form; DataError naming the client, the item or the column that does not fit.
+    columns  for a DataFrame, the settings that name columns (frame_data.COLUMNS)
+    Raises   ValueError for another form, DataError naming the client, the item or the column that does not fit.
     """
     if isinstance(data, Mapping):
         return data
@@ -54,7 +54,7 @@ def arrays_in(data: Any, columns: Mapping[str, Any] = {}) -> Mapping[str, Any]:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a pandas DataFrame, whose columns settings may name."""
+    """Return whether the data are a pandas DataFrame, whose columns settings may name."""
     return _is_of("pandas", "DataFrame", data)
 
 
@@ -64,7 +64,7 @@ def _is_of(module: str, name: str, value: Any) -> bool:
 
 
 def _is_of_client(item: Any) -> bool:
-    """Whether an item of a list is the samples of a client: (x, y) of arrays, or a Dataset or a DataLoader."""
+    """Return whether an item of a list is the samples of a client: (x, y) of arrays, a Dataset or a DataLoader."""
     if _is_of("torch.utils.data", "Dataset", item) or _is_of("torch.utils.data", "DataLoader", item):
         return True
     return isinstance(item, tuple | list) and len(item) == 2 and all(map(_is_array, item))
@@ -75,7 +75,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _of_clients(items: Sequence[Any]) -> dict[str, Array]:
-    """The samples of all clients one after another; each client is a group, in order."""
+    """Join the samples of all clients, one client after another. Each client is a group, in order."""
     parts: dict[str, list[Array]] = {"x": [], "y": []}
     for client, item in enumerate(items):
         pair = arrays_in(tuple(item) if isinstance(item, list) else item)
@@ -90,7 +90,7 @@ def _of_clients(items: Sequence[Any]) -> dict[str, Array]:
 
 
 def _check_client(client: int, x: Sequence[Array], y: Sequence[Array]) -> None:
-    """Raises DataError unless the last client's arrays fit each other and those of client 0."""
+    """Raise DataError unless the last client's arrays fit each other and the arrays of client 0."""
     if x[-1].ndim == 0 or y[-1].ndim == 0 or len(x[-1]) != len(y[-1]) or not len(x[-1]):
         found = f"x of shape {x[-1].shape} and y of shape {y[-1].shape}"
         raise DataError(f"data: client {client} has {found}; expected as many labels as samples, at least one")
@@ -102,12 +102,12 @@ def _check_client(client: int, x: Sequence[Array], y: Sequence[Array]) -> None:
 
 
 def _of_loader(loader: Any) -> Any:
-    """The Dataset of a DataLoader, with a warning that says what of the DataLoader is not used.
+    """Return the Dataset of a DataLoader, with a warning that says which parts of the DataLoader are not used.
 
-    Raises  ValueError for a sampler that leaves samples out or repeats some.
+    Raises  ValueError for a sampler that leaves samples out or repeats samples.
     """
     if _is_of("torch.utils.data", "IterableDataset", loader.dataset):
-        return loader.dataset  # which has a sentence of its own
+        return loader.dataset  # another function refuses it with its own message
     sampler = getattr(loader.sampler, "sampler", loader.sampler)
     name = type(sampler).__name__
     if not (name == "SequentialSampler" or (name == "RandomSampler" and not sampler.replacement)):
@@ -124,7 +124,7 @@ def _of_loader(loader: Any) -> Any:
 
 
 def _of_dataset(dataset: Any) -> dict[str, Any]:
-    """The items of a map-style torch Dataset, each read once, in order."""
+    """Read the items of a map-style torch Dataset, each item once, in order."""
     if _is_of("torch.utils.data", "TensorDataset", dataset):
         tensors = dataset.tensors
         if len(tensors) not in (2, 3):
@@ -147,7 +147,7 @@ def _of_dataset(dataset: Any) -> dict[str, Any]:
 
 
 def _parts_of(item: Any, at: int) -> dict[str, Array]:
-    """x and y of an item, and its group if it says one."""
+    """Return x and y of an item, and its group if it has one."""
     if isinstance(item, Mapping):
         names = ", ".join(map(str, item))
         raise DataError(
@@ -165,7 +165,7 @@ def _parts_of(item: Any, at: int) -> dict[str, Array]:
 
 
 def _room(name: str, part: Array, count: int) -> Array:
-    """An array for so many parts like this one. Raises DataError if memory has no room for it."""
+    """Return an empty array for so many parts like this one. Raises DataError if memory has no room for it."""
     if part.dtype.kind == "U":
         return np.empty((count, *part.shape), object)
     try:

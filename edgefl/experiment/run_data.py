@@ -1,6 +1,4 @@
-"""The data of an experiment, wherever they are: a data set's files, or arrays that a run keeps; and the partition that
-arrays have by default.
-"""
+"""The data of an experiment: a data set's files, or arrays that a run keeps, and the default partition of arrays."""
 
 from __future__ import annotations
 
@@ -21,16 +19,16 @@ from edgefl.experiment.settings import Experiment
 from edgefl.learning.losses import Loss
 from edgefl.learning.targets import default_loss
 
-SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # where nobody says who the samples come from
+SAMPLES_OF_A_CLIENT, MOST_CLIENTS = 50, 20  # defaults for data without groups
 
 
 def data_of(
     experiment: Experiment, data_dir: str | os.PathLike[str] | None = None, own: OwnData | None = None
 ) -> DataSet:
-    """The data set that the clients' samples are taken from, without the groups that are too small. Of data that are
-    somebody's own, the targets are what data/label_meaning.py says.
+    """Return the data set that the clients' samples are taken from, without the groups that are too small.
+    data/label_meaning.py decides what the targets of a user's own data mean.
 
-    own     the data that the settings name by their content; None: the settings name a data set or a file
+    own     the data that the settings name by their content. None: the settings name a data set or a file
     Raises  DataError if the data cannot be had, or have no samples.
     """
     data = load(experiment.data, data_dir, reading=experiment.how_to_read()) if own is None else own.data
@@ -43,13 +41,13 @@ def data_of(
 
 
 def _is_regression(experiment: Experiment, data: DataSet) -> bool:
-    """Whether numbers are learnt, whose units a standardisation may change."""
+    """Return whether numbers are learnt, whose units a standardisation may change."""
     loss = Loss.parse(experiment.loss) if experiment.loss else default_loss(data.y)
     return not loss.has_labels and not loss.decisions(1)
 
 
 def check_samples(data: DataSet) -> None:
-    """Raises DataError if there is no sample to train on, or a test part without samples."""
+    """Raise DataError if there is no sample to train on, or if a test part has no samples."""
     if not len(data):
         raise DataError(f"data={data.name} has 0 samples; expected some in x and y")
     if data.x_test is not None and not len(data.x_test):
@@ -58,8 +56,8 @@ def check_samples(data: DataSet) -> None:
 
 
 def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> int:
-    """The number of groups in an experiment's data, which is the number of clients if every group is a client. Raises
-    DataError if there are no groups.
+    """Return the number of groups in an experiment's data, which is the number of clients if every group is a client.
+    Raises DataError if there are no groups.
     """
     data = data_of(experiment, data_dir)
     if data.groups is None or not (count := len(data.group_sizes()[0])):
@@ -68,28 +66,29 @@ def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = 
 
 
 def own_of_run(run: Path | None, experiment: Experiment) -> OwnData | None:
-    """The arrays that the run keeps; None where its settings name a data set or a file."""
+    """Return the arrays that the run keeps, or None if its settings name a data set or a file."""
     return (
         None if run is None or not KEPT.fullmatch(experiment.data) else read_own(run / experiment.data, experiment.axes)
     )
 
 
 def data_of_run(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> DataSet:
-    """The data that the clients of the run in this directory are partitioned from. Raises RunError or DataError if
-    there are none.
+    """Return the data that are partitioned among the clients of the run in this directory. Raises RunError or DataError
+    if the data cannot be had.
     """
     return data_of(experiment, data_dir, own_of_run(run, experiment))
 
 
 def say_notes(name: str, notes: Iterable[str], file: TextIO) -> None:
-    """Writes what of the data of that name was taken for what, and what was done to the values, a line each."""
+    """Write one line for each note on the data of that name: how they were understood, and which values changed."""
     for note in notes:
         print(f"{name}: {note}", file=file)
 
 
 def settings_for(data: DataSet) -> dict[str, Any]:
-    """How these are partitioned unless somebody says otherwise: every group is a client; without groups by Dirichlet's
-    draw to as many as get 50 samples each, from 2 to 20; values, which have no classes, evenly.
+    """Return the default partition of these data. Every group is a client. Data without groups are partitioned by
+    Dirichlet's draw among 2 to 20 clients, with 50 samples each if possible. Values, which have no classes, are
+    partitioned evenly.
     """
     if data.groups is not None:
         clients = len(np.unique(data.groups[data.groups >= 0]))

@@ -1,8 +1,9 @@
-"""A run that goes on with more than it was begun with: more rounds, or more seeds. Nothing else of it can change.
+"""A run that continues with more rounds or more seeds than it began with. No other setting of the run can change.
 
-More rounds are the rounds that it would have had from the beginning, bit for bit, unless a method's work in a round
-depends on how many there are (`Algorithm.needs_rounds`): a cosine of the learning rate, FedSpa's search. That would be
-a run that nobody could begin, so it is refused. Seeds are runs of their own; a run of one has other directories.
+The added rounds are bit for bit the rounds of a run that had them from the beginning. This fails for a method whose
+work in a round depends on the number of rounds (`Algorithm.needs_rounds`), as with a cosine of the learning rate or
+FedSpa's search. Such a run is refused. Each seed is a run of its own. A run with one seed cannot get more seeds,
+because its directories are different.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ GROWING = ("rounds", "seeds")
 
 
 def evaluated_as_before(run: Path, wanted: Experiment) -> Experiment:
-    """The experiment that is evaluated after the rounds that the run in this directory has been evaluated after, if
-    there is such a run and `wanted` does not say after which rounds.
+    """Return the experiment with the evaluation rounds of the run in this directory, if there is such a run and
+    `wanted` does not set evaluation rounds itself.
 
     Raises  RunError if the run's settings are damaged.
     """
@@ -30,9 +31,9 @@ def evaluated_as_before(run: Path, wanted: Experiment) -> Experiment:
 
 
 def let_grow(run: Path, wanted: Experiment) -> None:
-    """Gives the run in this directory the rounds and seeds of `wanted`, if that is all that differs and it may.
+    """Give the run in this directory the rounds and seeds of `wanted`, if nothing else differs and the run may grow.
 
-    Raises  RunError if it may not. Where other settings differ nothing is done.
+    Raises  RunError if the run may not grow. If other settings differ, nothing is done.
     """
     stored = Experiment.of_run(run)
     wanted = replace(wanted.with_evaluation_rounds(), tuned=stored.tuned)
@@ -42,7 +43,7 @@ def let_grow(run: Path, wanted: Experiment) -> None:
 
 
 def goes_on(run: Path, wanted: Experiment) -> bool:
-    """Whether nothing but rounds and seeds differs between the run in this directory and `wanted`."""
+    """Return whether nothing but rounds and seeds differs between the run in this directory and `wanted`."""
     stored = Experiment.of_run(run)
     return _differs_in_size(stored, replace(wanted.with_evaluation_rounds(), tuned=stored.tuned))
 
@@ -52,7 +53,7 @@ def _differs_in_size(stored: Experiment, wanted: Experiment) -> bool:
 
 
 def check_growth(run: Path, stored: Experiment, wanted: Experiment) -> None:
-    """Raises RunError naming the first setting that cannot be had."""
+    """Raise RunError naming the first setting that the run cannot get."""
     for name in GROWING:
         old, new = getattr(stored, name), getattr(wanted, name)
         if new < old:

@@ -1,9 +1,9 @@
-"""run.json: the settings of the run that a directory holds, and who made it. Not its rounds (simulation/journal.py,
-server/store.py).
+"""run.json: the settings of the run that a directory holds, and who made it. The rounds are in other files
+(simulation/journal.py, server/store.py).
 
-"made_by" lists every version and instruction set that a process of the run had (rounds/provenance.py), beside the
-settings; "trained_on" what the run has trained on (data_record.py), the latest last. Neither is a setting. "sha256" is
-of everything else in it, so that no setting changes unnoticed.
+Two entries of the file are not settings. "made_by" lists every version and instruction set that a process of the run
+had (rounds/provenance.py). "trained_on" lists the records of the data that the run has trained on (data_record.py), the
+latest last. "sha256" is the digest of everything else in the file, so that no setting changes unnoticed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edgefl.system.durable_files import DIGEST, private_directory, read_json, te
 
 EXPERIMENT = "run.json"
 MADE_BY, TRAINED_ON = "made_by", "trained_on"
-BESIDE = (MADE_BY, TRAINED_ON)  # the settings
+BESIDE = (MADE_BY, TRAINED_ON)  # entries that are not settings
 
 
 def open_run(
@@ -33,13 +33,13 @@ def open_run(
     own: OwnData | None = None,
     trains_on: DataRecord | None = None,
 ) -> None:
-    """Makes `path` the directory of this experiment, or checks that it already is; this process is among its
-    provenances.
+    """Make `path` the directory of this experiment, or check that it already is. The provenance of this process is
+    added.
 
-    model   that the run begins with, if it came from a file: a new directory gets a copy
-    own     data that it begins with, if they were given as arrays: likewise
-    trains_on  what a new run trains on, if that is known; `check_data` is for one that goes on
-    Raises  RunError naming the first setting that differs, or the directory if it holds something else.
+    model      model from a file that the run begins with. A new directory gets a copy
+    own        data given as arrays that the run begins with. A new directory gets a copy
+    trains_on  record of a new run's data, if it is known. For a run that continues, call `check_data`
+    Raises     RunError naming the first setting that differs, or the directory if it holds something else.
     """
     beside: dict[str, Any] = {} if trains_on is None else {TRAINED_ON: [trains_on.to_json()]}
     provenances: list[str] = []
@@ -60,10 +60,10 @@ def open_run(
 
 
 def check_data(path: Path, found: DataRecord, accept: bool = False) -> str | None:
-    """Whether the run in this directory goes on with the data that it has trained on; a line for the user if that was
-    not checked before, or has been accepted.
+    """Check that the run in this directory continues with the data that it has trained on. Return a line for the user
+    if the data were not recorded before, or if a change has been accepted.
 
-    accept  whether the run goes on with data that have changed, of which run.json then keeps both records
+    accept  whether the run continues with changed data, of which run.json then keeps both records
     Raises  RunError naming what has changed.
     """
     beside = _beside(path)
@@ -87,8 +87,8 @@ def check_data(path: Path, found: DataRecord, accept: bool = False) -> str | Non
 
 
 def read_data_records(path: Path) -> list[DataRecord]:
-    """The records of the data that the run has trained on, the latest last; none for a run of an older version. Raises
-    RunError if a record is damaged.
+    """Return the records of the data that the run has trained on, the latest last. The list is empty for a run of an
+    older version. Raises RunError if a record is damaged.
     """
     try:
         return [DataRecord.read(record) for record in _read(path).get(TRAINED_ON, [])]
@@ -99,7 +99,7 @@ def read_data_records(path: Path) -> list[DataRecord]:
 
 
 def _make_directory(path: Path) -> None:
-    """Raises RunError if the directory of a new run cannot be made."""
+    """Raise RunError if the directory of a new run cannot be made."""
     try:
         private_directory(path)
     except OSError as error:
@@ -108,12 +108,12 @@ def _make_directory(path: Path) -> None:
 
 
 def change_settings(path: Path, experiment: dict[str, Any]) -> None:
-    """The run in this directory goes on with these settings. Whether it may is its owner's to know."""
+    """Give the run in this directory these settings. The caller decides whether the run may change."""
     _write(path, experiment, _beside(path))
 
 
 def _is_new(path: Path, model: Model | None, own: OwnData | None) -> bool:
-    """Whether nothing is there but what a crash before run.json leaves: the model, the data, or a part of a file."""
+    """Return whether the directory has only what a crash before run.json leaves: model, data, or a part of a file."""
     whole = {COPY, EXPERIMENT, *([] if own is None else [own.name])}
     found = {entry.name for entry in path.iterdir()} - {temporary(path / name).name for name in whole}
     if COPY in found and (model is None or not is_kept(path, model)):
@@ -122,7 +122,7 @@ def _is_new(path: Path, model: Model | None, own: OwnData | None) -> bool:
 
 
 def check_run(path: Path, experiment: dict[str, Any]) -> None:
-    """Raises RunError naming the first setting of the run that differs."""
+    """Raise RunError naming the first setting of the run that differs."""
     found = read_experiment(path)
     for name in sorted({*found, *experiment}):
         if found.get(name) != experiment.get(name):
@@ -133,7 +133,7 @@ def check_run(path: Path, experiment: dict[str, Any]) -> None:
 
 
 def _cure(path: Path, name: str, is_stored: bool, is_known: bool) -> str:
-    """The remedy for a setting that only one edgefl has, this one or the one that made the run."""
+    """Return the remedy for a setting that only one version of edgefl has, the present one or the run's."""
     if is_stored and is_known:
         return ""
     makers = " and ".join(read_provenances(path)) or "an edgefl of before"
@@ -142,12 +142,12 @@ def _cure(path: Path, name: str, is_stored: bool, is_known: bool) -> str:
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
-    """The settings a run directory was made with. Raises RunError if there is none, or if they are damaged."""
+    """Return the settings that a run directory was made with. Raises RunError if they are missing or damaged."""
     return {name: value for name, value in _read(path).items() if name not in BESIDE}
 
 
 def read_provenances(path: Path) -> list[str]:
-    """The provenances of the run, in order of appearance. Raises RunError if the directory holds no run."""
+    """Return the provenances of the run, in order of appearance. Raises RunError if the directory holds no run."""
     provenances = _read(path).get(MADE_BY, [])
     if not isinstance(provenances, list):
         raise RunError(f"{path / EXPERIMENT} has {MADE_BY}={provenances!r}; expected a list")
@@ -155,12 +155,12 @@ def read_provenances(path: Path) -> list[str]:
 
 
 def settings_digest(path: Path) -> str:
-    """SHA-256 of the settings; empty if the directory has no run.json. Raises RunError if they are damaged."""
+    """Return the SHA-256 of the settings, or "" without a run.json. Raises RunError if the settings are damaged."""
     return str(with_digest(read_experiment(path))[DIGEST]) if (path / EXPERIMENT).exists() else ""
 
 
 def _beside(path: Path) -> dict[str, Any]:
-    """The entries of run.json other than the settings."""
+    """Return the entries of run.json that are not settings."""
     return {name: value for name, value in _read(path).items() if name in BESIDE}
 
 

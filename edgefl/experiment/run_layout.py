@@ -1,9 +1,9 @@
-"""The parts of a simulation of several methods and seeds, and the places of the parts in the run's directory.
+"""The parts of a simulation of several methods and seeds, and the paths of the parts in the run's directory.
 
-    RUN/METHOD/...             of one seed; colons of a method's label are plus signs
-    RUN/seed-SEED/METHOD/...   of several
+    RUN/METHOD/...             with one seed. Colons of a method's label are plus signs
+    RUN/seed-SEED/METHOD/...   with several seeds
 
-What is in such a directory is the journal's (simulation/journal.py).
+simulation/journal.py defines the files in such a directory.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ SEED = "seed-"
 class Trial:
     """One run of one method with one seed.
 
-    path      its directory
-    is_alone  whether it is the only seed
+    method    label of the method
+    seed      seed of the run
+    rounds    number of rounds
+    path      directory of the run
+    is_alone  whether the experiment has no other seed
     """
 
     method: str
@@ -36,7 +39,7 @@ class Trial:
 
 
 def trials(experiment: Experiment, run: Path) -> list[Trial]:
-    """All of a run, in the order in which they are run: seed by seed."""
+    """Return all trials of a run, in the order in which they are run: seed by seed."""
     is_alone = experiment.seeds == 1
     return [
         Trial(method, one.seed, one.rounds, _of_seed(run, one.seed, is_alone) / folder(method), is_alone)
@@ -50,6 +53,6 @@ def _of_seed(run: Path, seed: int, is_alone: bool) -> Path:
 
 
 def run_of(trial: Path) -> tuple[Path, int | None]:
-    """The run's directory, of the directory of one of its trials; and the seed, if it says one."""
+    """Return the directory of the run that a trial's directory belongs to, and the seed if the trial's path has one."""
     seed = trial.parent.name.removeprefix(SEED)
     return (trial.parent.parent, int(seed)) if seed.isdecimal() and trial.parent.name != seed else (trial.parent, None)

@@ -1,7 +1,7 @@
 """run.toml: the settings of a simulation as a file that a person writes or changes, and that `edgefl simulate` reads.
 
     methods = ["fedspu", "fedavg"]      or method = "fedspu,fedavg"
-    data = "digits"                     a name, or the path of a file, relative to run.toml; model and devices can be
+    data = "digits"                     a name, or the path of a file, relative to run.toml. model and devices can be
                                         paths as well
     rounds = 60
     [options]                           hyper-parameters of the methods
@@ -9,7 +9,7 @@
     [tune]                              hyper-parameters that validation data choose for each method
     lr = [0.01, 0.1]
 
-The keys are the fields of Experiment; `preset` and `data_dir` may be there as well. A field that is left out has its
+The keys are the fields of Experiment. `preset` and `data_dir` may be there as well. A field that is left out has its
 default. Every run writes a run.toml that repeats the run, bit for bit. A run knows its own settings by run.json
 (run_json.py).
 """
@@ -36,13 +36,13 @@ from edgefl.system.durable_files import write_atomically
 from edgefl.system.settings_text import read_settings_text
 
 RUN_CONFIGURATION = "run.toml"
-DEVICES = "devices.toml"  # beside it, where devices are somebody's own
-BESIDE = {"method": "", "preset": "", "data_dir": ""}  # keys that are no fields of Experiment; all are text
+DEVICES = "devices.toml"  # file in the same directory with the user's own devices
+BESIDE = {"method": "", "preset": "", "data_dir": ""}  # keys with texts that are not fields of Experiment
 FIRST_LINE = "# edgefl simulate run.toml  repeats this run"
 
 
 def write(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> None:
-    """Writes the file that repeats the run, and what it names, unless they are there already."""
+    """Write the file that repeats the run, and the file of the user's own devices, unless they have this content."""
     texts = {RUN_CONFIGURATION: text_of(experiment, data_dir)}
     if _is_text(experiment.devices):
         texts[DEVICES] = experiment.devices
@@ -53,7 +53,7 @@ def write(run: Path, experiment: Experiment, data_dir: str | os.PathLike[str] | 
 
 
 def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = None) -> str:
-    """The settings as TOML. What came as a file or as arrays is the run's own copy; other paths are made absolute."""
+    """Return the settings as TOML. They name the run's copies of a model or of arrays. Other paths are absolute."""
     values = {name: value for name, value in experiment.to_json().items() if value is not None}
     values = {FORMER.get(name, name): value for name, value in values.items()}
     tables = {name: dict(values.pop(name)) for name in PAIRS if values.get(name)}
@@ -75,7 +75,8 @@ def text_of(experiment: Experiment, data_dir: str | os.PathLike[str] | None = No
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings of a file as the command line has them, which are then read as if they had been given there.
+    """Return the settings of a file in the form that the command line has. They are then read like options of a
+    command.
 
     Raises  RequestError naming the file and the first key that is unknown or has another kind of value.
     """
@@ -112,7 +113,7 @@ def _as_given(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_text(devices: str) -> bool:
-    """Whether devices are the content of a file, and not a name."""
+    """Return whether `devices` is the content of a file, and not a name."""
     return "\n" in devices
 
 
@@ -139,7 +140,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def unused(labels: Iterable[str]) -> set[str]:
-    """Settings that methods share, and that none of these has."""
+    """Return the shared settings that no method with one of these labels has."""
     used = {name for label in labels for name in settings_of(Variant.of(label).method)}
     return set(SHARED) - used - {"rounds"}
 
@@ -153,7 +154,7 @@ def _texts(table: Mapping[str, Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A hyper-parameter as `--set NAME=VALUE` has it."""
+    """Write a hyper-parameter as `--set NAME=VALUE` has it."""
     if isinstance(value, list):
         return ",".join(map(_text, value))
     return json.dumps(value) if isinstance(value, bool) else str(value)

@@ -1,8 +1,7 @@
-"""Whether every client has samples enough for the model, before round 1. What a fit does with a batch of one sample is
-learning/running/batch_minimum.py's.
+"""The check before round 1 that every client has enough samples for the model.
 
-A model that normalises over single values needs two samples in a training step. A client with one training sample, or
-a run with batch=1, cannot train such a model.
+A model that normalises over single values needs two samples in a training step. A client with one training sample, or a
+run with batch=1, cannot train such a model. learning/running/batch_minimum.py handles a last batch of one sample.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.task import Task
 from edgefl.models.graph.single_value_norm import LEAST_BATCH
 
-MOST_NAMED = 5  # clients in one sentence
+MOST_NAMED = 5  # most clients in one sentence
 
 
 def check_batch(name: str, method: Algorithm, task: Task) -> None:
-    """Raises ValueError if batches of one sample are asked for, and a client would train on them."""
+    """Raise ValueError if batches of one sample are asked for and some client could not train on them."""
     batch = getattr(method, "batch", None)
     if batch != 1:
         return
@@ -30,13 +29,13 @@ def check_batch(name: str, method: Algorithm, task: Task) -> None:
 
 
 def too_small(method: Algorithm, task: Task, client: int, examples: int) -> str:
-    """Why a client with so many training samples cannot train, and what would do; "" if the client can train."""
+    """Say why a client with so many training samples cannot train, and what helps. Return "" if it can train."""
     norm = method.single_value_norm(task, client) if examples < LEAST_BATCH else ""
     return f"{examples} training sample{'s' * (examples != 1)}; {_why(norm)}" if norm else ""
 
 
 def small_clients(methods: Mapping[str, Algorithm], federation: Federation, rounds: int) -> str:
-    """The clients that have too few training samples for a method, in one sentence with the remedy; "" if none has."""
+    """Name the clients with too few training samples for a method, and the remedy. Return "" without such clients."""
     small = [client for client, split in enumerate(federation.clients) if len(split.train) < LEAST_BATCH]
     task = federation.task(rounds) if small else None
     for name, method in methods.items() if task else ():

@@ -1,7 +1,7 @@
-"""An experiment as plain settings, and the methods that follow from them. No data, no round loop, no printing.
+"""An experiment as plain settings, and the methods that follow from them. It reads no data and runs no rounds.
 
-The settings are what `run.json` holds: two runs with equal settings give equal results. Where the data lie and how many
-workers train are not among them.
+`run.json` holds the settings: two runs with equal settings give equal results. The path of the data and the number of
+workers are not settings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHARED = (
     "batch",
     "lr",
     "rounds",
-)  # hyper-parameters that every method which has them gets
+)  # hyper-parameters that methods share
 UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
     ("loss", ""), ("seeds", 1), ("refresh", 0), ("train_scores", False), ("tune", []), ("tune_rounds", 0),
     ("label", ""), ("group", ""), ("time", ""), ("drop", []), ("axes", ""), ("image_size", 0), ("fewest", 0),
@@ -46,14 +46,14 @@ UNSAID: tuple[tuple[str, Any], ...] = (  # values that run.json leaves out
 )  # fmt: skip
 STORED: dict[str, str] = {"aggregation": "fold", "partition_test": "deal_test"}  # run.json keeps former names
 FORMER = {before: now for now, before in STORED.items()}
-PAIRS = ("options", "tune")  # settings that are values by name
+PAIRS = ("options", "tune")  # settings that map names to values
 SPLITS = ("random", "time")
-OF_NONE = {"max_examples": 100, "eval_every": 10}  # settings that are None by default, and a value of their kind
+OF_NONE = {"max_examples": 100, "eval_every": 10}  # settings that are None by default, with an example of their kind
 KINDS = {tuple: "a list", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 def processors() -> int:
-    """The processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -61,20 +61,20 @@ def processors() -> int:
 class Settings:
     """The settings of the round loop. `workers` is the only field that no result depends on.
 
-    eval_every, evaluate_first  after which rounds models are evaluated (evaluation_rounds.py)
-    stop_after        the round after which it ends early, of `rounds` that methods are told of; None: none
-    aggregation_settings  what is done with accepted replies
-    max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error
-    refresh           epochs after which clients are evaluated once more, from the newest values; 0: they are not
-    train_scores      models are evaluated on clients' training samples too
-    fleet             as what devices clients are modelled, which then take virtual time; None: they are not
-    deadline_s        of that time, after which a round is closed; 0: it waits for everybody
+    eval_every, evaluate_first  choice of the rounds after which models are evaluated (evaluation_rounds.py)
+    stop_after        round after which the run ends early, while methods are told `rounds`. None: no early end
+    aggregation_settings  settings of the aggregation of accepted replies
+    max_empty_rounds  rounds in a row without an accepted reply, after which a run ends with an error
+    refresh           epochs of training before a second evaluation, from the newest values. 0: no second evaluation
+    train_scores      whether models are evaluated on clients' training samples too
+    fleet             devices as which clients are modelled in virtual time. None: clients are not modelled
+    deadline_s        seconds of virtual time after which a round is closed. 0: a round waits for everybody
     """
 
     rounds: int = 100
     eval_every: int = 10
     checkpoint_every: int = 10
-    values: str = "float32"  # of the payloads: one of codec.FORMATS
+    values: str = "float32"  # number format of the payloads: one of codec.FORMATS
     workers: int = 1
     stop_after: int | None = None
     aggregation_settings: AggregationSettings = field(default_factory=AggregationSettings)
@@ -102,19 +102,19 @@ class Experiment:
     clients, rounds                number of clients, number of rounds
     keep                           shares of neurons that the capacity tiers train, each above 0 and at most 1
     seed                           seed of every random choice
-    train_share, validation_share  share of a client's samples for training; share of the training samples for
+    train_share, validation_share  share of a client's samples for training, and share of these samples for
                                    validation
     values                         number format of the payloads: float32, float16, bfloat16 or int8
-    eval_every, checkpoint_every   rounds between two evaluations, None: about twenty in a run; between two checkpoints
+    eval_every, checkpoint_every   rounds between two evaluations (None: about twenty in a run), between two checkpoints
     train_scores                   whether the models are evaluated on training samples as well
     group, time, drop, axes, image_size  fields of Reading (data/column_choice.py), which say how a file is read
-    devices                        assignment of device models (device_models/device_assignment.py); empty: no modelled
+    devices                        assignment of device models (device_models/device_assignment.py). Empty: no modelled
                                    devices
     """
 
     methods: tuple[str, ...] = ("fedspu", "local", "fedavg-ft", "fedavg")  # labels (method_label.py)
     data: str = "digits"
-    model: str = ""  # empty: the one that fits the shape of the data; of a file: its content (model_file.py)
+    model: str = ""  # empty: the model for the shape of the data. A model file: its digest (model_file.py)
     pool: bool = False  # merge the published test part into the clients' data, as the FedSPU paper does
     partition: str = "dirichlet:0.1"
     clients: int = 20
@@ -125,42 +125,42 @@ class Experiment:
     batch: int = 16
     lr: float = 0.05
     seed: int = 1
-    seeds: int = 1  # so many runs of every method, with seed, seed + 1, ...
+    seeds: int = 1  # number of runs of every method, with seed, seed + 1, ...
     partition_test: bool = (
         False  # clients test on their part of the published test part, which is partitioned like the training part
     )
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
-    # rounds from one evaluation to the next; None: as many as give about twenty in the run, and one after round 1
+    # rounds from one evaluation to the next, or None for about twenty evaluations in the run and one after round 1
     eval_every: int | None = None
     checkpoint_every: int = 10
-    options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters of single methods, by name
-    aggregation: str = "mean"  # which mean of the replies the server takes (methods/aggregation.py)
-    bound: str = "refuse"  # what is done about a reply that moves the model too far (rounds/change_bound.py)
-    loss: str = ""  # what is minimised (learning/losses.py); empty: the one that the data's targets ask for
-    refresh: int = 0  # as of Settings
+    options: tuple[tuple[str, Any], ...] = ()  # hyper-parameters by name
+    aggregation: str = "mean"  # mean of the replies that the server takes (methods/aggregation.py)
+    bound: str = "refuse"  # action on a reply that moves the model too far (rounds/change_bound.py)
+    loss: str = ""  # loss (learning/losses.py). Empty: the loss that suits the data's targets
+    refresh: int = 0  # epochs of training before a second evaluation, as in Settings. 0: no second evaluation
     train_scores: bool = False
-    tune: Grid = ()  # options that each method gets by validation data of the first seed (study/tuning.py)
-    tune_rounds: int = 0  # of each trial then; 0: as many as rounds
-    tuned: Choices = ()  # what they became; it stands in a file of its own (tuned_values.py), not in run.json
+    tune: Grid = ()  # options that validation data of the first seed choose for each method (study/tuning.py)
+    tune_rounds: int = 0  # rounds of each trial of the tuning. 0: `rounds`
+    tuned: Choices = ()  # chosen values of tuned options, which tuned.json has and not run.json (tuned_values.py)
     max_examples: int | None = (
-        None  # a client that has more for training counts as one of so many; None: see `aggregation_settings`
+        None  # most training samples of a client that count in the mean, with None as in `aggregation_settings`
     )
-    label: str = ""  # this and the next six: how a file of one's own is read (data/column_choice.py)
+    label: str = ""  # this and the next six fields: how a user's own file is read (data/column_choice.py)
     group: str = ""
     time: str = ""
     drop: tuple[str, ...] = ()
     axes: str = ""
     image_size: int = 0
-    missing: str = ""  # what is done about features without a value (data/column_choice.py); empty: they are refused
-    fewest: int = 0  # groups with fewer samples are left out
-    split: str = "random"  # how a client's samples are parted: by chance, or by "time", the newest for testing
-    standardise: bool = False  # inputs, and numbers to be learnt, in units of their spread (data/standardisation.py)
-    # as what clients are modelled: a packaged name or a text of TOML (device_models/device_assignment.py); empty: not
+    missing: str = ""  # treatment of features without a value (data/column_choice.py). Empty: they are refused
+    fewest: int = 0  # fewest samples of a group. Smaller groups are left out
+    split: str = "random"  # split of a client's samples: at random, or by "time" with the newest for testing
+    standardise: bool = False  # whether inputs and numeric targets are in units of spread (data/standardisation.py)
+    # devices as which clients are modelled: a packaged name or TOML (device_models/device_assignment.py). Empty: none
     devices: str = ""
-    deadline_s: float = 0.0  # of their virtual time, after which a round is closed; 0: it waits for everybody
-    evaluate_first: bool = False  # models are evaluated after round 1, too
+    deadline_s: float = 0.0  # seconds of virtual time after which a round is closed. 0: a round waits for everybody
+    evaluate_first: bool = False  # whether models are evaluated after round 1, too
 
     def __post_init__(self) -> None:
         _check(len(self.methods) > 0, "methods", self.methods, "at least one method")
@@ -202,28 +202,28 @@ class Experiment:
 
     @property
     def eval_interval(self) -> int:
-        """The number of rounds from one evaluation to the next."""
+        """Return the number of rounds from one evaluation to the next."""
         return default_interval(self.rounds) if self.eval_every is None else self.eval_every
 
     @property
     def evaluates_first(self) -> bool:
-        """Whether the models are evaluated after round 1, whatever the interval is."""
+        """Return whether the models are evaluated after round 1, whatever the interval is."""
         return self.evaluate_first or self.eval_every is None
 
     def with_evaluation_rounds(self) -> Experiment:
-        """The experiment with the number of its evaluation interval written out, so that more rounds do not
+        """Return the experiment with the number of its evaluation interval written out, so that more rounds do not
         change it.
         """
         return replace(self, eval_every=self.eval_interval, evaluate_first=self.evaluates_first)
 
     def how_to_read(self) -> Reading:
-        """The user's choices for reading a file of their own. Raises DataError that names a value which is
-        not allowed.
+        """Return the user's choices for reading a file of their own. Raises DataError that names a value which is not
+        allowed.
         """
         return Reading(self.label, self.group, self.time, self.drop, self.axes, self.image_size, self.missing)
 
     def algorithms(self) -> dict[str, Algorithm]:
-        """The methods by label, with their hyper-parameters. Methods of the user's own are registered
+        """Return the methods by label, with their hyper-parameters. Methods of the user's own are registered
         (user_methods.py).
 
         Raises  ValueError that names a value out of range, or an unknown method
@@ -251,7 +251,7 @@ class Experiment:
             raise ValueError(f"tune={self.tune[0][0]} with a server; expected it of a simulation, which has trials")
 
     def settings(self, workers: int) -> Settings:
-        """The settings of the round loop, with `workers` clients trained at the same time."""
+        """Return the settings of the round loop, with `workers` clients trained at the same time."""
         return Settings(
             self.rounds,
             self.eval_interval,
@@ -267,26 +267,26 @@ class Experiment:
         )
 
     def aggregation_settings(self, largest: int | None = None) -> AggregationSettings:
-        """The settings of the aggregation. `largest` is the largest number of examples that counts where `max_examples`
-        is None.
+        """Return the settings of the aggregation. `largest` is the largest number of examples that counts if
+        `max_examples` is None.
         """
         most = largest if self.max_examples is None else self.max_examples
         return AggregationSettings(AggregationRule.parse(self.aggregation), UpdateNormBound.parse(self.bound), most)
 
     def training_samples(self, declared: Sequence[int]) -> int:
-        """The number of training samples of a client that declares these numbers of samples (wire: Enrol.examples)."""
+        """Return the number of training samples of a client that declares these numbers (wire: Enrol.examples)."""
         return training_samples(declared, self.train_share, self.validation_share)
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as plain JSON values, as run.json has them. A setting that older runs do not know is left out
-        unless it was asked for.
+        """Return the settings as plain JSON values, as run.json has them. A setting that older runs do not know is left
+        out unless it was asked for.
         """
         values: dict[str, Any] = json.loads(json.dumps(asdict(replace(self.with_evaluation_rounds(), tuned=()))))
         del values["tuned"]
         return {STORED.get(name, name): value for name, value in values.items() if (name, value) not in UNSAID}
 
     def each_seed(self) -> tuple[Experiment, ...]:
-        """One experiment for each seed of this experiment."""
+        """Return one experiment for each seed of this experiment."""
         return tuple(replace(self, seed=self.seed + i, seeds=1) for i in range(self.seeds))
 
     @staticmethod
@@ -327,7 +327,7 @@ def _frozen(value: Any) -> Any:
 
 
 def check_kind(name: str, value: Any) -> None:
-    """Raises RunError if JSON has another kind of value than the setting is."""
+    """Raise RunError if JSON has another kind of value than the setting."""
     default = getattr(Experiment, name)
     if name in PAIRS:
         fits = isinstance(value, list) and all(isinstance(each, list) and len(each) == 2 for each in value)
@@ -341,7 +341,7 @@ def check_kind(name: str, value: Any) -> None:
 
 
 def is_like(value: Any, default: Any) -> bool:
-    """True if it is a number where that is one, whole where that is whole; otherwise if it has the same type."""
+    """Return whether a value has the type of the default. A whole number may stand for a number with a fraction."""
     return type(value) is type(default) or (type(value) is int and type(default) is float)
 
 

@@ -1,6 +1,6 @@
 """The training data of a run, for running its model on other samples: columns, texts, means and scaling.
 
-Not how such samples are read (data/model_inputs.py).
+data/model_inputs.py reads the other samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgefl.experiment.settings import Experiment
 
 
 def trained_on(run: Path, data_dir: str | os.PathLike[str] | None = None) -> Training:
-    """The data of the run in this directory, of its first seed. Raises RunError or DataError if they cannot be had."""
+    """Return the data of the first seed of the run in this directory. Raises RunError or DataError without the data."""
     experiment = Experiment.of_run(run)
     data = data_of_run(run, experiment, data_dir)
     filling = None

@@ -1,5 +1,5 @@
-"""tuned.json: which values of an experiment's tuned options each method got, and what every value had reached. Not how
-they are found (study/tuning.py).
+"""tuned.json: the values of an experiment's tuned options that each method got, and the result of every tried value.
+study/tuning.py finds the values.
 
     {"seed": 1, "rounds": 60, "methods": {"fedspu": {"chosen": {"lr": 0.05}, "reached": [
         {"values": {"lr": 0.05}, "accuracy": 0.8, "loss": 0.7}, {"values": {"lr": 0.5}, "loss": null}]}}}
@@ -18,13 +18,13 @@ from edgefl.methods.method_label import Variant
 from edgefl.system.durable_files import read_json, with_digest, write_atomically
 
 TUNED = "tuned.json"
-Grid = tuple[tuple[str, tuple[Any, ...]], ...]  # options, and the values that each is chosen among
-Choices = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]  # by a method's label, values by option
+Grid = tuple[tuple[str, tuple[Any, ...]], ...]  # for each option the values that are tried
+Choices = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]  # method's label -> option -> value
 
 
 def combinations(grid: Grid, label: str) -> list[dict[str, Any]]:
-    """What is tried of a method: every combination of the values of those options that it has and its label leaves
-    open, the last option's values in turn; none if there is no such option.
+    """Return what is tried for a method: every combination of the values of the options that the method has and its
+    label does not set. The last option varies fastest. The list is empty if there is no such option.
     """
     method, own = Variant.of(label)
     fixed = {name for name, _ in own}
@@ -36,12 +36,12 @@ def combinations(grid: Grid, label: str) -> list[dict[str, Any]]:
 
 
 def write(run: Path, record: dict[str, Any]) -> None:
-    """Puts a record into the directory of a run."""
+    """Write a record into the directory of a run."""
     write_atomically(run / TUNED, json.dumps(with_digest(record), indent=1).encode())
 
 
 def read(run: Path) -> dict[str, Any] | None:
-    """The record of a run; None if it has none (yet). Raises RunError if it is damaged."""
+    """Return the record of a run, or None if there is no record yet. Raises RunError if it is damaged."""
     try:
         return read_json(run / TUNED)
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def read(run: Path) -> dict[str, Any] | None:
 
 
 def choices(run: Path) -> Choices:
-    """The values that were chosen in a run, as an experiment has them. Raises RunError if the record is damaged."""
+    """Return the values that were chosen in a run, as an experiment has them. Raises RunError for a damaged record."""
     record = read(run)
     try:
         found = {} if record is None else {label: each["chosen"] for label, each in record["methods"].items()}

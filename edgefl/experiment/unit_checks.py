@@ -1,9 +1,9 @@
-"""Whether the units of somebody's data can be trained on: columns and targets whose spread would end training in
-silence are refused by name before round 1. Not standardisation, which is the remedy (data/standardisation.py).
+"""The check of the units of a user's data: columns and targets whose spread would silently end training are refused by
+name before round 1. The remedy is standardisation (data/standardisation.py).
 
-Columns are data/column_units.py's. A squared error whose size times the learning rate is beyond some 10 diverges:
-measured with the built-in models, plain SGD at a rate of .05 stays finite with targets of about 40 and diverges with
-targets of about 400.
+data/column_units.py checks the columns. Training with a squared error diverges if the error's size times the learning
+rate is above about 10. We measured this with the built-in models: plain SGD at a rate of .05 stays finite with targets
+of about 40 and diverges with targets of about 400.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from edgefl.learning.losses import MSE
 from edgefl.methods.rounds.change_bound import UpdateNormBound
 from edgefl.models.graph import Model
 
-STEEP = 10.0  # learning rate times error, from which plain SGD diverges
-FAR, FAR_BY_RATE = 1e4, 1e6  # errors that other optimizers and losses do not cross in any number of rounds, at least
-TRIED = 256  # samples on which the untrained model is tried
+STEEP = 10.0  # learning rate times error above which plain SGD diverges
+FAR, FAR_BY_RATE = 1e4, 1e6  # errors too large for other optimizers and losses in any number of rounds
+TRIED = 256  # number of samples on which the untrained model is tried
 
 
 def check_units(experiment: Experiment, federation: Federation) -> None:
-    """Raises DataError naming the column, its spread and the factor; or the targets' size, and the remedy."""
+    """Raise DataError naming the column, its spread and the factor, or else the targets' size and the remedy."""
     if is_normalised(federation.graph) and UpdateNormBound.parse(experiment.bound).kind != "off":
         check_columns(federation.data, federation.columns)
     if not federation.data.loss.has_labels and not federation.data.loss.decisions(1):
@@ -50,7 +50,7 @@ def _check_targets(experiment: Experiment, federation: Federation) -> None:
 
 
 def _first_error(federation: Federation) -> float:
-    """The root mean square error of the model before round 1, on some of the samples."""
+    """Return the root mean square error of the model before round 1, on some of the samples."""
     data, graph = federation.data, federation.graph
     rows = np.arange(0, len(data.y), max(1, len(data.y) // TRIED))
     x = data.x[rows].astype(np.float32) * np.float32(data.scale) + np.float32(data.shift)

@@ -1,4 +1,4 @@
-"""Code of the user's own by MODULE:FACTORY: how it is found, and the error where it fails."""
+"""Code of the user's own, named by MODULE:FACTORY: how it is found, and the error if it fails."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ HELP = (
 
 @contextmanager
 def users_code(text: str) -> Iterator[None]:
-    """Whatever else than edgefl's own errors is raised inside is a RequestError that says so."""
+    """Turn every exception raised inside, except edgefl's own errors, into a RequestError that names the code."""
     try:
         yield
     except RequestError:
         raise
-    except Exception as error:  # what the user's code raises may be anything
+    except Exception as error:  # the user's code may raise anything
         if type(error).__module__.startswith("edgefl."):
             raise
         raise RequestError(f"{text} ends with {type(error).__name__}: {error}") from error
 
 
 def found(text: str) -> object:
-    """The object that MODULE:FACTORY names. Raises RequestError if there is no such object."""
+    """Return the object that MODULE:FACTORY names. Raises RequestError if there is no such object."""
     module, colon, name = text.rpartition(":")
     if not (colon and module and name):
         raise RequestError(f"{text!r}; expected MODULE:FACTORY")
@@ -47,12 +47,12 @@ def _attribute(module: ModuleType, name: str) -> object:
 
 
 def _imported(name: str) -> ModuleType:
-    """A module by its name, from the current directory first, or by the path of its file."""
+    """Import a module by its name, from the current directory first, or by the path of its file."""
     path = Path(name)
     if path.suffix == ".py":
         if not path.is_file():
             raise RequestError(f"{path} is no file; expected a Python module")
-        sys.path.insert(0, str(path.resolve().parent))  # for what it imports itself
+        sys.path.insert(0, str(path.resolve().parent))  # so that the module can import its neighbours
         return _from_file(path)
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -65,7 +65,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """The module in this file, whatever others of its name there are."""
+    """Import the module in this file, whatever other modules of its name there are."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

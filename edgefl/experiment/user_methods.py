@@ -1,9 +1,9 @@
 """Methods of other authors by name: `package.module:Class`, or the name that an installed package gives among its entry
 points of the group edgefl.methods.
 
-Names come from whoever sits here: the command line, the agent's settings, a run's own run.json. A device that a server
-names one to looks it up in what was taken in (methods/method_registry.py), so nothing is imported because the network
-said so.
+Names come only from this machine: the command line, the agent's settings, a run's own run.json. When a server names a
+method to a device, the device looks only among the registered methods (methods/method_registry.py). So nothing is
+imported because the network asked for it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ GROUP = "edgefl.methods"
 
 
 def admit(name: str) -> None:
-    """Takes in the method of this name, unless it is one of edgefl's or is in already.
+    """Register the method of this name, unless it is one of edgefl's methods or is registered already.
 
-    Raises  ValueError or RequestError, one sentence, if there is none, if it is no method, or if its own code fails.
+    Raises  ValueError or RequestError, with one sentence, if there is no such method, or if its own code fails.
     """
     if name in METHODS or name in OWN:
         return
@@ -39,7 +39,7 @@ def admit(name: str) -> None:
 
 
 def label(text: str) -> str:
-    """The label that a text of the command line stands for; its method is taken in. Raises as `admit` does."""
+    """Return the label that a text of the command line stands for, and register its method. Raises as `admit` does."""
     name = Variant.of(text).method
     if name in METHODS and (taken := [each for each in _entries() if each.name == name]):
         raise ValueError(f"method={name} is edgefl's own, and {_whose(taken)} has that name, too; expected another")
@@ -48,14 +48,14 @@ def label(text: str) -> str:
 
 
 def _entries() -> list[EntryPoint]:
-    """The names that installed packages give their methods."""
-    from importlib.metadata import entry_points  # takes its time and memory, which a device saves
+    """Return the entry points by which installed packages name their methods."""
+    from importlib.metadata import entry_points  # the import costs time and memory, which a device saves
 
     return list(entry_points(group=GROUP))
 
 
 def _entry(name: str) -> EntryPoint:
-    """The one entry point of this name."""
+    """Return the one entry point of this name. Raises ValueError if no package has the name, or two have it."""
     entries = _entries()
     named = list({each.value: each for each in entries if each.name == name}.values())
     if len(named) > 1:
@@ -67,6 +67,6 @@ def _entry(name: str) -> EntryPoint:
 
 
 def _whose(entries: Iterable[EntryPoint]) -> str:
-    """The packages, and what they mean."""
+    """Name the packages, each with the class that its entry point stands for."""
     packages = ((each.dist.name if each.dist else "a package", each.value) for each in entries)
     return " and ".join(sorted(f"{package} ({value})" for package, value in packages))

@@ -1,1 +1,4 @@
-"""edgefl inside other programs, a file each; each needs the extra of its name. Nothing else imports them."""
+"""edgefl inside other programs: a file for each program, which needs the extra with the program's name.
+
+The files are flower.py, ray.py and trackers.py. No other room imports them.
+"""

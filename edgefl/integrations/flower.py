@@ -1,7 +1,8 @@
-"""Any method of edgefl as a Flower app: `client_app` on the SuperNodes, `server_app` beside the SuperLink.
+"""Any method of edgefl as a Flower app: `client_app` on the SuperNodes, `server_app` next to the SuperLink.
 
-Flower carries envelopes (wire/envelope.py), each one byte array in a record. What they say, and what is kept of it, is
-what `edgefl client` and `edgefl serve` have: device/relayed_device.py and server/relay.py. Not a device without flwr.
+Flower carries envelopes (protocol/wire/envelope.py). Each envelope is one byte array in a record. The messages in the
+envelopes, and what each side keeps, are as in `edgefl client` and `edgefl serve`: see
+deployment/device/relayed_device.py and server/relay.py. A device without flwr is not here but in deployment/supernode.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ from edgefl.server.server_setup import staff
 from edgefl.server.store import Store
 
 MAX_MODEL_BYTES = 256 << 20
-NODES_EVERY_S = 2.0  # between looks at which nodes are there
+NODES_EVERY_S = 2.0  # seconds between two requests for the list of nodes
 PULL_EVERY_S = 0.2
-FOLLOWING = AdaptiveDeadline()  # the times that replies have taken
-LINGER_S = 45.0  # at the end, for nodes to hear of it
-PARTITION = "partition-id"  # of a node's config: the client that it is
+FOLLOWING = AdaptiveDeadline()  # deadline that follows the times that replies have taken
+LINGER_S = 45.0  # seconds at the end in which nodes may still hear that the run is over
+PARTITION = "partition-id"  # key of a node's config that holds the client's id
 
 Value = TypeVar("Value")
 Of = Union[Value, Callable[[Context], Value]]  # noqa: UP007  # mypy takes no other alias of a type variable
 
 
-# A node.
+# The device's side.
 
 
 def client_app(
@@ -72,8 +73,9 @@ def client_app(
 
     data   function that returns the samples of the node. The client's id is the node config's "partition-id". Without a
            partition-id the server chooses the id, and the replay of the run does not know the samples of the client
-    state  directory of what the device keeps between rounds, which outlives the SuperNode; one directory for each node.
-           None: the state is kept in the Context of the node, which lives as long as the SuperNode and its run
+    state  directory of what the device keeps between rounds, which outlives the SuperNode. Each node has its own
+           directory. None: the state is kept in the Context of the node, which lives as long as the SuperNode and its
+           run
     capacity, max_model, max_memory  as the options of `edgefl client`: a share of neurons, bytes and bytes
     """
     app = ClientApp()
@@ -98,7 +100,10 @@ def _client(context: Context) -> int | None:
 
 @contextmanager
 def _directory(context: Context, state: Of[Path] | None) -> Iterator[Path]:
-    """Where the device's state is while it answers; the Context keeps it, or says where it is."""
+    """Give the directory of the device's state while the device answers.
+
+    The Context keeps the files of the directory, or the path of `state` if one is given.
+    """
     if state is not None:
         path = Path(_of(state, context))
         context.state[RECORD] = ConfigRecord({"directory": str(path)})
@@ -116,7 +121,7 @@ def _directory(context: Context, state: Of[Path] | None) -> Iterator[Path]:
         context.state[RECORD] = ConfigRecord(kept)
 
 
-# The server.
+# The server's side.
 
 
 def server_app(experiment: Of[Experiment], run_dir: Of[Path], **options: Any) -> ServerApp:
@@ -146,13 +151,17 @@ def serve(
     linger_s: float = LINGER_S,
     accept_loss: Collection[int] = (),
 ) -> Result:
-    """Runs the experiment with the nodes of a grid, to its end; a directory that holds the run goes on from there.
+    """Run the experiment with the nodes of a grid to its end. A directory that holds the run is continued.
 
-    deadline_s  after which a round is closed, as --deadline of `edgefl serve`
-    wait_for    enrolled clients before round 1; None: all
-    linger_s    at the end, for nodes to hear of it
-    accept_loss clients that may come back without what they kept, once, as --accept-loss of `edgefl serve`
-    Raises      RunError if the directory holds something else, ValueError for settings that do not go together.
+    grid        Flower's connection to the nodes
+    experiment  settings of the run
+    run_dir     directory of the run
+    data_dir    directory of the data sets. None: the default directory
+    deadline_s  seconds after which a round is closed, as --deadline of `edgefl serve`
+    wait_for    number of enrolled clients with which round 1 begins. None: all clients
+    linger_s    seconds at the end in which nodes may still hear that the run is over
+    accept_loss clients that may come back once without what they kept, as --accept-loss of `edgefl serve`
+    Raises      RunError if the directory holds something else, ValueError if settings contradict each other.
     """
     experiment.check_served()
     experiment = evaluated_as_before(run_dir, experiment)
@@ -186,16 +195,19 @@ def _rules(assembled: AssembledExperiment, deadline_s: Deadline, wait_for: int) 
 
 
 class _EnvelopeCarrier:
-    """Carries the letters of a run to the nodes of a grid, and their answers back."""
+    """A carrier of the envelopes of a run: it takes them to the nodes of a grid, and brings the answers back."""
 
     def __init__(self, grid: Grid, run: RelayServer, linger_s: float) -> None:
         self._grid, self._run, self._linger_s = grid, run, linger_s
-        self._nodes: dict[str, int] = {}  # by message, of those that have not been answered
+        self._nodes: dict[str, int] = {}  # by message id: the node, for messages that have not been answered
         self._looked_at = -NODES_EVERY_S
         self._reminder = Reminder()
 
     def work(self) -> None:
-        """Until the run is over, and those that are there have heard of it or the time for that is up."""
+        """Carry envelopes until the run is over.
+
+        Then wait until the present nodes have heard of it, but at most `linger_s` seconds.
+        """
         done_at: float | None = None
         while not self._run.is_over:
             now = time.monotonic()
@@ -219,13 +231,13 @@ class _EnvelopeCarrier:
     def _push(self, outgoing_envelopes: list[OutgoingEnvelope]) -> None:
         if not outgoing_envelopes:
             return
-        group = str(self._run.stage[1] + 1)  # the round, by which Flower shows them
+        group = str(self._run.stage[1] + 1)  # number of the round, by which Flower groups messages
         messages = [
             Message(_record(outgoing_envelope.data), outgoing_envelope.node, outgoing_envelope.purpose, group_id=group)
             for outgoing_envelope in outgoing_envelopes
         ]
         sent = list(self._grid.push_messages(messages))
-        sent += [""] * (len(outgoing_envelopes) - len(sent))  # Flower leaves out what it does not take
+        sent += [""] * (len(outgoing_envelopes) - len(sent))  # Flower leaves out the messages that it does not take
         for outgoing_envelope, message in zip(outgoing_envelopes, sent):
             if message:
                 self._nodes[message] = outgoing_envelope.node
@@ -249,7 +261,7 @@ class _EnvelopeCarrier:
 
 
 def _shown(record: Record) -> None:
-    """A line a round, in Flower's log."""
+    """Write one line for a round or an evaluation into Flower's log."""
     if isinstance(record, RoundClosed):
         clients = [each for each in record.log_record["clients"] if each["status"] != "absent"]
         down, up = (sum(record.log_record[way].values()) for way in ("down", "up"))
@@ -259,7 +271,7 @@ def _shown(record: Record) -> None:
 
 
 def _result(run_dir: Path) -> Result:
-    """What the run came to, as Flower's strategies give it. Metrics are those of `edgefl simulate`, by round."""
+    """Return the result of the run as Flower's strategies do, with the metrics of `edgefl simulate` by round."""
     result = Result()
     state = run_history.progress(run_dir).state
     model = {} if state is None else state.arrays.get(MODEL, {})
@@ -273,7 +285,10 @@ def _result(run_dir: Path) -> Result:
 
 
 def _numbers(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every number by the way to it; of a list of clients, a list by what all of them have."""
+    """Yield every number with its path of names, joined by dots.
+
+    A list of objects, such as the clients, gives one list for each number that all of them have.
+    """
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _numbers(value, f"{prefix}{name}.")
@@ -288,7 +303,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# What Flower carries.
+# The envelopes that Flower carries.
 
 
 def _record(data: bytes) -> RecordDict:
@@ -296,7 +311,7 @@ def _record(data: bytes) -> RecordDict:
 
 
 def _bytes_of(message: Message) -> bytes:
-    """The envelope of a message. Raises ValueError if it has none."""
+    """Return the bytes of the envelope in a message. Raises ValueError if the message has no envelope."""
     array = message.content.array_records.get(RECORD, {}).get(ARRAY)
     if array is None or array.stype != STYPE:
         found = sorted(message.content) if array is None else array.stype

@@ -1,8 +1,9 @@
-"""A simulation's jobs on a Ray cluster: actors play the clients, this process keeps the files and the server's part.
+"""The jobs of a simulation on a Ray cluster: actors play the clients, and this process plays the server.
 
-An actor has one learner, the samples, and in its memory what clients kept after it played them. All of it travels
-through Ray: a node needs edgefl, and no file of this machine. An actor that dies is replaced, and what it had not
-answered is done again. Whatever the number of actors, the same bits come out as of threads.
+An actor has one learner, the samples, and in its memory the states of clients that it has played. All data travel
+through Ray: a node needs edgefl, but no file of this machine, which keeps the files. An actor that dies is replaced,
+and jobs that it had not answered are done again. The results have the same bits for any number of actors, and the same
+bits as with threads.
 """
 
 from __future__ import annotations
@@ -33,22 +34,24 @@ from edgefl.study.simulation.engine import ClientStateStore, MakeEngine, kernel_
 from edgefl.study.simulation.job_chunks import ClientStatePlacement, Queue
 
 DIED = (RayActorError, ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)
-MOST_DEATHS = 4  # of actors, one after another, between which none answered
-AHEAD = 2  # chunks that an actor has been given, so that it never waits for us
+MOST_DEATHS = 4  # deaths of actors in a row, without an answer between them
+AHEAD = 2  # chunks that an actor is given ahead, so that it never waits for this process
 START_S = 300.0
-HELD_BYTES = 1 << 30  # of what clients keep, in the memory of one actor
+HELD_BYTES = 1 << 30  # bytes of client states in the memory of one actor
 
 
 @contextmanager
 def cluster(address: str | None, workers: int) -> Iterator[MakeEngine]:
-    """Makes engines on the cluster of `ray start` at that address ("auto": the one of this machine), or on one of this
-    process alone with so many processors, which ends with the block. One that was connected to before stays.
+    """Give the function that makes engines on a Ray cluster. A connection that was open before stays open.
 
+    address  cluster of `ray start`, where "auto" is the cluster of this machine. None: a cluster of this process alone,
+             which ends with the context
+    workers  number of processors of a cluster of this process alone
     Raises  RunError if there is no such cluster.
     """
     connected = ray.is_initialized()
     if not connected:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports nothing to anybody
         alone = {"num_cpus": workers, "include_dashboard": False} if address is None else {}
         try:
             ray.init(address=address or "local", logging_level="warning", **alone)
@@ -64,7 +67,11 @@ def cluster(address: str | None, workers: int) -> Iterator[MakeEngine]:
 
 
 class Item(NamedTuple):
-    """A job for an actor, and what its client keeps, as of which round; None with a round: the actor has it."""
+    """A job for an actor, with the state that its client keeps.
+
+    tag   round of the state. None: the client has no state, or the job does not need it
+    kept  the state. None with a tag: the actor has the state in its memory
+    """
 
     job: Job
     tag: int | None = None
@@ -72,22 +79,22 @@ class Item(NamedTuple):
 
 
 class PlayerActor:
-    """The actor of a Ray cluster: one learner, and the states that clients keep."""
+    """An actor of a Ray cluster, with one learner and the states that clients keep."""
 
     def __init__(self, cast: SimulationContext) -> None:
         self._threads = kernel_threads(1)
-        self._threads.__enter__()  # for as long as the process lives
+        self._threads.__enter__()  # as long as the process lives
         self._player = Player(cast, 1)
         self._held: dict[int, tuple[int, StoredClientState]] = {}
 
     def provenance(self) -> tuple[str, int]:
-        """The provenance of the computation here, and the process."""
+        """Return the provenance of results that are computed here, and the id of the process."""
         return provenance(), os.getpid()
 
     def do(
         self, items: Sequence[Item], round: int, dropped: Sequence[tuple[int, int]], *common: Any
     ) -> list[tuple[Any, StoredClientState | None]]:
-        """Of every item the result, and what its client keeps from now on, if that changed."""
+        """Return for each item its result and the new state of its client, or None if the state did not change."""
         found = [self._one(item, round, common) for item in items]
         for client, tag in dropped:
             if client in self._held and self._held[client][0] == tag:
@@ -107,10 +114,10 @@ class PlayerActor:
 
 
 class RayEngine:
-    """Jobs by so many actors of the cluster that this process is connected to, a processor each."""
+    """An engine that does jobs with `workers` actors of the connected cluster. Each actor has one processor."""
 
     def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
-        """Raises RunError if the cluster has fewer processors, or computes in another way than this process."""
+        """Raises RunError if the cluster has too few processors, or another provenance than this process."""
         processors = int(ray.cluster_resources().get("CPU", 0))
         if processors < workers:
             raise RunError(f"{workers} workers on a Ray cluster of {processors} processors; expected one for each")
@@ -127,7 +134,7 @@ class RayEngine:
             raise
 
     def pids(self) -> list[int]:
-        """The actors' processes, each on its own machine."""
+        """Return the ids of the actors' processes. Each id is valid on the machine of its actor."""
         return list(self._pids)
 
     def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
@@ -141,7 +148,7 @@ class RayEngine:
         return ray.remote(num_cpus=1, max_restarts=0)(PlayerActor).remote(self._cast)
 
     def _await(self, worker: int) -> None:
-        """Raises RunError unless the actor starts and computes as this process does."""
+        """Raise RunError unless the actor starts and has the provenance of this process."""
         try:
             made, self._pids[worker] = ray.get(self._actors[worker].provenance.remote(), timeout=START_S)
         except GetTimeoutError:
@@ -152,7 +159,7 @@ class RayEngine:
             raise RunError(f"worker {worker}: {differs}; expected it on every node of the cluster")
 
     def _replace(self, worker: int) -> None:
-        """The actor has died."""
+        """Start another actor in place of an actor that has died."""
         self._holdings.lose(worker)
         ray.kill(self._actors[worker])
         self._actors[worker] = self._actor()
@@ -160,13 +167,13 @@ class RayEngine:
 
 
 class _Call:
-    """One `do`: chunks out, answers in, as long as places are left."""
+    """One call of `RayEngine.do`. It gives out chunks and takes in answers until no positions are left."""
 
     def __init__(self, engine: RayEngine, jobs: Sequence[Job], round: int, common: Sequence[Any]) -> None:
         self._engine, self._jobs, self._round = engine, jobs, round
         self._common = [ray.put(each) for each in common]
         self._queue = Queue(len(jobs), engine._workers)
-        self._open: dict[Any, tuple[int, list[int]]] = {}  # by reference of the answer: worker and places
+        self._open: dict[Any, tuple[int, list[int]]] = {}  # by reference of the answer: worker and positions
         self._results: dict[int, Any] = {}
         self._deaths = 0
 
@@ -179,7 +186,7 @@ class _Call:
         return [self._results[position] for position in range(len(self._jobs))]
 
     def _give(self, worker: int) -> None:
-        """The next chunk, if there is one."""
+        """Give the worker its next chunk, if there is one."""
         positions = self._queue.take(worker, self._holder)
         if positions:
             items = [self._item(worker, self._jobs[position]) for position in positions]
@@ -201,12 +208,12 @@ class _Call:
             holdings.use(job.client)
             return Item(job, tag)
         kept = self._engine._shelf.load_client_state(job.client)
-        assert kept is not None  # it has a tag
+        assert kept is not None  # a client with a tag has a state
         holdings.hold(worker, job.client, tag, _size(kept))
         return Item(job, tag, kept)
 
     def _take(self, answer: Any) -> None:
-        """Reads an answer and gives its worker more; does again what a dead one has not answered."""
+        """Read an answer and give its worker another chunk. If the worker has died, do its unanswered jobs again."""
         worker, positions = self._open.pop(answer)
         try:
             found = ray.get(answer)
@@ -227,7 +234,10 @@ class _Call:
         self._give(worker)
 
     def _bury(self, worker: int, positions: list[int], error: Exception) -> None:
-        """Raises RunError if no actor lives long enough to answer."""
+        """Put back the jobs of an actor that has died, and replace it.
+
+        Raises  RunError if no actor lives long enough to answer.
+        """
         self._deaths += 1
         if self._deaths >= MOST_DEATHS:
             clients = [self._jobs[position].client for position in positions]
@@ -248,7 +258,7 @@ def _size(kept: StoredClientState) -> int:
 
 
 def _told(worker: int, error: Exception) -> Exception:
-    """An error of a job as it is; one of Ray itself, which could not read what it was sent, in words."""
+    """Return an error of a job as it is, and a RunError for an error of Ray, which could not read what it was sent."""
     if not isinstance(error, RaySystemError):
         return error
     what = str(error).splitlines()[0].removeprefix("System error: ")

@@ -1,10 +1,10 @@
-"""Rounds of a simulation in TensorBoard, MLflow, or wandb and what has its API: callbacks for `edgefl.simulate`.
+"""Callbacks of `edgefl.simulate` that log rounds in TensorBoard, MLflow, wandb or a module with wandb's API.
 
     edgefl.simulate("fedspu,fedavg", on_round=TensorBoard("logs"))
 
-Every method with every seed is a run of the tracker's. It gets the numbers of each round's record
-(study/round_records.py), by their names, at the round as step. Each package is an extra, imported where its tracker is
-made. Nothing is measured.
+Every method with every seed is one run of the tracker. The run gets the numbers of each round's record
+(study/round_records.py) by their names, with the round as step. Each package is an extra, which is imported when its
+tracker is made. Trackers measure nothing themselves.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any
 
 from edgefl.methods.method_label import folder
 
-COORDINATES = ("seed", "round")  # numbers of a record that are no measurements
+COORDINATES = ("seed", "round")  # numbers of a record that are not measurements
 
 
 class Tracker:
-    """The common part of the trackers: one run of the tracker after the other, in the order in which methods and seeds
-    are run.
+    """The base class of the trackers.
+
+    It opens one run of the tracker after the other, in the order of methods and seeds.
     """
 
     def __init__(self) -> None:
@@ -31,11 +32,11 @@ class Tracker:
         self._run: Any = None
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """The run's settings, as run.json has them."""
+        """Take the settings of the run, as run.json has them."""
         self._settings = dict(settings)
 
     def __call__(self, record: Mapping[str, Any]) -> None:
-        """A round has closed."""
+        """Log the record of a round that has closed."""
         key = record["method"], record["seed"]
         if key != self._key:
             self.end()
@@ -43,7 +44,7 @@ class Tracker:
         self._log(numbers(record), record["round"])
 
     def end(self) -> None:
-        """Closes what is open."""
+        """Close the open run of the tracker, if there is one."""
         if self._key is not None:
             self._key = None
             self._close()
@@ -142,7 +143,7 @@ class WandB(Tracker):
 
 
 def numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    """The measurements of a record that are finite numbers."""
+    """Return the measurements of a record that are finite numbers."""
     found = {
         name: value for name, value in record.items() if isinstance(value, int | float) and name not in COORDINATES
     }
@@ -150,6 +151,6 @@ def numbers(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _of_run(settings: Mapping[str, Any], method: str, seed: int) -> dict[str, Any]:
-    """The settings of one of the tracker's runs."""
+    """Return the settings of one run of the tracker: the common settings, the method and the seed."""
     shared = {name: value for name, value in settings.items() if name not in ("methods", "seed", "seeds")}
     return {**shared, "method": method, "seed": seed}

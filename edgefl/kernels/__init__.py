@@ -1,12 +1,12 @@
-"""The kernels: one table of operations (table.py) and four backends with the same functions and signatures.
+"""The kernels: one table of operations (table.py), and backends that all have its functions with the same signatures.
 
-native     C++ behind csrc/edgefl.h           edgefl/kernels/native.py
+native     C++ behind csrc/edgefl.h            edgefl/kernels/native.py
 numba      compiled at first use               edgefl/kernels/numba/
 reference  numpy, the readable definition      edgefl/kernels/reference/
-cuda       on a GPU, where one is named        edgefl/kernels/cuda/
-cuda-tf32  the same, products in TF32          edgefl/kernels/cuda/tf32.py
+cuda       on a GPU, where it is named         edgefl/kernels/cuda/
+cuda-tf32  cuda with products in TF32          edgefl/kernels/cuda/tf32.py
 
-`backend()` chooses. EDGEFL_KERNELS names one; a named backend is used or refused, never replaced.
+`backend()` chooses a backend. If EDGEFL_KERNELS names a backend, it is used or refused, never replaced.
 """
 
 import functools
@@ -35,11 +35,11 @@ MAX_THREADS = 1024
 
 
 def backend(name: str | None = None) -> ModuleType:
-    """The backend `name`, or the one EDGEFL_KERNELS names, or the best one that can be loaded.
+    """Return the backend `name`, or the backend that EDGEFL_KERNELS names, or the best backend that can be loaded.
 
-    Only an unnamed choice falls back, and warns once with the reason.
-    Raises BackendError if a named backend is unknown or cannot be loaded, or if EDGEFL_ISA or EDGEFL_NUM_THREADS has a
-    value that the native library would have to ignore.
+    If no backend is named, one that cannot be loaded is skipped, with one warning that gives the reason. Raises
+    BackendError if a named backend is unknown or cannot be loaded, or if EDGEFL_ISA or EDGEFL_NUM_THREADS has a value
+    that the native library would have to ignore.
     """
     chosen = name or os.environ.get("EDGEFL_KERNELS")
     return _named(chosen) if chosen else best()
@@ -47,7 +47,7 @@ def backend(name: str | None = None) -> ModuleType:
 
 @functools.cache
 def best() -> ModuleType:
-    """The first of BACKENDS that can be loaded. Raises BackendError if none can."""
+    """Return the first of BACKENDS that can be loaded. Raises BackendError if no backend can be loaded."""
     missing = []
     for name in BACKENDS:
         try:
@@ -62,7 +62,7 @@ def best() -> ModuleType:
 
 
 def name_of(module: ModuleType) -> str:
-    """The name of a backend's module."""
+    """Return the name of a backend, given its module."""
     return next(name for name, found in (BACKENDS | NAMED).items() if found == module.__name__)
 
 
@@ -83,7 +83,7 @@ def _load(name: str) -> ModuleType:
 
 
 def _check_settings() -> None:
-    """The library reads these variables when it is loaded, where it has no way to complain."""
+    """Raise BackendError for a wrong setting. The library reads the settings when it is loaded, and cannot complain."""
     cap, threads = os.environ.get("EDGEFL_ISA"), os.environ.get("EDGEFL_NUM_THREADS")
     if cap and cap not in ISAS:
         raise BackendError(f"EDGEFL_ISA={cap}; expected one of {', '.join(ISAS)}")

@@ -1,8 +1,7 @@
-"""The rules about arguments that a row of the table cannot state in letters: one function for each rule, named in the
-row. Types and shapes of arrays are not checked here.
+"""The rules about arguments that a row of the table cannot state in letters: one function for each rule that rows name.
 
-A rule gets the call's values by name and the extents found so far; what does not depend on a rule has been checked. It
-raises ValueError, or gives an extent of DERIVED, with which the remaining shapes are then compared.
+A rule gets the call's values by name and the extents found so far. What does not depend on a rule has been checked. It
+raises ValueError, or sets an extent of DERIVED, with which the remaining shapes are then compared.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ def wrong(name: str, value: object, expected: str) -> ValueError:
 
 
 def window(values: Values, extents: Extents) -> None:
-    """P, Q: the output's height and width. The settings are in their domains and the window fits the padded input."""
+    """Set P and Q, the output's height and width.
+
+    Require settings in their domains and a window that fits the input.
+    """
     kernel = values["kernel"] if "kernel" in values else (extents["Y"], extents["X"])
     settings = (kernel, values["stride"], values["padding"], values.get("dilation", (1, 1)))
     for (name, least), pair in zip(LEAST.items(), settings, strict=True):
@@ -46,7 +48,7 @@ def window(values: Values, extents: Extents) -> None:
 
 
 def pool_window(values: Values, extents: Extents) -> None:
-    """P, Q: the output's height and width, as for `window`; or rounded up, if y has that shape."""
+    """Set P and Q, the output's height and width, as `window` does, or rounded up if y has the rounded shape."""
     result = values["y" if "y" in values else "dy"].shape[2:4]
     settings = (values["kernel"], values["stride"], values["padding"], (1, 1))
     is_known = min(*values["kernel"], *values["stride"], extents["H"], extents["W"]) >= 1
@@ -70,7 +72,7 @@ def words_of_a_stream(values: Values, extents: Extents) -> None:
 
 
 def structures(values: Values, extents: Extents) -> None:
-    """words, words_t: of the structures of a masked convolution of N weights, whose window fits as for `window`."""
+    """Set words and words_t, the words of a masked convolution's structures. Require a window as `window` does."""
     if "size" in values:
         extents["H"], extents["W"] = values["size"]
     window(values, extents)
@@ -85,7 +87,10 @@ def structures(values: Values, extents: Extents) -> None:
 
 
 def planes(values: Values, extents: Extents) -> None:
-    """columns: input channels of a compact gradient; and x holds all planes, or only those that are read."""
+    """Set columns, the input channels of a compact gradient.
+
+    Require x with all planes, or with the read planes only.
+    """
     groups, total, held = values["groups"], values["in_channels"], extents["S"]
     extents["columns"] = extents["ins"] if groups == 1 else total // groups
     if groups == 1:
@@ -102,7 +107,7 @@ def planes(values: Values, extents: Extents) -> None:
 
 
 def small_padding(values: Values, extents: Extents) -> None:
-    """A pool's padding is at most half its kernel (PyTorch)."""
+    """Require a padding of at most half the kernel of a pool, as PyTorch does."""
     kernel, padding = values["kernel"], values["padding"]
     if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
         raise wrong("padding", padding, f"at most half the kernel {kernel}")
@@ -115,12 +120,12 @@ def code_cells(values: Values, extents: Extents) -> None:
 
 
 def bits(values: Values, extents: Extents) -> None:
-    """bytes: those of one bit per element of a plane; each plane starts on a byte."""
+    """Set bytes, the number of bytes for one bit per element of a plane. Each plane starts on a byte."""
     extents["bytes"] = (math.prod(extents["*"]) + 7) // 8
 
 
 def halved(values: Values, extents: Extents) -> None:
-    """Z: the extents of a plane, or what a 2 x 2 pool of stride 2 leaves of them, whichever y (or dy) has."""
+    """Set Z to the extents of a plane or of its 2 x 2 pool of stride 2, whichever y (or dy) has."""
     plane = extents["*"]
     pooled = tuple(n // 2 for n in plane)
     found = values["y" if "y" in values else "dy"].shape[2:]
@@ -129,7 +134,7 @@ def halved(values: Values, extents: Extents) -> None:
 
 
 def two_values(values: Values, extents: Extents) -> None:
-    """The unbiased variance of one value is not a number."""
+    """Require two values per channel, because the unbiased variance of one value is not a number."""
     if extents["B"] * math.prod(extents["*"]) < 2:
         raise wrong("x", values["x"].shape, "at least 2 values per channel")
 
@@ -161,7 +166,7 @@ def plain(values: Values, extents: Extents) -> None:
 
 
 def kept_weights(values: Values, extents: Extents) -> None:
-    """words, words_t: of the structures of a matrix of which a mask keeps N places."""
+    """Set words and words_t, the words of the structures of a matrix of which a mask keeps N places."""
     mask, batch, count = values["mask"], values["batch"], extents["N"]
     if batch < 0:
         raise wrong("batch", batch, "a number >= 0")
@@ -175,7 +180,7 @@ def kept_weights(values: Values, extents: Extents) -> None:
 
 
 def weight_structure(values: Values, extents: Extents) -> None:
-    """The structure is one of N weights between I inputs and O outputs; transposed only for an input's gradient."""
+    """Require a structure of N weights between I inputs and O outputs. Only dx takes a transposed structure."""
     matrix_layout.decode(values["structure"], extents["O"], extents["I"], extents["N"], "dx" in values)
 
 
@@ -186,7 +191,7 @@ def places(values: Values, extents: Extents) -> None:
 
 
 def needed(values: Values, extents: Extents) -> None:
-    """SGD reads an array only where its coefficient is not 0, and then it has to be there."""
+    """Require the arrays that SGD reads. It reads an array only where its coefficient is not 0."""
     _, momentum, _, pull = values["hyper"]
     for name, coefficient, array in (("momentum", momentum, "velocity"), ("pull", pull, "centre")):
         if values[array] is None and coefficient != 0:
@@ -199,7 +204,7 @@ def needed_centre(values: Values, extents: Extents) -> None:
 
 
 def moments(values: Values, extents: Extents) -> None:
-    """Adam's shares are below 1, and nothing is divided by 0."""
+    """Require betas of Adam in [0, 1), and an eps above 0, so that nothing is divided by 0."""
     _, *betas, eps, _, _, _ = values["settings"]
     for name, beta in zip(("beta1", "beta2"), betas, strict=True):
         if not 0 <= beta < 1:
@@ -232,7 +237,7 @@ def some_of_the_bits(values: Values, extents: Extents) -> None:
 
 
 def room(values: Values, extents: Extents) -> None:
-    """A byte of bits takes two words of 16 at most, and the states 16 bytes."""
+    """Require room for the longest code: two words of 16 bits for a byte of bits, and 16 bytes for the states."""
     least = 16 + (extents["N"] + 7) // 8 * 4
     if extents["S"] < least:
         raise wrong("code", values["code"].shape, f"at least {least} bytes")
@@ -245,14 +250,14 @@ def blocks(values: Values, extents: Extents) -> None:
 
 
 def within(values: Values, extents: Extents) -> None:
-    """The part's coordinates have bits in `exists`, and fit an int32."""
+    """Require coordinates of the part that have bits in `exists` and that fit an int32."""
     first, size, bits = values["first"], values["grad"].size, 8 * extents["E"]
     if first < 0 or first + size > min(bits, 2**31):
         raise wrong("first", first, f"0 to {min(bits, 2**31) - size}, for {size} values and {bits} bits")
 
 
 def roomy(values: Values, extents: Extents) -> None:
-    """The list has room for a run of values beside those that it keeps, and holds no more than there is room for."""
+    """Require a list with room for its kept values and a run of values, which holds no more than there is room for."""
     count, filled, capacity = values["count"], int(values["filled"][0]), extents["M"]
     if not 0 <= count <= capacity - GROWTH_RUN:
         raise wrong("count", count, f"0 to {capacity - GROWTH_RUN}, {GROWTH_RUN} below the length of magnitudes")
@@ -275,7 +280,7 @@ def activation(values: Values, extents: Extents) -> None:
 
 
 def one_or_each(values: Values, extents: Extents) -> None:
-    """M: one weight, or one for each channel."""
+    """Require one weight, or one for each channel: M is 1 or C."""
     if extents["M"] not in (1, extents["C"]):
         raise wrong("weight", values["weight"].shape, f"1 value, or {extents['C']}")
 
@@ -300,7 +305,7 @@ def scaled(values: Values, extents: Extents) -> None:
 
 
 def rows_of_table(values: Values, extents: Extents) -> None:
-    """The ids are whole numbers of rows."""
+    """Require ids that are whole numbers of rows."""
     ids = values["ids"]
     wrong_ones = ids[~((ids >= 0) & (ids < extents["V"]) & (np.floor(ids) == ids))]
     if wrong_ones.size:
@@ -318,7 +323,7 @@ def last_steps(values: Values, extents: Extents) -> None:
 
 
 def recurrence(values: Values, extents: Extents) -> None:
-    """Three gates of a GRU and four of an LSTM, which has cells, for each unit; a state more than steps."""
+    """Require three gates for each unit of a GRU, four of an LSTM (with cells), and one state more than steps."""
     gates, units = 4 if "cells" in values else 3, extents["H"]
     if extents["G"] != gates * units:
         raise wrong("weight", values["weight"].shape, f"{gates} rows for each of {units} units")

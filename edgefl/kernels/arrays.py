@@ -1,4 +1,4 @@
-"""Arrays and ids as the Python backends see them: their types, and ids and planes spelt out. Nothing is checked."""
+"""Arrays and ids as the Python backends see them: the types, and ids and planes written out. Nothing is checked."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Index = NDArray[np.int32] | None  # sorted unique ids; None is all of them
+Index = NDArray[np.int32] | None  # sorted unique ids, or None for all ids
 Pair = tuple[int, int]
 
 
 def all_or(ids: Index, size: int) -> Array:
-    """The ids, spelt out where None means all."""
+    """Return the ids, or all ids below `size` where `ids` is None."""
     return np.arange(size) if ids is None else ids
 
 
 def split_planes(x: Array) -> Array:
-    """[B, C, ...] as [B, C, inner]."""
+    """Reshape x [B, C, ...] to [B, C, inner]."""
     return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
 def planes(x: Array) -> Array:
-    """[B, C, ...] as [B C, inner]."""
+    """Reshape x [B, C, ...] to [B C, inner]."""
     return x.reshape(x.shape[0] * x.shape[1], math.prod(x.shape[2:]))

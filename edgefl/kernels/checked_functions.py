@@ -1,7 +1,8 @@
-"""The functions of a Python backend: bodies of its families' modules, each behind the checks of its row. No arithmetic.
+"""The functions of a Python backend: the bodies in the modules of its families, each behind the checks of its row.
 
-A body has an operation's name and arguments. It computes; or, marked `prepares`, it returns a call that will, so that
-what follows from shapes is done once and a Program runs the rest. Array views are fixed by then, contents are not.
+A body has the name and the arguments of an operation. It either computes, or it is marked with `prepares` and returns a
+call that will compute. In this way, what follows from shapes is done once, and a Program runs the rest. The views of
+arrays are fixed when the call is prepared, and their contents may still change. No arithmetic is done here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Function(NamedTuple):
     """An operation of one backend.
 
     call    checks the arguments, then computes
-    record  the call that a Program keeps; the arguments are checked now, or each time that it runs
+    record  returns the call that a Program keeps, whose arguments are checked now or each time that it runs
     """
 
     call: Callable[..., None]
@@ -36,15 +37,15 @@ def run(call: Call) -> None:
 
 
 def prepares(body: Body) -> Body:
-    """Marks a body that returns a Call."""
+    """Mark a body that returns a Call."""
     body.prepares = True  # type: ignore[attr-defined]
     return body
 
 
 def functions(*families: ModuleType, checks_once: bool = False) -> dict[str, Function]:
-    """The operations whose bodies the modules hold, by name.
+    """Return the operations whose bodies the modules hold, by name.
 
-    checks_once  a recorded call is checked when it is recorded, not when it runs
+    checks_once  a recorded call is checked when it is recorded, and not when it runs
     """
     bodies = {name: body for family in families for name, body in vars(family).items() if name in TABLE}
     return {name: _function(TABLE[name], body, checks_once) for name, body in bodies.items()}

@@ -1,7 +1,8 @@
-"""Checks the calls of a Python backend against a row of the table: types, shapes, ids, then the row's rules.
+"""Check the calls of a Python backend against a row of the table: types, shapes, ids, then the row's rules.
 
-Every refusal is a ValueError with the argument's name, its value and what was expected, and comes before anything is
-written. Contents are read only where a wrong value would read out of bounds. Native has its own checks in csrc/python/.
+A wrong argument raises ValueError before anything is written. The error has the argument's name, its value and what was
+expected. Contents are read only where a wrong value would lead to a read out of bounds. The native backend has its own
+checks in csrc/python/.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from .arrays import Array
 from .signature import DERIVED, Argument, Signature
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-WORD_BYTES = (4, 8)  # 8 for the float64 reference
+WORD_BYTES = (4, 8)  # bytes of a word: 8 in the float64 reference
 PIXELS = np.dtype(np.uint8)
 INTEGERS = (int, np.integer, np.bool_)
 NUMBERS = (int, float, np.number)
 
-Dtypes = dict[str, "np.dtype[Any]"]  # of the call's floats, and of its words
+Dtypes = dict[str, "np.dtype[Any]"]  # the type of the call's floats, and the type of its words
 
 
 class ArgumentCheck:
-    """Refuses what a row does not allow. Made once per operation, so that calls look up nothing in the row."""
+    """A check that refuses arguments that a row does not allow. It is made once per operation, so that calls look up
+    nothing.
+    """
 
     def __init__(self, row: Signature) -> None:
         places = list(enumerate(row.arguments))
@@ -43,7 +46,7 @@ class ArgumentCheck:
         self._quotients = [(extent, *extent.split("/")) for extent in extents if "/" in extent]
 
     def __call__(self, args: tuple[Any, ...]) -> None:
-        """Raise ValueError unless the arguments, in the row's order, are what the row asks for."""
+        """Raise ValueError unless the arguments, in the row's order, fit the row."""
         extents: Extents = self._numbers.copy()
         self._read(args, extents)
         for at, name, multiples in self._divisors:
@@ -62,7 +65,7 @@ class ArgumentCheck:
             _fit(self._derived, args, extents)
 
     def _read(self, args: tuple[Any, ...], extents: Extents) -> None:
-        """Each argument by itself; learn the extents that it tells."""
+        """Check each argument by itself, and learn the extents that it tells."""
         dtypes: Dtypes = {}
         for at, argument in self._scalars:
             _scalar(argument, args[at], extents)
@@ -73,7 +76,7 @@ class ArgumentCheck:
 
 
 def require_array(name: str, value: Array, dtype: np.dtype[Any] | type, dimensions: int) -> None:
-    """Require a C-contiguous array of this type and number of dimensions."""
+    """Raise ValueError unless `value` is a C-contiguous array of this type and number of dimensions."""
     if not isinstance(value, np.ndarray) or value.dtype != dtype:
         found = getattr(value, "dtype", type(value).__name__)
         raise ValueError(f"{name} has type {found}; expected an array of {np.dtype(dtype)}")
@@ -93,7 +96,7 @@ def _fit(arrays: Sequence[tuple[int, _Array]], args: tuple[Any, ...], extents: E
 
 
 class _Array:
-    """An array argument: its extents, those of them that it tells, and its tail: * or Z, any number of extents."""
+    """An array argument: its extents, the extents that it tells, and a tail (* or Z), any number of further extents."""
 
     def __init__(self, argument: Argument) -> None:
         extents = argument.extents or ()
@@ -101,13 +104,13 @@ class _Array:
         self._kind = argument.type
         self._is_written = argument.is_written
         self._is_flat = argument.is_flat
-        self.is_derived = not DERIVED.isdisjoint(extents)  # by a rule
+        self.is_derived = not DERIVED.isdisjoint(extents)  # a rule says the extents
         self._tail = extents[-1] if extents[-1] in ("*", "Z") else None
         self._extents = extents[:-1] if self._tail else extents
         self._letters = [(axis, name) for axis, name in enumerate(self._extents) if _is_letter(name)]
 
     def admit(self, value: Any, dtypes: Dtypes, extents: Extents) -> None:
-        """Require the type, layout and number of dimensions; learn the letters that no earlier array has told."""
+        """Require the type, layout and number of dimensions, and learn the extents that no earlier array has told."""
         name = self.argument.name
         if not isinstance(value, np.ndarray):
             raise ValueError(f"{name} has type {type(value).__name__}; expected an array")
@@ -135,7 +138,9 @@ class _Array:
             extents.setdefault("*", shape[fixed:])
 
     def _admit_type(self, found: np.dtype[Any], dtypes: Dtypes) -> None:
-        """The call's floats have one type, and so have its words; the first array says which."""
+        """Require the type. All floats of a call have one type, and all its words have one type: the first array says
+        which.
+        """
         kind = self._kind
         if kind == "pixels":
             if found == PIXELS:
@@ -154,7 +159,7 @@ class _Array:
         dtypes.setdefault(kind, found)
 
     def fit(self, value: Array, extents: Extents) -> None:
-        """Require the shape, or the size, now that all extents are known."""
+        """Require the shape, or the number of values, now that all extents are known."""
         wanted = tuple([extents[name] for name in self._extents])
         if self._tail:
             wanted += extents[self._tail]
@@ -193,7 +198,9 @@ def _scalar(argument: Argument, value: Any, extents: Extents) -> None:
 
 
 class _Ids:
-    """Index below an extent: an array of them in any order, or sorted ids, perhaps among those that others select."""
+    """An argument with indices below an extent: an array in any order, or sorted ids, which may have to be a subset of
+    others.
+    """
 
     def __init__(self, row: Signature, argument: Argument) -> None:
         below = argument.below or ""
@@ -203,7 +210,10 @@ class _Ids:
         self._extent, self._of = below if outer is None else row.arguments[outer].below or "", below
 
     def admit(self, args: tuple[Any, ...], value: Any, extents: Extents) -> None:
-        """Require them in range and, if they have to be, sorted and unique; how many they select is an extent too."""
+        """Require that the indices are in range and, if the row says so, sorted and unique.
+
+        The number of selected ids is learned as an extent.
+        """
         size = extents[self._extent]
         if not self._is_sorted:
             _unsorted(self._name, value, size)

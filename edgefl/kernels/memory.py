@@ -1,7 +1,7 @@
-"""The memory in which a backend's kernels work: the host's, or that of the backend (cuda/memory.py).
+"""The memory in which the kernels of a backend work: the host's memory, or the device's memory (cuda/memory.py).
 
-Whoever keeps arrays over many calls takes them as a block of that memory, and says when the host has written to one and
-when it is about to read. Arrays of other origin are copied for each call where they have to be.
+A caller that keeps arrays over many calls takes them as a block of this memory. It says when the host has written to an
+array, and when the host is about to read it. All other arrays are copied for each call, where a backend needs that.
 """
 
 from __future__ import annotations
@@ -15,32 +15,35 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays import Array
 
-ALIGNMENT = 64  # bytes: a cache line, and the widest simd word
+ALIGNMENT = 64  # bytes: a cache line, and the widest SIMD vector
 
 
 class BackendMemory(Protocol):
     """The protocol of a backend's MEMORY."""
 
     def block(self, size: int) -> NDArray[np.uint8]:
-        """So many uninitialised bytes that start on a cache line. Raises MemoryError; a device's, MemoryLimitError."""
+        """Return `size` uninitialised bytes that start on a cache line.
+
+        Raises MemoryError if the host has too little memory, and MemoryLimitError if a device has too little.
+        """
 
     def hold(self, array: Array) -> Array:
-        """An array for calls to read, good as long as the result lives and nobody writes to the array."""
+        """Return an array for calls to read, valid as long as this result lives and nobody writes to `array`."""
 
     def wrote(self, *views: Array) -> None:
-        """The host has written to these."""
+        """Say that the host has written to these views."""
 
     def fetch(self, *views: Array) -> None:
-        """The host is about to read these, or to write to parts of them."""
+        """Say that the host is about to read these views, or to write to parts of them."""
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Uninitialised memory of the host's that starts on a cache line."""
+    """Return `size` uninitialised bytes of host memory that start on a cache line."""
     return _aligned(np.empty(size + ALIGNMENT, np.uint8), size)
 
 
 def aligned_zeros(size: int) -> NDArray[np.uint8]:
-    """The same filled with zeros: where it is large, address space until it is written."""
+    """Return `size` zero bytes that start on a cache line. Large memory is only address space until it is written."""
     return _aligned(np.zeros(size + ALIGNMENT, np.uint8), size)
 
 
@@ -50,7 +53,7 @@ def _aligned(owner: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 class HostMemory:
-    """The process's own, where nothing has to be copied."""
+    """The memory of the process itself, where nothing has to be copied."""
 
     def block(self, size: int) -> NDArray[np.uint8]:
         return aligned_bytes(size)
@@ -74,7 +77,7 @@ def memory_of(backend: ModuleType) -> BackendMemory:
 
 
 def zeros(memory: BackendMemory, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array of zeros in a block of its own."""
+    """Return an array of zeros in a block of its own."""
     dtype = np.dtype(dtype)
     made = memory.block(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     made[...] = 0

@@ -1,6 +1,6 @@
 """The native backend: the operations of the table as edgefl._core has them, and the library's own settings.
 
-Not the contracts (csrc/edgefl.h) nor the checks (csrc/python/). Importing this module raises ImportError where the
+The contracts are in csrc/edgefl.h and the checks in csrc/python/. Importing this module raises ImportError where the
 extension was not built.
 """
 

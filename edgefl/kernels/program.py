@@ -1,4 +1,4 @@
-"""A recorded list of kernel calls, for the Python backends. The native backend has its own with the same methods."""
+"""A recorded list of kernel calls for the Python backends. The native backend has a class with the same methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .checks import require_array
 
 
 class PythonProgram:
-    """Calls to the operations of one backend, appended once and run many times. It keeps their arrays alive."""
+    """A list of calls to one backend's operations, appended once and run many times. It keeps their arrays alive."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
@@ -23,11 +23,15 @@ class PythonProgram:
         return len(self._calls)
 
     def append(self, op: str, *args: Any, **named: Any) -> None:
-        """Record one call. ValueError if there is no such operation; wrong arguments fail now or when it runs."""
+        """Record one call. Raises ValueError if there is no such operation. Wrong arguments raise ValueError now or at
+        `run`.
+        """
         self._calls.append(self._recorded(op, args, named))
 
     def replace(self, position: int, op: str, *args: Any, **named: Any) -> None:
-        """Put another call in the place of call `position`. Errors as for append."""
+        """Replace call number `position` by another call. Raises ValueError for a wrong position, and otherwise as
+        `append`.
+        """
         if not 0 <= position < len(self._calls):
             raise ValueError(f"position={position}; expected 0 to {len(self._calls) - 1}")
         self._calls[position] = self._recorded(op, args, named)
@@ -43,7 +47,9 @@ class PythonProgram:
             function(*args)
 
     def run_batches(self, index_buffer: Array, batches: Array) -> None:
-        """For each row of batches [S, B]: copy it into index_buffer [B], which calls may read, then make all calls."""
+        """Copy each row of batches [S, B] into index_buffer [B], which calls may read, and make all calls after each
+        copy.
+        """
         require_array("index_buffer", index_buffer, np.int32, 1)
         require_array("batches", batches, np.int32, 2)
         if batches.shape[1] != len(index_buffer):

@@ -3,20 +3,20 @@
 An argument is its name, its :type, its [extents], and what happens to it:
 
     x[B,C,*]           an array that is read, of the call's floats: float32 (Python backends: or float64 throughout)
-    labels:int32[B]    an array of that type; pixels are uint8 or floats, words have 4 bytes, any is every type
+    labels:int32[B]    an array of that type. pixels are uint8 or floats, words have 4 bytes, any is every type
     grad{rows,cols,K}  so many values, in any shape
     bias[O]?           None is allowed, and is meant where it is left out at the end
-    y[B,C,*]!          written; y[B,C,*]!x may be x itself, written over, where the two have one shape
+    y[B,C,*]!          written. y[B,C,*]!x may be x itself, written over, where the two have one shape
     w[R,C,K]+          read and written
-    outs<O             sorted unique int32 ids below O, or None for all; outs<channels: and among those of `channels`
+    outs<O             sorted unique int32 ids below O, or None for all. outs<channels must be a subset of `channels`
     ids:uint32<N       sorted unique ids, never None
     index[B]<N         int32 values below N, in any order
     groups|C,O         an integer that divides C and O
-    eps:real           one number; an int, a flag, or a pair of integers
+    eps:real           one number. An int, a flag and a pair of integers are written alike
 
-A letter is one number throughout the call, * any number of extents (native kernels take at most 8 in all). An extent
-may also be a number, the name of ids (how many they select), the name of an integer, a quotient such as C/groups, or
-one of DERIVED, which a rule gives.
+A letter stands for one number throughout the call. * stands for any number of extents (native kernels take at most 8 in
+all). An extent may also be a number, the name of ids (how many they select), the name of an integer, a quotient such as
+C/groups, or one of DERIVED, which a rule gives.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ARGUMENT = (
 
 
 class Argument(NamedTuple):
-    """One argument; is_flat: the extents multiply to its size, in whatever shape."""
+    """One argument. If it is_flat, its extents multiply to its size, and it may have any shape."""
 
     name: str
     type: str
@@ -58,7 +58,7 @@ class Argument(NamedTuple):
 
     @property
     def is_ids(self) -> bool:
-        """Sorted unique ids."""
+        """True for sorted unique ids."""
         return self.extents is None and self.below is not None
 
     @property
@@ -70,7 +70,7 @@ class Argument(NamedTuple):
 class Signature:
     """One row: a name, the arguments in order as text, what it computes, and the rules that letters cannot say.
 
-    packs  True if native kernels may take packing memory for it
+    packs  True if native kernels may take packing memory for the operation
     """
 
     name: str
@@ -81,7 +81,7 @@ class Signature:
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """Read when they are first asked for: a device with native kernels never does."""
+        """The arguments, parsed when they are first asked for. A device with native kernels never asks for them."""
         return tuple(_argument(self.name, word) for word in self.text.split())
 
     @cached_property
@@ -130,7 +130,7 @@ def _words(text: str | None) -> tuple[str, ...]:
 
 
 def ordered(row: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The values of a call in the row's order. ValueError if one is missing, given twice or unknown."""
+    """Return the values of a call in the row's order. Raises ValueError if one is missing, given twice or unknown."""
     names = row.names
     if len(args) == len(names) and not named:
         return tuple(args)

@@ -1,9 +1,8 @@
-"""The choice of the masked layers that run sparse: one rule on shape, batch, density and instruction set. The kernels
-are elsewhere.
+"""The choice of the masked layers that run sparse: one rule on shape, batch, density and instruction set.
 
-A layer that the rule turns down runs dense with a weight that is 0 outside its mask, so that no layer is slower for its
-mask. The densities are those up to which `python -m bench sparse` found forward and backward together to be faster than
-both the dense kernels of that day and PyTorch's, less some room, as machines differ.
+A layer that the rule turns down runs dense, with a weight that is 0 outside its mask. So no layer is slower for its
+mask. Each limit is a density up to which `python -m bench sparse` found forward and backward together to be faster than
+both the dense kernels of that day and PyTorch's, less some room, as machines differ. The kernels are elsewhere.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ FEWEST = 64
 
 
 def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str, *, scatters: bool = False) -> bool:
-    """Whether forward and backward of a masked layer are to skip its zeros.
+    """Return whether forward and backward of a masked layer should skip its zeros.
 
     op        "linear", shape [out_features, in_features], or "conv2d", shape [out_channels, in_channels, kernel_h,
               kernel_w, height, width] with the size of its input
-    isa       as the backend's isa() says; "" for one that has none and computes dense
-    scatters  whether the layer would else be torch's, on a whole weight that its values are first written into
+    isa       the name that the backend's isa() returns, or "" for a backend without isa(), which computes dense
+    scatters  whether the layer would otherwise run in torch, on a whole weight that its values are first written into
     Raises ValueError for another op.
     """
     if op not in RULES:
@@ -48,12 +47,12 @@ def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str, *, 
 
 
 def keeps_transposed(op: str, batch: int) -> bool:
-    """Whether the input gradient of such a layer is computed from a transposed structure, with values of its own."""
+    """Return whether the input gradient of such a layer needs a transposed structure, with values of its own."""
     return op != "linear" or batch > ONE_STRUCTURE
 
 
 def _filled(batch: int, isa: str) -> float:
-    """The share of lanes that hold an example."""
+    """Return the share of lanes that hold an example."""
     lanes = LANES[isa]
     return batch / (-(-batch // lanes) * lanes)
 
@@ -63,8 +62,10 @@ def _linear(shape: Shape, batch: int, isa: str) -> float:
 
 
 def _conv2d(shape: Shape, batch: int, isa: str) -> float:
-    """Small maps gain, as dense kernels have few positions to share a weight's load among, but for 2 x 2, which have
-    dense kernels of their own; layers of few weights gain at any size.
+    """Return the largest density at which a convolution runs sparse.
+
+    Small maps gain, as dense kernels have few positions among which they share the load of a weight. Maps of 2 x 2 are
+    an exception: they have dense kernels of their own. Layers of few weights gain at any size.
     """
     _, ins, _, _, height, width = shape
     if ins < FEWEST_CHANNELS:
@@ -75,7 +76,10 @@ def _conv2d(shape: Shape, batch: int, isa: str) -> float:
 
 
 def _beside_torch(op: str, shape: Shape, isa: str) -> float:
-    """Torch's own convolutions are slower than ours, but for those of one tap."""
+    """Return the largest density at which a layer runs sparse instead of in torch.
+
+    Torch's own convolutions are slower than our dense kernels, except convolutions of one tap.
+    """
     if op != "conv2d" or isa not in BESIDE_TORCH or shape[1] < FEWEST_CHANNELS or math.prod(shape[2:4]) == 1:
         return 0.0
     small, large = BESIDE_TORCH[isa]

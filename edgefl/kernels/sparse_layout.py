@@ -1,7 +1,7 @@
 """The layout of a masked convolution's structure in memory, as csrc/core/sparse_convolution.h describes it.
 
-What follows from the layer and from the number of its weights: blocks of channels, parts of rows, bands, words. Which
-weights there are is in the structure itself (reference/sparse_convolution.py builds and reads one).
+Blocks of channels, parts of rows, bands and words follow from the layer and from the number of its weights. The
+structure itself says which weights there are. reference/sparse_convolution.py builds and reads a structure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PART, PHASES, PLANES, BAND = 128, 4096, 8192, 6
 
 @dataclass(frozen=True)
 class ConvolutionShape:
-    """A convolution without groups, of images of this size."""
+    """A convolution without groups, with the size of its images."""
 
     ins: int
     outs: int
@@ -34,8 +34,10 @@ class ConvolutionShape:
 
 @dataclass(frozen=True)
 class CorrelationAxis:
-    """One axis of a correlation: position q and tap k read cell q + shift(k) of the source's, or give the result's,
-    phase(k)."""
+    """One axis of a correlation: position q and tap k read cell q + shift(k) of the source.
+
+    phase(k) is the phase of the source that is read or, in a transposed structure, the phase of the result.
+    """
 
     size: int
     kernel: int
@@ -92,7 +94,7 @@ def _shares(total: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class SparseConvolutionLayout:
-    """The structure of `count` weights of a layer, forward or transposed."""
+    """The layout of the structure of `count` weights of a layer, forward or transposed."""
 
     layer: ConvolutionShape
     count: int
@@ -133,7 +135,7 @@ class SparseConvolutionLayout:
 
     @cached_property
     def extents(self) -> Pair:
-        """The largest shifts; a whole map has no halo."""
+        """The largest shift of each axis. A whole map has no halo."""
         return (0, 0) if self.is_whole else (self.axes[0].extent, self.axes[1].extent)
 
     @cached_property
@@ -188,7 +190,7 @@ class SparseConvolutionLayout:
 
     @cached_property
     def fits(self) -> bool:
-        """Whether the structure fits in offsets of 16 bits."""
+        """True if the structure's offsets fit in 16 bits."""
         return self.plane <= OFFSETS and self.layer.taps < OFFSETS and self.row_phases <= PHASES
 
     @cached_property
@@ -207,7 +209,7 @@ class SparseConvolutionLayout:
         return 1 if self.is_whole else 3 - kind
 
     def offset(self, tap: int) -> int:
-        """The cell of a tap at position 0 within its channel."""
+        """Return the cell of a tap at position 0 within its channel."""
         if self.is_whole:
             return 0
         down, along = self.axes
@@ -216,7 +218,7 @@ class SparseConvolutionLayout:
         return phase * (self.band + self.extents[0]) * self.pitch + down.shift(i) * self.pitch + along.shift(j)
 
     def row_phase(self, tap: int) -> int:
-        """The phase of the rows that a tap gives to."""
+        """Return the phase of the rows to which a tap contributes."""
         if not self.is_transposed:
             return 0
         down, along = self.axes

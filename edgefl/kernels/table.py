@@ -1,9 +1,9 @@
-"""The table of operations: of each its arguments in order, what is written, and what it computes. The one list of them.
+"""The table of operations: for each operation its arguments in order, what is written, and what it computes.
 
-Rows are written as signature.py tells; C programs read the same promises in csrc/edgefl.h. From a row follow the checks
-of the Python backends (checks.py), the signatures of every backend, what a Program records, and the tests of wrong
-arguments, of aliases and of what is left alone. Rules, by name, are in argument_rules.py. The families name the files
-of all layers.
+It is the only list of operations. signature.py describes how rows are written, and C programs read the same promises in
+csrc/edgefl.h. From a row follow the checks of the Python backends (checks.py), the signatures of every backend, what a
+Program records, and the tests of wrong arguments, of aliases and of what is left alone. The rules that rows name are in
+argument_rules.py. The families name the files of all layers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The structure of a masked Linear layer in numpy: which weights exist, in the order in which kernels read them.
 
-Not the products. The words, and why they lie so, are described in csrc/core/sparse_linear.h.
+The products are not here. csrc/core/sparse_linear.h describes the words of a structure, and why they lie so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FEW, SOME = 16, 32
 
 
 class SparseLinearLayout(NamedTuple):
-    """The extents of a structure: a matrix cut into panels of rows and blocks of `width` columns."""
+    """The extents of a structure: a matrix that is cut into panels of rows and blocks of `width` columns."""
 
     rows: int
     columns: int
@@ -55,7 +55,7 @@ class SparseLinearLayout(NamedTuple):
 
 
 def plan(rows: int, columns: int, slots: int, batch: int) -> SparseLinearLayout:
-    """The plan of a mask that keeps `slots` of a matrix, for batches of about `batch` examples."""
+    """Choose the layout for a mask that keeps `slots` weights of a matrix, for batches of about `batch` examples."""
     if batch <= FEW:
         width = 384
     elif batch <= SOME:
@@ -66,7 +66,7 @@ def plan(rows: int, columns: int, slots: int, batch: int) -> SparseLinearLayout:
 
 
 def build(mask: Array, batch: int, is_transposed: bool) -> tuple[Array, Array]:
-    """The structure of a mask [rows, columns] of bools, and each slot's flat index in it."""
+    """Return the structure of a mask [rows, columns] of bools, and the flat index of each slot in the mask."""
     rows, columns = np.nonzero(mask)
     made = plan(mask.shape[0], mask.shape[1], len(rows), batch)
     counts = np.zeros((made.rows, made.blocks), np.int64)
@@ -93,7 +93,7 @@ def build(mask: Array, batch: int, is_transposed: bool) -> tuple[Array, Array]:
 
 
 def decode(structure: Array, outs: int, ins: int, slots: int, may_be_transposed: bool) -> tuple[Array, Array]:
-    """The output and the input of each slot of a layer's structure.
+    """Return the output and the input of each slot of a layer's structure.
 
     Raises ValueError unless it is a whole structure of such a layer.
     """

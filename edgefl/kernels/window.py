@@ -1,4 +1,4 @@
-"""The window of a convolution or a pool: which padded input each of its cells reads, and how large the output is."""
+"""The window of a convolution or a pool: the padded input that each of its cells reads, and the size of the output."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from .arrays import Pair
 
 
 class Window(NamedTuple):
-    """Cell (i, j) of output (r, c) is padded input (r s_h + i d_h, c s_w + j d_w)."""
+    """A window whose cell (i, j) of output (r, c) reads the padded input at (r s_h + i d_h, c s_w + j d_w)."""
 
     kernel: Pair
     stride: Pair
     padding: Pair
     dilation: Pair
-    source: Pair  # input height, width
-    result: Pair  # output height, width; below 1 where the window does not fit
+    source: Pair  # input height and width
+    result: Pair  # output height and width, below 1 where the window does not fit
 
     @classmethod
     def of(cls, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, source: Pair) -> Window:
-        """The window of these settings over an input of height and width `source`. Nothing is checked."""
+        """Return the window of these settings over an input of height and width `source`. Nothing is checked."""
         axes = zip(kernel, stride, padding, dilation, source, strict=True)
         height, width = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for k, s, p, d, n in axes)
         return cls(kernel, stride, padding, dilation, source, (height, width))
 
     @property
     def ceiled(self) -> Window:
-        """The same with as many windows as begin in the input or the padding before it; the last ones may be cut."""
+        """This window with all outputs that begin in the input or the padding before it. The last ones may be cut."""
         axes = zip(self.kernel, self.stride, self.padding, self.source, strict=True)
         height, width = (_ceiled(n + 2 * p - k, n + p, s) for k, s, p, n in axes)
         return self._replace(result=(height, width))
@@ -39,11 +39,15 @@ class Window(NamedTuple):
         return height, width
 
     def fitting(self, result: Pair) -> Window:
-        """This window, or the same rounded up if that is what has such a result."""
+        """Return this window if it has such a result, else this window rounded up."""
         return self if self.result == tuple(result) else self.ceiled
 
 
 def _ceiled(room: int, end: int, stride: int) -> int:
-    """room: how far a whole window can move; end: where the padding behind begins, counted from the padding before."""
+    """Return the number of windows along an axis, rounded up.
+
+    room  how far a whole window can move
+    end   where the padding behind begins, counted from the padding before
+    """
     count = -(-room // stride) + 1
     return count - 1 if (count - 1) * stride >= end else count

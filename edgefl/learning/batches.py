@@ -1,6 +1,7 @@
-"""Batches that are made when a step asks for them, so that a million epochs take no more memory than one. Values only.
+"""Batches that are made when a step asks for them, so that a million epochs take no more memory than one epoch.
 
-A list of index arrays is a sequence of batches, too; `occurring` says of any of them what a learner checks beforehand.
+This module holds values only. A plain list of index arrays is a sequence of batches, too. `occurring` returns what a
+learner checks beforehand, for either kind of sequence.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Index = NDArray[np.int32]
 
 
 class Keyed(NamedTuple):
-    """The begin of a fit's dropout stream: a 64-bit key, and the number of the first step."""
+    """The beginning of a fit's dropout stream: a 64-bit key, and the number of the first step."""
 
     key: int
     step: int = 0
@@ -30,14 +31,14 @@ class LazyBatches(Sequence[Index]):
 
     @property
     def sizes(self) -> set[int]:
-        """The lengths that occur."""
+        """The lengths of the batches that occur, in rows."""
         raise NotImplementedError
 
     def _batch(self, which: int) -> Index:
         raise NotImplementedError
 
     def pieces(self, steps: int) -> Iterator[list[Index]]:
-        """The batches in order, at most `steps` at a time; the next are made when those before have been used."""
+        """Yield the batches in order, at most `steps` at a time. A piece is made when the previous one is used up."""
         rest = iter(self)
         while piece := list(islice(rest, steps)):
             yield piece
@@ -57,12 +58,14 @@ class LazyBatches(Sequence[Index]):
 
 @dataclass(frozen=True, eq=False)
 class Minibatches(LazyBatches):
-    """Passes over the same rows, each in an order of its own. The last, smaller batch of a pass is kept.
+    """Passes over the same rows, each pass in an order of its own. The last, smaller batch of a pass is kept.
 
-    rows    int32 [N], what every pass goes over
-    order   of a pass, numbered from 0: int64 [N], a permutation of range(N)
-    dropout where its stream begins; None where models have none
-    joins   whether a last batch of one row joins the batch before it
+    rows     int32 [N], the rows of the samples that every pass goes over
+    order    function of the number of a pass, counted from 0: int64 [N], a permutation of range(N)
+    epochs   number of passes
+    batch    rows in a batch
+    dropout  beginning of the dropout stream. None for models without dropout
+    joins    whether a last batch of one row joins the batch before it
     """
 
     rows: Index
@@ -88,12 +91,12 @@ class Minibatches(LazyBatches):
 
     @property
     def _steps(self) -> int:
-        """Of one pass."""
+        """The number of batches in one pass."""
         return -(-len(self.rows) // self.batch) - self._has_joined
 
     @property
     def _has_joined(self) -> bool:
-        """Whether the last batch of a pass would be one row, and has joined the batch before it."""
+        """Return whether the last batch of a pass would be one row, and has joined the batch before it."""
         return self.joins and 1 < self.batch < len(self.rows) and len(self.rows) % self.batch == 1
 
     def _pass(self, epoch: int) -> list[Index]:
@@ -108,7 +111,7 @@ class Minibatches(LazyBatches):
 
 @dataclass(frozen=True, eq=False)
 class RepeatedBatch(LazyBatches):
-    """One batch again and again: steps over all of the data."""
+    """A sequence that repeats one batch `times` times, for steps over all of the data."""
 
     rows: Index
     times: int
@@ -125,7 +128,7 @@ class RepeatedBatch(LazyBatches):
 
 
 class Listed(list[Index]):
-    """Batches that are there, with where the stream of dropout begins over them."""
+    """A list of batches together with the beginning of the dropout stream over them."""
 
     def __init__(self, batches: Iterable[Index], dropout: Keyed) -> None:
         super().__init__(batches)
@@ -133,7 +136,7 @@ class Listed(list[Index]):
 
 
 def joined(batches: Sequence[Index]) -> Sequence[Index]:
-    """The batches in which every batch of one row has joined the batch before it, if that one has more than one row.
+    """Join every batch of one row with the batch before it, if the batch before it has more than one row.
 
     The result is `batches` itself where no batch has one row.
     """
@@ -152,12 +155,12 @@ def joined(batches: Sequence[Index]) -> Sequence[Index]:
 
 
 def keyed(batches: Sequence[Index]) -> Keyed | None:
-    """The begin of the dropout stream over these batches; None where the batches do not say."""
+    """Return the beginning of the dropout stream over these batches, or None if the batches do not carry it."""
     return getattr(batches, "dropout", None)
 
 
 def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
-    """Arrays that hold every row of the batches, and the lengths of the batches."""
+    """Return arrays that hold every row of the batches, and the set of the batches' lengths."""
     if isinstance(batches, LazyBatches):
         return [batches.rows], batches.sizes
     distinct = list({id(batch): batch for batch in batches}.values())  # one array may be there many times
@@ -165,7 +168,7 @@ def occurring(batches: Sequence[Index]) -> tuple[list[Index], set[int]]:
 
 
 def pieces(batches: Sequence[Index], steps: int) -> Iterator[list[Index]]:
-    """The batches in order, at most `steps` at a time."""
+    """Yield the batches in order, at most `steps` at a time."""
     if isinstance(batches, LazyBatches):
         yield from batches.pieces(steps)
         return

@@ -1,4 +1,5 @@
-"""FitOptions: which parameters the steps of a fit train, and which terms they add to the loss. It takes no step.
+"""FitOptions: the parameters that the steps of a fit train, and the terms that they add to the loss. No step is taken
+here.
 
 `options_of` reads the former way of calling `fit`, which passed the options one by one.
 """
@@ -18,7 +19,7 @@ Array = NDArray[Any]
 Delta = Literal["exact", "cut"]
 FrozenStats = Literal["track", "freeze"]
 Pull = tuple[float, Mapping[str, Array]]
-Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers; None: everything
+Trainable = NeuronSet | frozenset[str] | None  # neurons, or names of layers, or None for everything
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class FitOptions:
 
     trainable  A NeuronSet selects the blocks of parameters that belong to its neurons. It cannot be used while the
                learner keeps to a mask. A frozenset of names selects whole layers. None selects every parameter. A
-               parameter that is not selected keeps its bits; `bn_frozen` describes the one exception.
+               parameter that is not selected keeps its bits, and `bn_frozen` describes the one exception.
     pull       A pair (mu, centre) adds mu / 2 |w - centre|^2 to the loss. `centre` maps the name of each parameter of
                the model to an array of the parameter's shape. None adds no such term.
     linear     A mapping of the name of each parameter of the model to an array of the parameter's shape adds the inner
@@ -51,13 +52,13 @@ class FitOptions:
 
 
 def options_of(options: object, positional: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None) -> FitOptions:
-    """The options of a call of `fit`, which may have passed them one by one, as `fit` took them formerly.
+    """Return the options of a call of `fit`, which may have passed them one by one, as `fit` took them formerly.
 
     options     a FitOptions, or the value of `trainable`, which formerly stood at this position
     positional  the further positional arguments, in the order of the fields of FitOptions
     named       the keyword arguments, which are named like the fields of FitOptions
-    Warns       with a DeprecationWarning that points at the caller of `fit`, if the options came one by one.
-    Raises      TypeError for an argument that `fit` never took, or that was passed twice.
+    Warns       with a DeprecationWarning that points at the caller of `fit`, if the options came one by one
+    Raises      TypeError for an argument that `fit` never took, or that was passed twice
     """
     if isinstance(options, FitOptions) and not positional and not named:
         return options

@@ -1,7 +1,7 @@
 """The requests of a method to a model on a device: the Learner protocol, and the values that it takes and returns.
 
-No arithmetic happens here; graph_learner.py implements the protocol over a Graph. What is minimised is the loss of the
-samples, of the graph's output, which has no softmax nor sigmoid in it.
+This module computes nothing. graph_learner.py implements the protocol over a Graph. Training minimises the loss of the
+samples, which is a loss of the graph's output. The output has no softmax and no sigmoid in it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ from edgefl.models.neurons.update import KINDS, Update
 
 Array = NDArray[Any]
 Batches = Sequence[NDArray[np.int32]]
-SPARSE_BATCH = 16  # examples in a step, where nobody says
+SPARSE_BATCH = 16  # examples in a step, where no caller gives a number
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """loss_sum: `examples` times the mean loss of those seen, before their step; it may be NaN or inf."""
+    """The result of a fit.
+
+    loss_sum  `examples` times the mean loss of the examples seen, each before its step. It may be NaN or inf
+    examples  number of examples seen
+    steps     number of steps taken
+    """
 
     loss_sum: float
     examples: int
@@ -39,15 +44,22 @@ class FitResult:
 
 
 class Gradient(dict[str, Array]):
-    """Gradient of a mean loss, parameter -> its block. loss_sum: the examples times it; it may be NaN or inf."""
+    """The gradient of a mean loss: each parameter's name is mapped to the gradient of its trained block.
+
+    `loss_sum` is the number of examples times the mean loss. It may be NaN or inf.
+    """
 
     loss_sum: float
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """loss_sum: `examples` times their mean loss; correct: decisions that are right, of `decisions` of each example.
-    Of labels, one: that the first largest logit is the label's; of binary targets, one for each output, at logit 0.
+    """The result of an evaluation.
+
+    loss_sum   `examples` times the mean loss of the examples
+    correct    number of right decisions
+    decisions  number of decisions for each example. A label is one decision: the first largest logit should be the
+               label's. A binary target is one decision for each output, at logit 0
     """
 
     loss_sum: float
@@ -57,16 +69,18 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of right decisions; None where there are none to take."""
+        """The share of right decisions. It is None where an example has no decisions."""
         return self.correct / (self.examples * self.decisions) if self.decisions else None
 
 
 class ExecutedFlops(NamedTuple):
-    """Floating point operations that were executed: two for each multiply-accumulate of the layers' products, as the
-    learner's kernels are called (lowering/product_flops.py). They depend on the backend and its instruction set.
+    """Floating point operations that were executed: two for each multiply-accumulate of the layers' products.
 
-    training  of steps, gradients and features
-    search    of searches for the strongest coordinates
+    The operations are counted as the learner's kernels are called (lowering/product_flops.py). So they depend on the
+    backend and its instruction set.
+
+    training  operations of steps, gradients and features
+    search    operations of searches for the strongest coordinates
     """
 
     training: int = 0
@@ -75,11 +89,11 @@ class ExecutedFlops(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A labelled data set in memory, and what is minimised on it; the model sees x * scale + shift.
+    """A labelled data set in memory, and the loss that is minimised on it. The model sees x * scale + shift.
 
-    x     uint8 or floating [N, *input_shape], C-contiguous; a floating type must be the learner's (float32)
-    y     targets, as the loss has them: int32 [N], labels from 0; or [N, outputs] of the learner's type
-    Raises  DataError if types or lengths do not fit, a label is negative, or a target is none.
+    x       uint8 or floating [N, *input_shape], C-contiguous. A floating type must be the learner's (float32)
+    y       targets as the loss has them: int32 [N], labels from 0, or [N, outputs] of the learner's type
+    Raises  DataError if types or lengths do not fit, a label is negative, or a target does not fit the loss
     """
 
     x: Array
@@ -98,15 +112,17 @@ class Samples:
 
 
 class Learner(Protocol):
-    """A model on a device. Index arrays are int32 row numbers of the samples; batches may differ in length.
+    """A model on a device. Index arrays are int32 row numbers of the samples. Batches may differ in length.
 
-    Its parameters may lie anywhere, on a GPU or in a torch module. They go by torch's names, and nobody holds them:
-    what is read is read-only, and what changes is written.
+    The parameters may lie anywhere, on a GPU or in a torch module. They have torch's names. No caller holds them:
+    arrays that are read are read-only, and changes go through `write`.
     """
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
-        """Whole parameters (None: all), read-only, good until the learner is next written or trained: where they lie
-        in this process's memory it is not a copy. Raises ValueError for a name that is none of its parameters.
+        """Return whole parameters by name, read-only. `names` None means all parameters.
+
+        The arrays are valid until the learner is next written or trained. They are not copies where the parameters lie
+        in this process's memory. Raises ValueError for a name that is not one of the learner's parameters.
         """
 
     def take(
@@ -116,32 +132,38 @@ class Learner(Protocol):
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks that are active under these neurons, or in this mask, as gather.take makes it."""
+        """Return a copy of the blocks that are active under these neurons, or in this mask, as gather.take makes it."""
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        """Sets an update's coordinates, or whole parameters; every other coordinate keeps its bits.
+        """Set the coordinates of an update, or whole parameters. Every other coordinate keeps its bits.
 
-        Whole parameters may be of any floating type, an update has the learner's. Everything is checked first.
-        Raises  ValueError naming what is not a parameter, or differs from it in shape or type; nothing is written then.
+        Whole parameters may have any floating type. An update has the learner's type. Everything is checked first.
+
+        Raises  ValueError naming the entry that is not a parameter, or differs from the parameter in shape or type.
+                Nothing is written then
         """
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
-        """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0 exactly, take no
-        part in a step, and stay 0.0 whatever is trained. Of whole parameters that are written they are ignored; an
-        update that lists one is refused. Coordinates that come back are 0.0 until they are written. How weights are
-        held and multiplied may follow from the examples in the batches to come, `batch`.
+        """Keep only the coordinates of this mask from now on. The mask None lifts the restriction.
 
-        Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+        Other coordinates are exactly 0.0, take no part in a step, and stay 0.0 whatever is trained. In whole parameters
+        that are written they are ignored, and an update that lists one is refused. Coordinates that come back are 0.0
+        until they are written. `batch` is the number of examples in the batches to come. A learner may choose by this
+        number how it holds and multiplies weights.
+
+        Raises  SelectionError if the mask does not fit the model, or lists a parameter that is not learned
         """
 
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
     ) -> Mapping[str, NDArray[np.uint32]]:
-        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient| of the mean
-        loss over `index`, with the model as it is: positions in the flattened parameter, sorted. Of equal gradients the
-        lower position is taken. No weight decay, batch statistics, running statistics left alone.
+        """Return for each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|.
 
-        Raises  SelectionError if a count exceeds the coordinates outside.
+        The gradient is that of the mean loss over `index`, with batch statistics and without weight decay. The model is
+        not changed, and running statistics stay as they are. Coordinates are positions in the flattened parameter,
+        sorted. Among equal gradients the lower position is taken.
+
+        Raises  SelectionError if a count exceeds the number of coordinates outside
         """
 
     def fit(
@@ -151,17 +173,17 @@ class Learner(Protocol):
         optimizer: Optimizer,
         options: FitOptions = FitOptions(),
     ) -> FitResult:
-        """Takes one step per batch of `joined(batches)`, in order, on the parameters that the options select.
+        """Take one step per batch of `joined(batches)`, in order, on the parameters that the options select.
 
-        A model with dropout needs batches that carry a key of its random numbers (batches.py). Dropout acts in `fit`
-        and in `gradient`. Evaluations, predictions, features and the search for the strongest coordinates run without
-        dropout.
+        A model with dropout needs batches that carry a key of its random numbers (batches.py). `fit` and `gradient` use
+        dropout. Evaluations, predictions, features and the search for the strongest coordinates run without dropout.
         """
 
     def joined(self, batches: Batches) -> Batches:
-        """The batches that `fit` takes its steps on. A batch normalisation that sees one value per channel in a sample
-        has nothing to normalise in a batch of one sample: in such a model a batch of one sample joins the batch before
-        it. Raises TrainingError if no batch comes before it.
+        """Return the batches that `fit` takes its steps on.
+
+        A batch normalisation that sees one value per channel in a sample cannot normalise a batch of one sample. In
+        such a model a batch of one sample joins the batch before it. Raises TrainingError if no batch comes before it.
         """
 
     def gradient(
@@ -173,48 +195,56 @@ class Learner(Protocol):
         chunk: int | None = None,
         key: int | None = None,
     ) -> Gradient:
-        """Gradient of the mean loss over `index`, compact, for the blocks that `trainable` selects; in passes of
-        `chunk` examples whose gradients are summed, or in one. `key` is that of dropout, which is at work.
+        """Return the gradient of the mean loss over `index`, for the blocks that `trainable` selects.
+
+        The gradient comes from one pass, or from passes of `chunk` examples whose gradients are summed. Dropout acts,
+        and `key` is the key of its random numbers.
         """
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
-        """Loss and right decisions over `index` (None: all samples), with running statistics."""
+        """Return the loss and the right decisions over `index` (None: all samples), with running statistics."""
 
     def predict(self, x: Array) -> Array:
-        """Logits [N, classes] of inputs [N, *input_shape]."""
+        """Return the logits [N, classes] of inputs [N, *input_shape]."""
 
     def features(
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
     ) -> Array:
-        """Results [N, *shape of one] at a cut for `index` (None: all samples), in passes of `chunk`; without a name the
-        inputs [N, in_features] of the last Linear layer.
+        """Return the results at a cut for `index` (None: all samples), [N, *shape of one result], in passes of `chunk`
+        examples.
+
+        Without the name of a cut they are the inputs [N, in_features] of the last Linear layer.
         """
 
     def with_head(self, classes: int) -> Learner:
-        """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
-        outputs. Asked again for as many classes it may be the same learner, its head as it was left.
+        """Return a learner of this body under a last Linear layer of its own with `classes` outputs.
+
+        The body's parameters are shared with this learner. A later call for as many classes may return the same
+        learner, with its head as it was left.
         """
 
     def head(self) -> Learner:
-        """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features."""
+        """Return a learner of the last Linear layer alone, whose parameters it shares. Its inputs are features."""
 
     def sub(self, neurons: NeuronSet) -> Learner:
-        """A learner of the smaller graph that has only these neurons, with a copy of their blocks. Asked again for as
-        many neurons it may be the same learner, which then holds the blocks asked for last.
+        """Return a learner of the smaller graph that has only these neurons, with a copy of their blocks.
+
+        A later call for as many neurons may return the same learner, which then holds the blocks of the later call.
         """
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
-        """The inverse: the parameters of a learner that `sub(neurons)` gave, written to their places."""
+        """Write the parameters of a learner that `sub(neurons)` returned to their positions in this model."""
 
     def clone(self) -> Learner:
-        """An independent learner with equal parameters."""
+        """Return an independent learner with equal parameters."""
 
     def memory(self) -> dict[str, int]:
-        """Bytes held, by purpose."""
+        """Return the bytes that are held, by purpose."""
 
     def work(self) -> ExecutedFlops:
-        """The operations that the learner and its relatives have executed since it was made. Evaluations and
-        predictions do not count.
+        """Return the operations that the learner and its relatives have executed since it was made.
+
+        Evaluations and predictions do not count.
         """
 
 

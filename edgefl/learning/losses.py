@@ -1,8 +1,9 @@
-"""The losses that a model's outputs are trained for, with their settings, as values. The arithmetic is the kernels'.
+"""The losses that a model's outputs are trained for, with their settings, as values. The kernels compute them.
 
-A loss says what targets there are: a label for each example, int32 [N]; or a value for each output, float [N, outputs].
-All are means over a batch as torch's are; an example's loss is the mean over its outputs. In text, as on the command
-line, in run.json and on the wire, a loss is its name and its settings: huber:delta=0.5.
+A loss says what its targets are: one label per example, int32 [N], or one value per output, float [N, outputs]. The
+loss of a batch is the mean over its examples, as in torch. The loss of an example is the mean over its outputs. The
+text of a loss has its name and its settings, such as huber:delta=0.5. The command line, run.json and messages use this
+text.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ Weights = tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """Base of the losses.
+    """Base class of the losses.
 
-    name        in text
-    has_labels  targets are labels, one for an example
+    name        name of the loss in text
+    has_labels  whether the targets are labels, one for an example
     """
 
     name: ClassVar[str]
@@ -35,7 +36,7 @@ class Loss(ABC):
 
     @staticmethod
     def parse(text: str) -> Loss:
-        """The loss of a text. Raises ValueError naming what is unknown or out of range."""
+        """Return the loss that a text names. Raises ValueError naming what is unknown or out of range."""
         name, *settings = text.split(":")
         if name not in LOSSES:
             raise ValueError(f"loss={text}; expected one of {', '.join(LOSSES)}, and settings as huber:delta=0.5")
@@ -49,21 +50,21 @@ class Loss(ABC):
         return LOSSES[name](**given)
 
     def __str__(self) -> str:
-        """The inverse of `parse`."""
+        """Return the text from which `parse` makes this loss."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         defaults = {each.name: each.default for each in fields(self)}
         settings = [f"{name}={_as_text(value)}" for name, value in given.items() if value != defaults[name]]
         return ":".join([self.name, *settings])
 
     def check_targets(self, y: Targets, rows: int) -> None:
-        """Raises DataError naming what of the targets of so many examples does not fit this loss."""
+        """Raise DataError if the targets of `rows` examples do not fit this loss. The error names the misfit."""
         if y.dtype.kind != "f" or y.ndim != 2 or len(y) != rows or not y.flags.c_contiguous:
             raise DataError(f"y: {y.dtype} of shape {y.shape}; expected float32 of shape ({rows}, outputs) for {self}")
         if y.size and not (np.isfinite(y.min()) and np.isfinite(y.max())):
             raise DataError(f"y contains {y[~np.isfinite(y)][0]}; expected finite targets")
 
     def check_outputs(self, outputs: int) -> None:
-        """Raises DataError if the settings are for another number of outputs."""
+        """Raise DataError if the settings are for another number of outputs."""
         for name in ("weight", "pos_weight"):
             weights = getattr(self, name, None)
             if weights is not None and len(weights) != outputs:
@@ -71,26 +72,30 @@ class Loss(ABC):
 
     @abstractmethod
     def decisions(self, outputs: int) -> int:
-        """The number of decisions of an example that are right or wrong; 0 where there are no decisions."""
+        """Return the number of decisions of an example that are right or wrong. It is 0 where a loss has no
+        decisions.
+        """
 
     def divisor(self, y: Targets, rows: Rows) -> float:
-        """The number by which the mean over these rows of the targets, of any shape, divides the sum of
-        their losses.
+        """Return the number by which the sum of the losses of these rows is divided for their mean.
+
+        `rows` may have any shape.
         """
         return rows.size
 
     def of_classes(self, classes: Sequence[int]) -> Loss:
-        """The loss of a model whose outputs are these classes."""
+        """Return the loss of a model whose outputs are these classes."""
         return self
 
 
 @dataclass(frozen=True)
 class CrossEntropy(Loss):
-    """torch.nn.CrossEntropyLoss of labels.
+    """The cross-entropy of labels, torch.nn.CrossEntropyLoss.
 
-    weight           of each class, above 0; a batch's mean divides by the sum of its labels' weights. None: 1
+    weight           weight of each class, above 0, or None for 1. The mean of a batch divides by the sum of its labels'
+                     weights
     label_smoothing  share of a label that all classes share
-    Raises  ValueError if a value is out of range.
+    Raises           ValueError if a value is out of range
     """
 
     name: ClassVar[str] = "cross-entropy"
@@ -122,10 +127,10 @@ class CrossEntropy(Loss):
 
 @dataclass(frozen=True)
 class BinaryCrossEntropy(Loss):
-    """torch.nn.BCEWithLogitsLoss: a decision for each output, of which any number may be right; targets are in [0, 1].
+    """The binary cross-entropy, torch.nn.BCEWithLogitsLoss. Each output is a decision. Targets are in [0, 1].
 
-    pos_weight  of each output, above 0: what a target of 1 weighs beside one of 0. None: 1
-    Raises  ValueError if a weight is out of range.
+    pos_weight  weight of a target of 1 for each output, above 0, or None for 1. A target of 0 has the weight 1
+    Raises      ValueError if a weight is out of range
     """
 
     name: ClassVar[str] = "bce"
@@ -146,7 +151,7 @@ class BinaryCrossEntropy(Loss):
 
 @dataclass(frozen=True)
 class MSE(Loss):
-    """torch.nn.MSELoss."""
+    """The mean squared error, torch.nn.MSELoss."""
 
     name: ClassVar[str] = "mse"
 
@@ -156,7 +161,10 @@ class MSE(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """torch.nn.HuberLoss; errors beyond `delta` count linearly. Raises ValueError unless delta is above 0."""
+    """The Huber loss, torch.nn.HuberLoss. Errors beyond `delta` count linearly.
+
+    Raises  ValueError unless `delta` is from 1e-30 to 1e30
+    """
 
     name: ClassVar[str] = "huber"
 
@@ -170,7 +178,7 @@ class Huber(Loss):
         return 0
 
 
-SMALLEST, LARGEST = 1e-30, 1e30  # of a weight or a delta: float32 holds their products
+SMALLEST, LARGEST = 1e-30, 1e30  # limits of a weight or a delta, whose products float32 holds
 LOSSES: dict[str, type[Loss]] = {each.name: each for each in (CrossEntropy, BinaryCrossEntropy, MSE, Huber)}
 
 
@@ -197,4 +205,4 @@ def _as_text(value: Any) -> str:
     return ",".join(map(repr, value)) if isinstance(value, tuple) else repr(value)
 
 
-CROSS_ENTROPY = CrossEntropy()  # plain, where nobody says another
+CROSS_ENTROPY = CrossEntropy()  # the plain loss, which is used where no other loss is named

@@ -1,7 +1,7 @@
-"""The settings of SGD, Adam and AdamW, as values. The arithmetic of their steps is the kernels'.
+"""The settings of SGD, Adam and AdamW, as values. The kernels compute the steps.
 
-All three start anew in every call of `fit`: velocities and moments are zero, and Adam's steps count from 1. They exist
-for the coordinates that are trained, and for no others.
+All three start anew in every call of `fit`: velocities and moments are zero, and Adam counts its steps from 1.
+Velocities and moments exist only for the coordinates that are trained.
 """
 
 from __future__ import annotations
@@ -10,17 +10,25 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-SMALLEST_EPS = 1e-30  # float32 holds it
+SMALLEST_EPS = 1e-30  # smallest eps of Adam, which float32 holds
 Saved = Literal["fp32", "fp16"]
 """As what values wait for the backward pass: as they are, or as float16 where that takes less memory."""
 
 
 @dataclass(frozen=True)
 class SGD:
-    """Settings of torch.optim.SGD (dampening 0); `clip`: the largest gradient norm, or None; and `saved`.
+    """The settings of torch.optim.SGD with dampening 0.
+
+    lr            learning rate
+    momentum      momentum, from 0 to below 1
+    weight_decay  factor of the weights that is added to their gradient
+    clip          largest norm of the gradient. None does not clip
+    nesterov      whether the momentum is Nesterov's
+    saved         number format of the values that wait for the backward pass
 
     The norm is taken over the gradients of the trained blocks together, as torch.nn.utils.clip_grad_norm_ does.
-    Raises  ValueError if a value is negative or not finite, momentum is not below 1, or Nesterov's way has none.
+
+    Raises  ValueError if a value is negative or not finite, momentum is not below 1, or nesterov has no momentum
     """
 
     lr: float
@@ -42,11 +50,11 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Settings of torch.optim.Adam without amsgrad; weight_decay is a term of the gradient.
+    """The settings of torch.optim.Adam without amsgrad, where weight_decay is a term of the gradient.
 
-    clip and saved are as of SGD.
+    `clip` and `saved` have the meaning that they have in SGD.
 
-    Raises  ValueError if a value is negative or not finite, a beta is not below 1, or eps is below 1e-30.
+    Raises  ValueError if a value is negative or not finite, a beta is not below 1, or eps is below 1e-30
     """
 
     decoupled: ClassVar[bool] = False
@@ -70,7 +78,9 @@ class Adam:
 
 @dataclass(frozen=True)
 class AdamW(Adam):
-    """Settings of torch.optim.AdamW: the weights themselves decay, by lr weight_decay of them in a step."""
+    """The settings of torch.optim.AdamW. In a step the weights themselves decay by lr * weight_decay of
+    their values.
+    """
 
     decoupled: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
-"""A model file for use: logits of inputs. Not training, and none of the samples' scaling.
+"""A model file for use: it computes the logits of inputs. It does not train, and it does not scale samples.
 
-`edgefl.load` is `load` here. A typed program may import this module by itself.
+`edgefl.load` is `load` of this module. A typed program may import this module by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Predictor:
     """A model in memory, which predicts on the fastest backend of this machine.
 
     path     name of the .safetensors file that the model is read from
-    graph    operations of the model; inputs are [N, *graph.input_shape]
+    graph    operations of the model. Its inputs are [N, *graph.input_shape]
     classes  class that each output stands for. None: the classes of the data, in order
     """
 
@@ -48,7 +48,7 @@ class Predictor:
         return Model(self.graph, dict(self._learner.read()))
 
     def predict(self, x: NDArray[Any]) -> Logits:
-        """Compute the logits [N, outputs] of float32 inputs [N, *input_shape], which are scaled as the samples were in
+        """Compute the logits [N, outputs] of float32 inputs [N, *input_shape], which are scaled like the samples in
         training.
 
         Raises  DataError if `x` has another type or shape
@@ -73,8 +73,9 @@ class Predictor:
         return self.predict(x) > 0
 
     def named(self, logits: Logits) -> NDArray[np.int64]:
-        """Compute the class [N] of the largest logit in each row [N, outputs]. Raises DataError for a model of one
-        output.
+        """Compute the class [N] of the largest logit in each row [N, outputs].
+
+        Raises DataError for a model of one output.
         """
         if logits.shape[1:] == (1,):
             raise DataError("labels of a model with one output; expected several, one for each class")

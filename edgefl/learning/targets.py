@@ -1,4 +1,4 @@
-"""The targets of a data set as a loss takes them, and the loss that targets ask for where nobody names one."""
+"""The targets of a data set in the form that a loss takes, and the default loss of targets."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from edgefl.errors import DataError
 from edgefl.learning.learner import Samples
 from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Loss, Targets
 
-LARGEST_LABEL = 2**24  # float32 holds whole numbers up to it one by one
+LARGEST_LABEL = 2**24  # float32 holds every whole number up to this one
 
 
 def default_loss(y: Targets) -> Loss:
-    """Cross-entropy for labels, int32 [N]; of values, binary cross-entropy where all are 0 or 1, else MSE."""
+    """Return cross-entropy for labels, int32 [N]. Values get binary cross-entropy if all are 0 or 1, and
+    MSE otherwise.
+    """
     if y.dtype.kind == "i":
         return CrossEntropy()
     return BinaryCrossEntropy() if ((y == 0) | (y == 1)).all() else MSE()
 
 
 def as_targets(y: Targets, loss: Loss) -> Targets:
-    """Labels [N] as values [N, 1] where the loss has values; whole values [N, 1] from 0, and rows [N, K] of a single 1
-    each, as labels where the loss has labels; else y.
+    """Return the targets in the form that the loss takes.
 
-    Raises  DataError for other values where the loss has labels.
+    If the loss has values, labels [N] become values [N, 1]. If the loss has labels, whole values [N, 1] from 0, and
+    rows [N, K] with a single 1, become labels. Other targets are returned unchanged.
+
+    Raises  DataError for other values where the loss has labels
     """
     if y.dtype.kind == "f" and loss.has_labels:
         if (labels := _as_labels(y)) is not None:
@@ -34,12 +38,12 @@ def as_targets(y: Targets, loss: Loss) -> Targets:
 
 
 def refuse_values(y: Targets, loss: Loss) -> NoReturn:
-    """Raises DataError: these are values, and the loss has labels."""
+    """Raise DataError, because these are values and the loss has labels."""
     raise DataError(f"targets of {y.dtype} and shape {y.shape} with loss={loss}; expected labels, integers [N]")
 
 
 def _as_labels(y: Targets) -> Targets | None:
-    """int32 [N] of values that can be nothing but labels; None: they are not."""
+    """Return int32 [N] for values that can only be labels, or None for other values."""
     if y.ndim != 2 or not len(y) or not (y == np.floor(y)).all() or y.min() < 0 or y.max() >= LARGEST_LABEL:
         return None
     if y.shape[1] == 1:
@@ -48,5 +52,5 @@ def _as_labels(y: Targets) -> Targets | None:
 
 
 def with_loss(samples: Samples, loss: Loss) -> Samples:
-    """The samples with another loss. Raises DataError if their targets are none for it."""
+    """Return the samples with another loss. Raises DataError if their targets do not fit the loss."""
     return Samples(samples.x, as_targets(samples.y, loss), samples.scale, samples.shift, loss)

@@ -1,11 +1,11 @@
-"""The federated methods by name, how options become their hyper-parameters, and the names that a method's author types.
+"""The federated methods by name, the options that become their hyper-parameters, and the names for authors of methods.
 
-A method is one file beside this; rounds/ has what simulation, server and device share of a round. Nothing here opens a
-socket or makes a byte of a message.
+A method is one file in this folder. The folder rounds/ has what simulation, server and device share of a round. Nothing
+here opens a socket or makes a byte of a message.
 
-A method's file is read when the method is first asked for: a device runs one of them and imports no other. Somebody
-else's method has to have been taken in before (method_registry.py); no name that is read here imports anything but
-edgefl's files.
+A method's file is read when the method is first asked for, so a device imports only the method that it runs. A method
+from outside edgefl has to be registered first (method_registry.py). Looking up a name here never imports a file that is
+not edgefl's.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ FILES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The class of a method, from its file."""
+    """Return the class of a method, from its file."""
     if name not in FILES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{FILES[name]}"), name)
 
 
 def _made(kind: str, **settings: Any) -> Callable[[], Algorithm]:
-    """Makes the method of a class with settings that are not its own; only then is its file read."""
+    """Return a function that makes the method of a class with these settings. The class's file is read only then."""
     return lambda: __getattr__(kind)(**settings)
 
 
@@ -113,9 +113,10 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
 
 
 def build(label: str, options: Mapping[str, Any]) -> Algorithm:
-    """The method of a label (method_label.py) with its own options, and with those of the others that it has.
+    """Build the method of a label (method_label.py) with its own options, and with the other options that the method
+    has.
 
-    Raises  ValueError for an unknown name or a wrong value.
+    Raises  ValueError for an unknown name or a wrong value
     """
     name, own = _read(label)
     known = settings_of(name)
@@ -126,13 +127,13 @@ def build(label: str, options: Mapping[str, Any]) -> Algorithm:
 
 
 def labelled(label: str) -> str:
-    """The label that every way of writing it stands for. Raises ValueError as `build` does."""
+    """Return the one label that stands for all ways of writing this label. Raises ValueError as `build` does."""
     name, own = _read(label)
     return label_of(name, own)
 
 
 def _read(label: str) -> tuple[str, dict[str, Any]]:
-    """The name of the method, and its own options."""
+    """Return the name of the method, and its own options."""
     name, written = Variant.of(label)
     former = _default(name).former
     texts = [(former.get(key, key), value) for key, value in written]
@@ -143,21 +144,23 @@ def _read(label: str) -> tuple[str, dict[str, Any]]:
 
 
 def _default(name: str) -> Algorithm:
-    """The method of this name with its default values. Raises ValueError for an unknown name."""
+    """Return the method of this name with its default values. Raises ValueError for an unknown name."""
     if name in METHODS or name in OWN:
         return (METHODS.get(name) or OWN[name])()
     raise ValueError(f"method={name}; {expected_name(name, [*METHODS, *OWN])}")
 
 
 def renamed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of this method, and maybe of others, by the names that they have now. A new name goes before a former."""
+    """Return options of this method, and maybe of others, by their present names. A present name goes before a former
+    name.
+    """
     former = _default(name).former
     old = {former[key]: value for key, value in options.items() if key in former}
     return {**old, **{key: value for key, value in options.items() if key not in former}}
 
 
 def settings_of(name: str) -> dict[str, Any]:
-    """The hyper-parameters of a method and their default values, in the order of its file.
+    """Return the hyper-parameters of a method and their default values, in the order of its file.
 
     Raises ValueError for an unknown name.
     """
@@ -166,19 +169,20 @@ def settings_of(name: str) -> dict[str, Any]:
 
 
 def parse(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> Any:
-    """The value of `--set name=text` as the type that a hyper-parameter of these methods has.
+    """Return the value of `--set name=text` in the type that this hyper-parameter has in these methods.
 
-    Raises  ValueError as `having` does, or naming the value and what its type accepts.
+    Raises  ValueError as `having` does, or naming the value and what its type accepts
     """
     found = having(methods, name, text, by_all)
     return _as(get_type_hints(type(_default(found[0])))[name], name, text)
 
 
 def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -> list[str]:
-    """Those of these methods that have this hyper-parameter, which is set to this.
+    """Return the methods among these that have this hyper-parameter, which is set to `text`.
 
-    by_all  all of them must have it, not just one
-    Raises  ValueError naming the hyper-parameters there are, or who has this one and who not.
+    by_all  whether all of the methods must have it, and not just one
+    Raises  ValueError naming the existing hyper-parameters, or the methods that have this one and the methods that lack
+            it
     """
     methods = tuple(dict.fromkeys(methods))
     found = [method for method in methods if name in settings_of(method)]

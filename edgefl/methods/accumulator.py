@@ -1,4 +1,4 @@
-"""Accumulator: the running sums of the accepted replies of one round. Which mean they give is aggregation.py's."""
+"""Accumulator: the running sums of the accepted replies of one round. aggregation.py decides which mean they give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from edgefl.models.neurons.model_spec import ModelSpec
 class Accumulator:
     """The sums of the accepted replies of one open round, which are discarded when the round closes.
 
-    masks  masks that clients sent, by client
+    mean      sums of the payload MODEL
+    masks     masks that clients sent, by client
+    reported  ids of the clients that replied, as far as the method notes them
+    stopped   ids of the clients that stopped in this round, as far as the method notes them
     """
 
     def __init__(
@@ -26,7 +29,7 @@ class Accumulator:
 
         spec         specification of the model
         aggregation  mean that is taken
-        old          values before the round by payload, which some means need; a payload that is not in `old` carries
+        old          values before the round by payload, which some means need. A payload that is not in `old` carries
                      changes
         """
         self._spec, self._aggregation, self._old = spec, aggregation, old or {}
@@ -37,7 +40,7 @@ class Accumulator:
         self.stopped: list[int] = []
 
     def of(self, payload: str) -> Mean:
-        """The sums of a payload other than the model."""
+        """Return the sums of a payload other than the model."""
         if payload not in self._others:
             self._others[payload] = self._new(payload)
         return self._others[payload]
@@ -48,7 +51,9 @@ class Accumulator:
             mean.settle()
 
     def _new(self, payload: str) -> Mean:
-        """Over the parameters that the payload had before the round; over all where that is not known."""
+        """Return empty sums over the parameters that the payload had before the round, or over all if these are not
+        known.
+        """
         old = self._old.get(payload, {})
         params = {name: param for name, param in self._spec.params.items() if not old or name in old}
         return self._aggregation.mean(replace(self._spec, params=params), old)

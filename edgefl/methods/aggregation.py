@@ -1,8 +1,7 @@
-"""The choice of the mean that the server takes of the replies: a setting of a run by name, and the object that computes
-the mean.
+"""The choice of the mean that the server takes of the replies: a setting of a run by name, and the maker of the mean.
 
-Not the means (weighted_mean.py, robust_mean.py) nor what is done to a reply before it is aggregated
-(rounds/change_bound.py), where `clipped` cuts changes to their median length; what follows is the weighted mean.
+The means are in weighted_mean.py and robust_mean.py. The module rounds/change_bound.py changes replies before they are
+aggregated. For `clipped` it cuts changes to their median length, and the weighted mean follows.
 """
 
 from __future__ import annotations
@@ -22,14 +21,18 @@ AGGREGATIONS = "mean, clipped, trimmed:K or median"
 
 @dataclass(frozen=True)
 class AggregationRule:
-    """trim  of `trimmed`: how many of the largest and of the smallest values of a coordinate are left out"""
+    """The rule by which the server aggregates replies.
+
+    kind  name of the mean
+    trim  number of the largest, and of the smallest, values of a coordinate that `trimmed` leaves out
+    """
 
     kind: Literal["mean", "clipped", "trimmed", "median"] = "mean"
     trim: int = 0
 
     @staticmethod
     def parse(text: str) -> AggregationRule:
-        """The rule of that name. Raises ValueError for another."""
+        """Return the rule that a text names. Raises ValueError for any other text."""
         kind, colon, number = text.partition(":")
         if kind == "trimmed" and number.isdecimal() and len(number) < 10 and int(number) > 0:
             return AggregationRule("trimmed", int(number))
@@ -39,12 +42,13 @@ class AggregationRule:
 
     @property
     def fewest(self) -> int:
-        """Replies of a round with which it does what it is for."""
+        """The smallest number of replies of a round with which the rule has its effect."""
         return {"trimmed": 2 * self.trim + 1, "median": 3}.get(self.kind, 1)
 
     def mean(self, spec: ModelSpec, old: Params) -> Mean:
-        """The mean of one payload in one round. `old`: its values before the round; payloads that carry changes have no
-        old values.
+        """Return the empty mean of one payload in one round.
+
+        `old` has the payload's values before the round. A payload that carries changes has no old values.
         """
         if self.kind == "trimmed":
             return TrimmedMean(spec, old, self.trim)

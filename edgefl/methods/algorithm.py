@@ -1,7 +1,9 @@
 """Algorithm: the contract of every federated method, a frozen dataclass with five verbs.
 
-Not the values that the verbs take and give (task.py, plan.py, client_state.py, accumulator.py), not the round loop
-(simulation, server) and not the bytes (codec). Source: ARCHITECTURE, "The types that carry everything".
+Other modules have the values that the verbs take and return (task.py, plan.py, client_state.py, accumulator.py), the
+round loop (simulation, server) and the bytes (codec).
+
+Source  ARCHITECTURE, "The types that carry everything"
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.mask import Mask
 
-FORMER_VERBS = {"fold": "aggregate", "wants_pace": "wants_throughput"}  # a verb's name of before -> its name now
+FORMER_VERBS = {"fold": "aggregate", "wants_pace": "wants_throughput"}  # former name of a verb -> present name
 
 
 Scored = Literal["personal", "adapted"]
@@ -33,10 +35,10 @@ class Algorithm(ABC):
 
     name           name of the method in tables and messages
     keeps_model    whether a client keeps a personal model between rounds, which is then the evaluated model
-    keeps_state    whether a client keeps private values or arrays, with or without a model; always true with
+    keeps_state    whether a client keeps private values or arrays, with or without a model. It is always true with
                    `keeps_model`
     adapts         whether the evaluated model of a client is the model of all clients after `evaluate` has adapted it
-                   to the client; the adapted model is not kept
+                   to the client. The adapted model is not kept
     no_statistics  whether the method cannot train a model with running statistics (BatchNorm)
     asks_all       whether every client has a part in every round, so that no client can be left out of a round
     former         former names of hyper-parameters, which older runs and devices use, mapped to the present names
@@ -54,7 +56,7 @@ class Algorithm(ABC):
     former: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Lets a class of before define a verb under the name that the verb had: either name is one function."""
+        """Accept a class that defines a verb under its former name. Both names then mean one function."""
         super().__init_subclass__(**more)
         own = vars(cls)
         for before, now in FORMER_VERBS.items():
@@ -62,7 +64,7 @@ class Algorithm(ABC):
                 warn(f"{cls.__qualname__}.{before} is called {now} now", FutureWarning, stacklevel=3)
                 setattr(cls, now, own[before])
             elif now in own:
-                setattr(cls, before, own[now])  # so that super().fold(...) in such a class finds its parent's
+                setattr(cls, before, own[now])  # so that super().fold(...) in such a class finds the parent's verb
 
     @abstractmethod
     def start(self, task: Task, initial: Params) -> State:
@@ -75,8 +77,9 @@ class Algorithm(ABC):
         """
 
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
-        """Server: make the plan of one client again, after `task` has learnt the client's limit or loss of state. A
-        method overrides this where it can plan one client alone.
+        """Server: make the plan of one client again, after `task` has learnt the client's limit or loss of state.
+
+        A method should override this verb if it can plan one client alone.
         """
         return next(again for again in self.plan(task, state, plan.round) if again.client == plan.client)
 
@@ -94,71 +97,76 @@ class Algorithm(ABC):
 
     @property
     def needs_rounds(self) -> bool:
-        """Whether a round depends on the number of rounds of the whole run. Such a run cannot go on with
-        more rounds.
+        """Return whether a round depends on the number of rounds of the whole run. Such a run cannot go on with more
+        rounds.
         """
         return False
 
     @property
     def wants_throughput(self) -> bool:
-        """Whether plans depend on the speed of the clients (Task.throughputs). The devices are then asked to measure
-        their speed.
+        """Return whether plans depend on the speed of the clients (Task.throughputs). Devices are then asked to measure
+        it.
         """
         return False
 
     def brief(self, steps: int, examples: int) -> tuple[Algorithm, int]:
-        """Client: the method with so few passes, and so few training samples of the client, that a round has about
-        `steps` steps. Trials use this short form.
+        """Client: return the method with so few passes, and so few samples, that a round has about `steps` steps.
+
+        Trials use this short form. The second result is the number of training samples.
         """
         return self, examples
 
     def trials(self, task: Task, state: State, examples: int, round: int) -> Sequence[tuple[Plan, Workload]]:
-        """Client: plans for one client of `examples` training samples whose work differs as much as possible, with the
-        work of each plan. A device trains each plan for a moment to measure its throughput. The server never sends
-        these plans.
+        """Client: return plans whose work differs as much as possible, for `examples` training samples, with each
+        plan's work.
+
+        A device trains each plan for a moment to measure its throughput. The server never sends these plans.
         """
         return ()
 
     @property
     def needs_validation(self) -> bool:
-        """Whether training reads validation samples. Every client then needs at least one validation sample."""
+        """Return whether training reads validation samples. Every client then needs at least one validation sample."""
         return False
 
     def effort(self, examples: int) -> tuple[int, int]:
-        """Client: the number of gradient steps of a round over `examples` training samples, and the number of samples
-        in these steps.
+        """Client: return the gradient steps of a round over `examples` training samples, and the samples in these
+        steps.
 
         A device compares this effort with its time limit before a round begins. 0 steps stand for a negligible effort.
         """
         return 0, 0
 
     def steps(self, examples: int) -> int | None:
-        """The number of gradient steps of a client with `examples` training samples in a round. None: the method does
-        not say.
+        """Return the number of gradient steps of a client with `examples` training samples in a round.
+
+        The result is None if the method does not say.
         """
         return None
 
     def single_value_norm(self, task: Task, client: int) -> str:
-        """The name of the first batch normalisation, among the layers that a client trains, that sees one value per
-        channel in a sample. Such a client needs two training samples, and batches of two. Empty if there is no such
-        layer.
+        """Return the name of the first batch normalisation that sees one value per channel in a sample.
+
+        It is looked for among the layers that the client trains. Such a client needs two training samples, and batches
+        of two. The name is empty if there is no such layer.
         """
         return ""
 
     def flops(self, graph: Graph, examples: int) -> float | None:
-        """Client: the floating point operations of a round over `examples` training samples, as papers count them
-        (neurons/sparse_cost.py) and not as they are executed. None: the method does not say.
+        """Client: return the floating point operations of a round over `examples` training samples.
+
+        They are counted as in papers (neurons/sparse_cost.py) and not as they are executed. The result is None if the
+        method does not say.
         """
         return None
 
     def untrained(self, state: State, initial: Params) -> Params:
-        """The personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
+        """Return the personal model of a client that has never been selected: w^0 (Alg. 1 line 2)."""
         return initial
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
-        """Client: the personal model, or the model that the method adapts to the client, for the length of the with
-        block.
+        """Client: yield the personal model, or the model adapted to the client, for the length of the with block.
 
         shared  part of the server's state: the body, where the personal model is a head on a common body, or the model
                 to adapt. None where the learner holds the client's own model
@@ -171,8 +179,10 @@ class Algorithm(ABC):
             return model.evaluate(client_state.test)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Server: what the devices of these clients would download in this round for an evaluation after it, in the
-        order of `clients`. Unless a method says otherwise, a client downloads everything that all clients share.
+        """Server: return what these clients would download in this round for an evaluation after it, in the order of
+        `clients`.
+
+        Unless a method says otherwise, a client downloads everything that all clients share.
         """
         parts = {MODEL: None, BODY: task.spec.body}
         found = {part: names for part, names in parts.items() if part in state.arrays}
@@ -181,31 +191,33 @@ class Algorithm(ABC):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """Client: the model after it has taken the payload of such a plan and has trained for `epochs` passes in the
-        method's way, for the length of the with block. The learning rate is `lr`, and the order of samples is that of
-        round 0, for all methods. The trained model is not kept.
+        """Client: yield the model that took the payload of a refresh plan and trained for `epochs` passes in the
+        method's way.
+
+        The model exists for the length of the with block and is not kept. For all methods the learning rate is `lr`,
+        and the order of samples is that of round 0.
         """
         raise NotImplementedError(f"{self.name} says nothing of a refresh")
-        yield  # which makes it a generator
+        yield  # the yield makes this function a generator
 
     @property
     def can_refresh(self) -> bool:
-        """Whether the method defines how a client trains after a refresh."""
+        """Return whether the method defines how a client trains after a refresh."""
         return type(self).refreshed is not Algorithm.refreshed
 
     def held(self, client_state: ClientState) -> Sequence[Mask]:
-        """Client: the masks that the client keeps, the mask in use first. Values at one of these masks may come without
+        """Client: return the masks that the client keeps, the mask in use first. Values at these masks may come without
         ids.
 
-        The server knows the last mask that it aggregated. The server has not aggregated a reply that came too late,
-        though the client keeps the result of that training. A method that moves masks therefore also keeps the mask
-        before the move.
+        The server knows the last mask that it aggregated. It has not aggregated a reply that came too late, though the
+        client keeps the result of that training. A method that moves masks therefore also keeps the mask before the
+        move.
         """
         return ()
 
     def scored(self, parts: Collection[str]) -> Scored | None:
-        """The models of a client that `evaluate` tests, by their name in the metrics. None: only the model of all
-        clients is tested.
+        """Return the name in the metrics of the models that `evaluate` tests, or None if only the model of all clients
+        is tested.
 
         parts  names of the arrays of the server's state
         """
@@ -214,11 +226,12 @@ class Algorithm(ABC):
         return "personal" if self.keeps_model or BODY in parts else None
 
     def shared(self, arrays: Mapping[str, Params]) -> Params | None:
-        """The part of the server's state, among these arrays, that `evaluate` gets as its argument."""
+        """Return the part of the server's state, among these arrays, that `evaluate` gets as its argument."""
         return arrays.get(MODEL if self.adapts else BODY)
 
     def beside(self, parts: Collection[str]) -> tuple[str, ...]:
-        """The names of the arrays of the server's state that `shared` needs in addition to model and body. These are
-        running statistics, which an evaluation on devices sends with the model.
+        """Return the names of the arrays of the server's state that `shared` needs in addition to model and body.
+
+        These are running statistics, which an evaluation on devices sends with the model.
         """
         return ()

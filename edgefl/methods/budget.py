@@ -1,9 +1,8 @@
-"""The cost of a client's round by its share of neurons and its cut, counted, and the shares and cuts that a budget
-allows. Not a method.
+"""The cost of a client's round, counted by its share of neurons and its cut, and the choices that a budget allows.
 
-Counted are the multiply-adds of the learner's products (learning/lowering/product_flops.py), training memory by the
-account `exact`, and values on the wire. A cut is a result of the graph before which everything stands still
-(graph/cuts.py).
+This module is not a method. The cost has three parts: multiply-adds of the learner's products
+(learning/lowering/product_flops.py), training memory by the account `exact`, and values on the wire. A cut is a result
+of the graph before which nothing is trained (graph/cuts.py).
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ from edgefl.models.graph.cuts import after, cuts
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 
-GOOD_PART = 0.5  # of a round's seconds
+GOOD_PART = 0.5  # share of a round's seconds that an offer should take
 
 
 class SubmodelOption(NamedTuple):
-    """A part of the model that a client may be asked to train: a share of active neurons, after a cut; "": all of the
-    model's layers.
+    """The part of the model that a client may be asked to train: a share of active neurons, after a cut.
+
+    Without a cut ("") the part has all layers of the model.
     """
 
     keep: float
@@ -45,9 +45,10 @@ class Effort(NamedTuple):
 class Cost(NamedTuple):
     """The cost of a client's round.
 
-    still, steps  multiply-adds for each training sample: of what stands still, once, and of all passes' steps
-    memory        bytes of training, with the results of one batch kept at a cut
-    values        down and up
+    still   multiply-adds for each training sample of the part before the cut, which runs once
+    steps   multiply-adds for each training sample of the steps of all passes
+    memory  bytes of training, with the results of one batch kept at a cut
+    values  number of values sent down and up
     """
 
     still: float
@@ -57,19 +58,21 @@ class Cost(NamedTuple):
 
     @property
     def macs(self) -> float:
-        """Multiply-adds for each training sample."""
+        """The multiply-adds for each training sample."""
         return self.still + self.steps
 
 
 class Shares(NamedTuple):
-    """A budget, each part of what the same costs a client that trains everything; infinity: no bound."""
+    """A budget: each part as a share of the cost of a client that trains everything. Infinity stands for no bound."""
 
     macs: float = math.inf
     memory: float = math.inf
     values: float = math.inf
 
     def allows(self, cost: Cost, dense: Cost) -> bool:
-        """Whether a round that costs this is within the budget, of one that costs `dense`."""
+        """Return whether a round of this cost is within the budget, where `dense` is the cost of training
+        everything.
+        """
         parts = (cost.macs, dense.macs), (cost.memory, dense.memory), (cost.values, dense.values)
         return all(found <= most * whole for (found, whole), most in zip(parts, self, strict=True))
 
@@ -83,15 +86,16 @@ class Timing(NamedTuple):
 
 @lru_cache(maxsize=512)
 def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
-    """The cost of a round of FedSPU. The draw of the neurons makes no difference except under GroupNorm; the first
-    neurons are counted.
+    """Return the cost of a round of FedSPU.
 
-    Raises  GraphError for a cut that is none.
+    Only under GroupNorm does it matter which neurons are drawn. The first neurons are counted.
+
+    Raises  GraphError if the cut of `offer` is not a cut of the graph
     """
     spec, batch = ModelSpec.of(graph), effort.batch
     training = TrainingConfiguration("", graph, batch, keep=offer.keep, examples=batch, cut=offer.cut)
     found = estimate("exact", training)
-    assert found.flops is not None  # the account knows them
+    assert found.flops is not None  # the account `exact` counts operations
     still, trained = 0.0, spec
     if offer.cut:
         chunk = chunk_of(graph, offer.cut)
@@ -104,36 +108,41 @@ def cost(graph: Graph, offer: SubmodelOption, effort: Effort) -> Cost:
 
 
 def offers(graph: Graph, keeps: Sequence[float]) -> Iterator[SubmodelOption]:
-    """All there are at these shares, what is preferred first: a larger share, and of one share an earlier cut."""
+    """Yield all offers at these shares, the preferred first: larger shares first, and at each share earlier
+    cuts first.
+    """
     for keep in sorted(set(keeps), reverse=True):
         yield from (SubmodelOption(keep, cut) for cut in ("", *trained_after(graph)))
 
 
 @lru_cache(maxsize=64)
 def trained_after(graph: Graph) -> tuple[str, ...]:
-    """The graph's cuts after which something is trained."""
+    """Return the graph's cuts after which something is trained."""
     return tuple(cut for cut in cuts(graph) if ModelSpec.of(after(graph, cut)).learned)
 
 
 def choose(graph: Graph, keeps: Sequence[float], effort: Effort, shares: Shares) -> SubmodelOption:
-    """The first offer at these shares that is within the budget; if none is, the one of fewest multiply-adds."""
+    """Return the first offer at these shares that is within the budget, or else the one with the fewest
+    multiply-adds.
+    """
     dense, found = cost(graph, SubmodelOption(1.0), effort), list(offers(graph, keeps))
     within = (offer for offer in found if shares.allows(cost(graph, offer, effort), dense))
     return next(within, None) or min(found, key=lambda offer: cost(graph, offer, effort).macs)
 
 
 def work(graph: Graph, offer: SubmodelOption, effort: Effort, examples: int) -> Workload:
-    """The work of a round over so many training samples."""
+    """Return the work of a round over `examples` training samples."""
     found = cost(graph, offer, effort)
     return Workload(found.still * examples, found.steps * examples, effort.epochs * -(-examples // effort.batch))
 
 
 def in_time(graph: Graph, keeps: Sequence[float], effort: Effort, timing: Timing) -> tuple[SubmodelOption, float]:
-    """Of the offers at these shares that a device of this throughput trains within the seconds the first that takes a
-    good part of them, and what it is foretold to take; if none does, the one that takes the most. So devices of unlike
-    speed take about as long. Where none is within, it is the one that takes the fewest.
+    """Return the offer at these shares that suits a device of this throughput, and its predicted seconds.
 
-    An offer that does not fit the device's memory is none, unless none fits.
+    An offer that does not fit the device's memory is left out, unless no offer fits. Among the offers within the time
+    limit, the first that takes at least GOOD_PART of the seconds is chosen, or else the one that takes the most
+    seconds. So devices of different speed take about as long. If no offer is within the limit, the offer with the
+    fewest seconds is chosen.
     """
     throughput, found = timing.throughput, list(offers(graph, keeps))
     if throughput.memory is not None:

@@ -1,6 +1,7 @@
 """One client of a federation: its learner, its data, its private state, and the batches that it trains on.
 
-Not what a method does with them (algorithm.py), and not the files that keep the private state (deployment, simulation).
+A method decides what to do with them (algorithm.py). deployment and simulation have the files that keep the private
+state.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 @dataclass
 class ClientState:
-    """One client: its learner, its data and its private state. `simulate` and a device use the same class.
+    """One client: its learner, its data and its private state. This class serves `simulate` and devices.
 
     client      id of the client
     seed, spec  seed of the run, specification of the model
     learner     learner that holds the model
-    data        all samples that the client can read; train, validation and test are int32 indices into them
+    data        all samples that the client can read. train, validation and test are int32 indices into them
     private     plain JSON values that persist between rounds and never leave the device
-    arrays      named sets of arrays that persist between rounds beside the model; `model` is not one of the names
+    arrays      named sets of arrays that persist between rounds in addition to the model. `model` is not one of the
+                names
     """
 
     client: int
@@ -49,10 +51,10 @@ class OwnModel(NamedTuple):
     """A client's model as its method evaluates it.
 
     learner  learner that holds the model
-    samples  samples of the client; the labels are outputs of this model
-    classes  class that each output stands for; None: the classes of the data, in order
-    known    for each sample whether its class is among `classes`; None: every class is
-    neurons  neurons of the common model that this model has; None: all neurons
+    samples  samples of the client, whose labels are outputs of this model
+    classes  class that each output stands for. None: the classes of the data, in order
+    known    for each sample whether its class is among `classes`. None: every class is
+    neurons  neurons of the common model that this model has. None: all neurons
     """
 
     learner: Learner
@@ -74,13 +76,14 @@ class OwnModel(NamedTuple):
 
 
 def passes(examples: int, epochs: int, batch: int) -> tuple[int, int]:
-    """The effort of passes over so many samples in batches: steps, and samples seen."""
+    """Return the effort of passes over `examples` samples in batches: the steps, and the samples seen."""
     return epochs * -(-examples // batch), epochs * examples
 
 
 def minibatches(client_state: ClientState, round: int, epochs: int, batch: int, first: int = 0) -> Minibatches:
-    """The client's training indices for `epochs` shuffled passes from pass number `first` of the round on, and where
-    the stream of dropout is then. The last, smaller batch of a pass is kept.
+    """Return the client's batches for `epochs` shuffled passes, from pass number `first` of the round on.
+
+    The batches carry the position of the dropout stream. The last, smaller batch of a pass is kept.
     """
 
     def order(epoch: int) -> NDArray[np.int64]:
@@ -92,10 +95,10 @@ def minibatches(client_state: ClientState, round: int, epochs: int, batch: int, 
 
 
 def dropout_key(client_state: ClientState, round: int) -> int:
-    """The key of the random stream that drops values in a client's training of a round."""
+    """Return the key of the random stream that drops values in a client's training of a round."""
     return rng.stream(client_state.seed, rng.DROPOUT, client=client_state.client, round=round).key()
 
 
 def evaluate(client_state: ClientState) -> Evaluation:
-    """The model that the learner holds, on the client's own test samples."""
+    """Evaluate the model that the learner holds on the client's own test samples."""
     return client_state.learner.evaluate(client_state.data, client_state.test)

@@ -1,7 +1,10 @@
-"""Ditto: FedAvg, and beside it on every client a personal model that is drawn towards the global one. Both halves.
+"""Ditto: FedAvg, and on every client in addition a personal model that is drawn towards the global model.
 
-What the server has is FedAvg's, bit for bit: personal models neither leave their clients nor change what these send.
-Source: Ditto (Li et al., ICML 2021); ALGORITHMS 7.7. FedSpa compares with mu = .5, 2 global and 3 personal epochs.
+The file has the server's half and the client's half. The server's state is that of FedAvg, bit for bit. Personal models
+neither leave their clients nor change what the clients send. FedSpa compares with mu = 0.5, 2 global and 3 personal
+epochs.
+
+Source  Ditto (Li et al., ICML 2021). ALGORITHMS 7.7
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from edgefl.models.neurons.update import values
 
 @dataclass(frozen=True)
 class Ditto(FedAvg):
-    """The method Ditto: v <- v - eta (grad F_k(v) + mu (v - w)), where v is the personal model and w the received
-    global model.
+    """The method Ditto: v <- v - eta (grad F_k(v) + mu (v - w)), where v is the personal model and w the global model
+    received.
 
     mu               strength by which the personal model is drawn to w
     epochs           passes in a round over the model that is sent to the server
-    personal_epochs  passes in a round over the personal model, on batches in the same order; the personal model begins
+    personal_epochs  passes in a round over the personal model, on batches in the same order. The personal model begins
                      as w^0
     """
 
@@ -61,7 +64,7 @@ class Ditto(FedAvg):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """Train the personal model, drawn towards the newest global model."""
+        """Yield the personal model after training, drawn towards the newest global model."""
         options = FitOptions(pull=(self.mu, values(plan.payload[MODEL])))
         mine = OwnModel(client_state.learner, client_state.data)
         yield self.refit(mine, client_state, epochs, self.batch, options=options)

@@ -13,15 +13,15 @@ Kind = Literal["planned", "chosen", "masked", "mask"]
 
 @dataclass(frozen=True)
 class ExpectedPayload:
-    """Of a reply, what goes by one name.
+    """The expected payload or mask of a reply under one name.
 
-    kind   'planned'  values at the coordinates of the plan: those that it sent by that name, or its selection gives
-           'chosen'   values at coordinates or neurons that the client chose; their ids come with them
-           'masked'   values at `mask`, without ids: the client has it. Parameters that it does not list are whole
-           'mask'     a mask that the client chose, without values
-    names  the parameters; None: those that the plan sends by that name, or all of the model if it sends none
-    mask   is the server's alone, and not sent, as counts are
-    counts of 'mask': how many coordinates it must have of these parameters; None: any number of each
+    kind    'planned'  values at the coordinates of the plan: those that it sent by that name, or those of its selection
+            'chosen'   values at coordinates or neurons that the client chose, whose ids come with the values
+            'masked'   values at `mask`, without ids, because the client has it. Parameters not in `mask` are whole
+            'mask'     a mask that the client chose, without values
+    names   names of the parameters. None: those that the plan sends by that name, or all of the model if it sends none
+    mask    mask of 'masked', which the server alone has and does not send
+    counts  for 'mask': number of coordinates that the mask must have of each parameter, which is not sent. None: any
     """
 
     kind: Kind

@@ -1,6 +1,8 @@
-"""Federated averaging: every client trains the whole model, the server averages. Source: ALGORITHMS 7.2.
+"""Federated averaging: every client trains the whole model, and the server averages the models.
 
-It is FedSPU at p = 1 without personal models: nothing persists on the client.
+It equals FedSPU at p = 1 without personal models. Nothing persists on the client.
+
+Source  ALGORITHMS 7.2
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class FedAvg(LocalTraining):
     """The method FedAvg: w^{t+1} = sum n_k w_k / sum n_k over the clients that reported.
 
     weight      weight of a client in the average: 'samples' (n_k), or 'uniform' (1 for every client)
-    eval_point  'post_local': a reply also has the test result of the client's model after training; 'none': it has not
+    eval_point  'post_local' adds the test result of the client's model after training to a reply. 'none' does not
     """
 
     name: ClassVar[str] = "fedavg"
@@ -67,7 +69,5 @@ class FedAvg(LocalTraining):
         return tested(reply, evaluate(client_state)) if self.eval_point == "post_local" else reply
 
     def pull(self, received: Update) -> Pull | None:
-        """The point towards which a client's model is drawn in training, and the strength. None: the model is not
-        drawn.
-        """
+        """Return the strength and the point of the pull on a client's model in training, or None without a pull."""
         return None

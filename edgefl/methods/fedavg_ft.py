@@ -1,7 +1,9 @@
 """FedAvg whose global model every client adapts to its own data before it is tested: a control for personal models.
 
-Rounds are FedAvg's, bit for bit. Adapting is a part of the evaluation: nothing of it is kept, and nothing is sent.
-Source: ALGORITHMS 7.18.
+Rounds are equal to FedAvg's rounds, bit for bit. Adapting is a part of the evaluation. The adapted model is neither
+kept nor sent.
+
+Source  ALGORITHMS 7.18
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class FedAvgFT(FedAvg):
     """FedAvg whose model is fine-tuned on a client's training samples before the client's test.
 
     ft_epochs  passes of the fine-tuning over the client's training samples
-    ft_lr      learning rate of the fine-tuning; 0 stands for `lr`, which does not decay here
+    ft_lr      learning rate of the fine-tuning. 0 stands for `lr`, which does not decay here
     """
 
     name: ClassVar[str] = "fedavg-ft"

@@ -1,7 +1,8 @@
-"""FedBABU: clients train and send the body under one random head, which nobody trains until a client is tested.
+"""FedBABU: clients train and send the body under one random head, which is not trained until a client is tested.
 
-For a test every client fine-tunes the model of all to its own samples; nothing of that is kept, and nothing is sent.
-Source: Oh, Kim and Yun (ICLR 2022, arXiv:2106.06042); ALGORITHMS 7.10.
+For a test every client fine-tunes the common model on its own samples. The fine-tuned model is neither kept nor sent.
+
+Source  Oh, Kim and Yun (ICLR 2022, arXiv:2106.06042). ALGORITHMS 7.10
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class FedBABU(LocalTraining):
 
     ft         part of the model that a client fine-tunes before its test: 'full', 'body' or 'head'
     ft_epochs  passes of the fine-tuning over the client's training samples
-    ft_lr      learning rate of the fine-tuning; 0 stands for `lr`, which does not decay here
+    ft_lr      learning rate of the fine-tuning. 0 stands for `lr`, which does not decay here
     """
 
     name: ClassVar[str] = "fedbabu"
@@ -54,7 +55,10 @@ class FedBABU(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        """Make the state before round 1. Raises ValueError for a model without a body or without a head."""
+        """Make the state before round 1.
+
+        Raises ValueError for a model without a body or a head, or in which nothing could be trained.
+        """
         spec = task.spec
         check(bool(spec.head and spec.body), "model", f"head {list(spec.head)} and body {list(spec.body)}", "both")
         check_body(spec)
@@ -75,7 +79,7 @@ class FedBABU(LocalTraining):
         return State({MODEL: accumulator.mean.over(state.arrays[MODEL])})
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Plans of the body alone, as in a round, because the devices have the head."""
+        """Return plans of the body alone, as in a round, because the devices have the head."""
         payload = {MODEL: take(state.arrays[MODEL], task.spec, None, names=task.spec.body)}
         return [Plan("evaluate", round, client, payload=payload) for client in clients]
 
@@ -111,7 +115,9 @@ class FedBABU(LocalTraining):
     def _fine_tuned(
         self, client_state: ClientState, model: Update | Mapping[str, Array], epochs: int
     ) -> Iterator[OwnModel]:
-        """The client's model after so many passes from this one. The learner gets the common head back afterwards."""
+        """Yield the client's model after `epochs` passes from `model`. Afterwards the learner gets the common head
+        back.
+        """
         learner, spec = client_state.learner, client_state.spec
         learner.write(model)
         head = {name: value.copy() for name, value in learner.read(spec.head).items()}
@@ -123,6 +129,6 @@ class FedBABU(LocalTraining):
 
 
 def _layers(part: Literal["full", "body", "head"], spec: ModelSpec) -> frozenset[str] | None:
-    """The names of the layers of that part; None stands for all layers."""
+    """Return the names of the layers of a part, or None for all layers."""
     names = {"full": None, "body": spec.body, "head": spec.head}[part]
     return None if names is None else frozenset(map(layer_of, names))

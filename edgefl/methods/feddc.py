@@ -1,11 +1,11 @@
-"""FedDC, local drift decoupling and correction: every client learns how far it drifts from the global model. Both
-halves.
+"""FedDC, local drift decoupling and correction: every client learns how far it drifts from the global model.
 
-Every client weighs the same. The released code scales alpha and s_g by the client's share of the samples, which for
-clients of equal size is the same.
+The file has the server's half and the client's half. Every client has the same weight. The released code scales alpha
+and s_g by the client's share of the samples, which is equivalent for clients of equal size.
 
-Source: Gao et al. (CVPR 2022) in the form of its released code; ALGORITHMS 7.6. Running statistics are averaged and
-not corrected [ours].
+Running statistics are averaged and not corrected [ours].
+
+Source  Gao et al. (CVPR 2022) in the form of its released code. ALGORITHMS 7.6
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import Update, values
 
 LEARN: tuple[Kind, ...] = ("learn",)
-DRIFT = "drift"  # h_i of a client, the sum of its moves; of the server the mean of all h_i
-GRADIENT = "gradient"  # s_i of a client, its last gradient; of the server s_g, the mean of all s_i. Also a payload
+DRIFT = "drift"  # a client's h_i, the sum of its moves, or on the server the mean of all h_i
+GRADIENT = "gradient"  # a client's s_i, or on the server s_g, the mean of all s_i. Also a payload
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class FedDC(LocalTraining):
 
     @staticmethod
     def payload(task: Task, state: State) -> dict[str, Update]:
-        """The payload of every client of a round: w and s_g."""
+        """Return the payload of every client of a round: w and s_g."""
         gradient = take(state.arrays[GRADIENT], task.spec, None, kinds=LEARN)
         return {MODEL: take(state.arrays[MODEL], task.spec, None), GRADIENT: gradient}
 
@@ -79,8 +79,9 @@ class FedDC(LocalTraining):
             accumulator.of(GRADIENT).add(reply.client, reply.payload[GRADIENT], 1)
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        """Close the round. The server needs no h_i: it adds up d_i = x_i - w. A round without replies
-        changes nothing.
+        """Close the round. A round without replies changes nothing.
+
+        The server does not need h_i, because it adds up d_i = x_i - w.
         """
         count, old, total = len(accumulator.mean.clients), state.arrays[MODEL], accumulator.mean.total
         if not count:
@@ -116,8 +117,9 @@ class FedDC(LocalTraining):
         )
 
     def commit(self, client_state: ClientState, plan: Plan, fit: FitResult) -> Reply:
-        """Add the move d = x - w to h_i, estimate s_i anew, and return the reply. The rate in d / (K eta) does not
-        decay.
+        """Add the move d = x - w to h_i, estimate s_i anew, and return the reply.
+
+        The rate eta in d / (K eta) does not decay.
         """
         x, w = client_state.learner.read(), values(plan.payload[MODEL])
         shared = values(plan.payload[GRADIENT])
@@ -142,5 +144,5 @@ class FedDC(LocalTraining):
 
 
 def own(client_state: ClientState, like: Mapping[str, Array]) -> tuple[Params, Params]:
-    """h_i and s_i of a client; zeros, shaped `like` these, before its first participation."""
+    """Return h_i and s_i of a client. Before its first participation they are zeros with the shapes of `like`."""
     return client_state.arrays.get(DRIFT) or zeros(like), client_state.arrays.get(GRADIENT) or zeros(like)

@@ -1,9 +1,11 @@
-"""FedDyn, dynamic regularisation: every client adds a linear term that remembers its own gradient. Both halves.
+"""FedDyn, dynamic regularisation: every client adds a linear term that remembers its own gradient.
 
-Every client weighs the same. The released code scales alpha by the client's share of the samples, which for clients of
-equal size is the same.
+The file has the server's half and the client's half. Every client has the same weight. The released code scales alpha
+by the client's share of the samples, which is equivalent for clients of equal size.
 
-Source: Acar et al. (ICLR 2021), Alg. 1; ALGORITHMS 7.5. Running statistics are averaged and not corrected [ours].
+Running statistics are averaged and not corrected [ours].
+
+Source  Acar et al. (ICLR 2021), Alg. 1. ALGORITHMS 7.5
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 
-GRADIENT = "gradient"  # g_i of a client; of the server h, the mean of all g_i
+GRADIENT = "gradient"  # a client's g_i, or on the server h, the mean of all g_i
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""FedPer: every client trains the common body and a head of its own together; the server averages the bodies.
+"""FedPer: every client trains the common body together with a head of its own, and the server averages the bodies.
 
-Source: Arivazhagan et al. (arXiv:1912.00818); ALGORITHMS 7.8.
+Source  Arivazhagan et al. (arXiv:1912.00818). ALGORITHMS 7.8
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class FedPer(LocalTraining):
     """The method FedPer: theta^{t+1} = sum n_k theta_k / sum n_k over the clients that reported. The heads stay on the
     clients.
 
-    head_init   head of a client before its first round; see personal_head.py
-    eval_point  'post_local': a reply also has the test result of the client's model after training; 'none': it has not
+    head_init   head of a client before its first round (personal_head.py)
+    eval_point  'post_local' adds the test result of the client's model after training to a reply. 'none' does not
     """
 
     name: ClassVar[str] = "fedper"
@@ -73,7 +73,7 @@ class FedPer(LocalTraining):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """Train body and head, as in a round."""
+        """Yield the model after body and head were trained, as in a round."""
         with self.own(client_state, values(plan.payload[BODY])) as mine:
             yield self.refit(mine, client_state, epochs, self.batch)
 

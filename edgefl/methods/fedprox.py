@@ -1,6 +1,6 @@
 """FedProx: FedAvg whose clients are drawn to the model that they received, so that they do not drift far from it.
 
-Source: FedProx (Li et al., MLSys 2020); ALGORITHMS 7.3.
+Source  FedProx (Li et al., MLSys 2020). ALGORITHMS 7.3
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""FedRecon as PFLEGO's authors ran it: the head is brought to its end first, then the body takes its gradient there.
+"""FedRecon as PFLEGO's authors ran it: the head is trained first, and then the body takes one gradient with the trained
+head.
 
-It is PFLEGO with the order turned round: here all steps of the head come before the one gradient of the body, which
-sees the head they lead to. Not the original's two halves of the data, nor its several steps of the body.
+It is PFLEGO in another order. Here all steps of the head come before the one gradient of the body. The original splits
+the data into two halves and takes several steps of the body, which this method does not do.
 
-Source: Singhal et al. (NeurIPS 2021) in the form of PFLEGO's released code; ALGORITHMS 7.11.
+Source  Singhal et al. (NeurIPS 2021) in the form of PFLEGO's released code. ALGORITHMS 7.11
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from edgefl.models.neurons.update import values
 class FedRecon(HeadTraining):
     """The method FedRecon: a client reconstructs its head, then sends the gradient of the body.
 
-    server  what the server does with the mean of the bodies' gradients, weighted by the participants' examples: an
-            optimizer
+    server  optimizer of the server, for the mean of the bodies' gradients, weighted by the participants' examples
     reset   whether the head is drawn anew in every round, as in the original, whose clients keep nothing
     """
 

@@ -1,10 +1,13 @@
-"""FedSpa, sparse personal models trained from sparse to sparse (DST), and with masks that stay (RSM). Both halves.
+"""FedSpa: sparse personal models, trained from sparse to sparse (DST), or with masks that stay (RSM).
 
-The server has one dense model, and every client a mask with a constant number of ones. A client trains what the dense
-model has at its mask, and sends what that changed; then it moves the mask, for its next participation. A coordinate
-that grows starts warm: its value comes from the dense model when the client is next asked.
+The file has the server's half and the client's half. The server has one dense model, and every client has a mask with a
+constant number of ones. A client trains the dense model's values at its mask and sends their changes. Then it moves the
+mask for its next participation. A coordinate that grows starts warm: its value comes from the dense model when the
+client is next asked.
 
-Source: FedSpa, Alg. 1; ALGORITHMS 3, 4 and 8. Rounds count from 0 there and from 1 here.
+The paper counts rounds from 0, and edgefl counts from 1.
+
+Source  FedSpa, Alg. 1. ALGORITHMS 3, 4 and 8
 """
 
 from __future__ import annotations
@@ -44,11 +47,11 @@ from edgefl.models.neurons.update import Update, changed_by, mask_of
 class FedSpa(LocalTraining):
     """The method FedSpa: w <- w - (1/S) sum of U_k, everywhere, over the S clients that reported.
 
-    search               'dst': clients move their masks; 'rsm': clients keep their first mask
+    search               'dst': clients move their masks. 'rsm': clients keep their first mask
     density              share of all weights that a mask has
     distribution         how the density is spread over the layers: 'erk', or 'uniform', the same density in every layer
     masks                first masks: the 'same' mask for all clients, or 'different' masks
-    prune_rate           alpha of the paper: share of a mask that leaves in round 1; the share falls to 0 in the last
+    prune_rate           alpha of the paper: share of a mask that leaves in round 1. The share falls to 0 in the last
                          round
     growth               how coordinates enter a mask: by 'gradient', or at 'random'
     floor                whether the number of coordinates that leave is rounded down, as in RigL
@@ -85,7 +88,7 @@ class FedSpa(LocalTraining):
         return self.search == "dst" or super().needs_rounds
 
     def first_mask(self, spec: ModelSpec, seed: int, client: int) -> Mask:
-        """m_k,0, the first mask of a client, which server and client draw alike."""
+        """Return m_k,0, the first mask of a client, which server and client draw alike."""
         own = client if self.masks == "different" else 0
         return random_mask(spec, self.density, self.distribution, seed, own)
 
@@ -98,20 +101,20 @@ class FedSpa(LocalTraining):
             task.rounds,
             "rounds >= 1: prune_rate falls over them",
         )
-        self.first_mask(task.spec, task.seed, 0)  # there is one
+        self.first_mask(task.spec, task.seed, 0)  # a check that there is a first mask
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
         held = [self._mask(task, state, k) for k in chosen]
-        payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}  # shared if equal
+        payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}  # once per mask
         return [self._plan(task, round, k, mask, payloads[id(mask)]) for k, mask in zip(chosen, held, strict=True)]
 
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
         return self._plan(task, plan.round, plan.client, self._mask(task, state, plan.client), plan.payload)
 
     def _mask(self, task: Task, state: State, client: int) -> Mask:
-        """m_k,t, as far as replies that were aggregated tell."""
+        """Return m_k,t, the client's mask as far as aggregated replies tell."""
         return mask_store.known(state, task.spec, client) or self.first_mask(task.spec, task.seed, client)
 
     def _plan(self, task: Task, round: int, client: int, mask: Mask, payload: Mapping[str, Update]) -> Plan:
@@ -131,7 +134,7 @@ class FedSpa(LocalTraining):
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         total, count = accumulator.mean.total, max(len(accumulator.mean.clients), 1)
-        old = state.arrays[MODEL]  # of which frozen parameters have no change
+        old = state.arrays[MODEL]  # frozen parameters do not change
         moved = {name: (w - total[name] / count).astype(w.dtype) for name, w in old.items() if name in total}
         model = {**old, **moved}
         return State({**mask_store.aggregated(state, accumulator), MODEL: model})
@@ -143,7 +146,7 @@ class FedSpa(LocalTraining):
         return steps, seen + self._searched(examples)
 
     def _searched(self, examples: int) -> int:
-        """Of so many training samples those that grow the mask."""
+        """Return how many of `examples` training samples grow the mask."""
         return min(self.batch, examples) if self.search == "dst" and self.growth == "gradient" else 0
 
     def flops(self, graph: Graph, examples: int) -> float:
@@ -181,7 +184,10 @@ class FedSpa(LocalTraining):
         )
 
     def _moved(self, client_state: ClientState, plan: Plan, mask: Mask, metrics: dict[str, float]) -> Mask:
-        """m_k,t+1: the weights of smallest magnitude leave, as many others enter, which may be the same."""
+        """Return m_k,t+1: the weights of smallest magnitude leave, and as many coordinates enter.
+
+        A coordinate that has left may enter again, unless `exclude_just_pruned` is set.
+        """
         values, alpha = client_state.learner.read(mask.bits.keys()), float(plan.settings["alpha"])
         pruned = prune(values, mask.bits, alpha, floor=self.floor, exclude_just_pruned=self.exclude_just_pruned)
         if pruned.nans:
@@ -197,20 +203,20 @@ class FedSpa(LocalTraining):
         return Mask.of(client_state.spec, grown(left.bits, strongest))
 
     def _one_batch(self, client_state: ClientState, round: int) -> NDArray[np.int32]:
-        """The training samples whose gradient grows the mask."""
+        """Return the training samples whose gradient grows the mask."""
         stream = rng.stream(client_state.seed, rng.MASK_BATCH, client_state.client, round)
         return client_state.train[stream.sample(len(client_state.train), min(self.batch, len(client_state.train)))]
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
-        """The present dense model under the client's mask."""
+        """Yield the present dense model under the client's mask."""
         assert shared is not None
         with restricted(client_state.learner, self.held(client_state)[0], self.batch):
             client_state.learner.write(shared)
             yield OwnModel(client_state.learner, client_state.data)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Plans of the values at the clients' masks."""
+        """Return plans of the values at the clients' masks."""
         held = [self._mask(task, state, client) for client in clients]
         payloads = {id(mask): {MODEL: take(state.arrays[MODEL], task.spec, mask)} for mask in held}
         return [Plan("evaluate", round, k, payload=payloads[id(mask)], held=mask) for k, mask in zip(clients, held)]

@@ -1,9 +1,12 @@
-"""FedSPU, personalised federated learning with stochastic parameter update, and its early stopping. Both halves.
+"""FedSPU, personalised federated learning with stochastic parameter update, and its early stopping.
 
-Every client keeps the whole model. In each round a random set of its neurons is active: their values come from the
-server, are trained and go back. The rest is frozen: used in the forward pass, not trained, never sent.
+The file has the server's half and the client's half. Every client keeps the whole model. In each round a random set of
+its neurons is active: their values come from the server, are trained and go back. The other neurons are frozen: they
+are used in the forward pass, are not trained and are never sent.
 
-Source: FedSPU (AAAI), Alg. 1 and 2, Eq. 4, Fig. 3; ALGORITHMS 1 and 2. Departures from the released code: 1.6.
+ALGORITHMS 1.6 lists departures from the released code.
+
+Source  FedSPU (AAAI), Alg. 1 and 2, Eq. 4, Fig. 3, ALGORITHMS 1 and 2
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 class FedSPU(LocalSteps):
     """The method FedSPU, or FedSPU+ES with `es=True`.
 
-    keep         p_k: share of active neurons of each capacity tier; the clients are split into equal clusters in the
+    keep         p_k: share of active neurons of each capacity tier. The clients are split into equal clusters in the
                  order of ids
     delta        'exact': the true gradient on active coordinates (Eq. 4). 'cut': the backward signal stops at frozen
                  neurons, which is cheaper and is not FedSPU
@@ -71,7 +74,7 @@ class FedSPU(LocalSteps):
         self._check_local()
 
     def tier(self, client: int, clients: int) -> float:
-        """p_k, the share of active neurons in the tier of a client."""
+        """Return p_k, the share of active neurons in the tier of a client."""
         return tier(self.keep, client, clients)
 
     def steps(self, examples: int) -> int:
@@ -95,7 +98,7 @@ class FedSPU(LocalSteps):
         return self._drawn(task, state, round, client, self.share(task, client))
 
     def share(self, task: Task, client: int) -> float:
-        """The largest share of active neurons that a client may be given."""
+        """Return the largest share of active neurons that a client may be given."""
         return min(self.tier(client, task.clients), task.limits.get(client, 1.0))
 
     def _drawn(self, task: Task, state: State, round: int, client: int, p: float) -> Plan:
@@ -109,11 +112,11 @@ class FedSPU(LocalSteps):
         return self._plan(task, state, plan.round, plan.client)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """The next selections of the clients, also of clients that have stopped."""
+        """Return the next selections of the clients, also of clients that have stopped."""
         return [self._plan(task, state, round, client) for client in clients]
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
-        """Adds the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
+        """Add the reply to the round. A client that stops in this round is still averaged (Alg. 2)."""
         accumulator.reported.append(reply.client)
         if reply.status == "stopped":
             accumulator.stopped.append(reply.client)
@@ -169,7 +172,7 @@ class FedSPU(LocalSteps):
         yield self.refit(mine, client_state, epochs, self.batch, options=options)
 
     def _merge(self, client_state: ClientState, plan: Plan, selection: NeuronSet) -> FitOptions:
-        """Writes what a plan brings into the client's model, and gives the options of the plan's steps.
+        """Write the values of a plan into the client's model, and return the options of the plan's steps.
 
         Coordinates that the plan does not bring keep the client's personal values.
         """
@@ -178,7 +181,10 @@ class FedSPU(LocalSteps):
         return FitOptions(neurons, delta=self.delta, bn_frozen=self.bn_frozen)
 
     def _stop(self, client_state: ClientState, metrics: dict[str, float]) -> Status:
-        """Compares L with that of the client's previous participation and remembers both L and the verdict."""
+        """Compare L with the L of the client's previous participation, and remember both L and the verdict.
+
+        Raises TrainingError for a client without samples of `es_set`.
+        """
         held_out = client_state.validation if self.es_set == "carve" else client_state.test
         if len(held_out) == 0:
             part = "validation" if self.es_set == "carve" else "test"
@@ -192,7 +198,9 @@ class FedSPU(LocalSteps):
 
 
 def verdict(loss: float, previous: float | None, ties: str) -> Status:
-    """'stopped' if the loss rose since the client's previous participation; the first participation never stops."""
+    """Return 'stopped' if the loss rose since the client's previous participation. The first participation
+    never stops.
+    """
     if previous is None:
         return "on"
     return "stopped" if loss > previous or (ties == "stop" and loss == previous) else "on"

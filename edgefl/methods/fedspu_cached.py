@@ -1,13 +1,14 @@
-"""FedSPU whose weak clients hold the first layers still: a cached prefix. Both halves. Ours, in no paper.
+"""FedSPU whose weak clients do not train the first layers and cache their results: a cached prefix.
 
-FedSPU's exact step takes the whole network forward and back, whatever the share of active neurons. Here a client whose
-budget does not allow that gets a cut, too. All before the cut comes whole from the server in each of its rounds, is run
-once over its samples with running statistics, and is neither trained nor sent back; what lies after is FedSPU's: the
-personal frozen part, active coordinates trained, averaged where they were trained. Clients that can train the first
-layers; where no client does, these stay as they were drawn.
+This method is our own and is in no paper. The file has the server's half and the client's half. FedSPU's exact step
+takes the whole network forward and back, whatever the share of active neurons. If the budget of a client is too small
+for such a step, the client gets a cut as well. The part before the cut comes whole from the server in each of the
+client's rounds. It runs once over the client's samples with running statistics, and it is neither trained nor sent
+back. The part after the cut is trained as in FedSPU: active coordinates are trained and averaged, and frozen ones are
+personal. Clients that can train the first layers do so. If no client can, these layers stay as they were drawn.
 
-Which cut a client gets follows from what its round may cost (budget.py): a share of a dense client's, by its tier, or
-seconds, where its device has measured how fast it is. Without budgets it is FedSPU, bit for bit.
+The cost that a client's round may have decides its cut (budget.py). The cost is a share of a dense client's cost, by
+tier, or seconds, where the client's device has measured its speed. Without budgets the method is FedSPU, bit for bit.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from edgefl.models.neurons.model_spec import ModelSpec, groups_of
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.update import Update
 
-PREFIX = "prefix"  # the payload's name for what stands still
+PREFIX = "prefix"  # the payload's name for the part before the cut
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class FedSPUCached(FedSPU):
     that meets the budget. Where no cut meets the budget, the client gets a smaller share of `keep`, or else the plan
     with the fewest multiply-adds.
 
-    budget         for each tier the largest share of a dense client's multiply-adds in a round; (): no tier has a
+    budget         for each tier the largest share of a dense client's multiply-adds in a round. (): no tier has a
                    budget
     memory         for each tier the largest share of a dense client's training memory by the account `exact`, with the
-                   results of one batch kept; (): no limit
-    traffic        for each tier the largest share of a dense client's values on the wire; (): no limit
-    round_seconds  training seconds that a round may take on a client whose device has measured its speed; 0: no limit.
+                   results of one batch kept. (): no limit
+    traffic        for each tier the largest share of a dense client's values on the wire. (): no limit
+    round_seconds  training seconds that a round may take on a client whose device has measured its speed. 0: no limit.
                    The tier of such a client does not count. Of all shares up to its capacity the client gets a share
                    that takes half of the seconds to all of them, where that is possible: a large share before a small
                    one, an early cut before a late one (budget.in_time)
@@ -90,8 +91,9 @@ class FedSPUCached(FedSPU):
         return behind(task, state, plan, offer.cut) if offer.cut else plan
 
     def offer(self, task: Task, client: int) -> SubmodelOption:
-        """The share and the cut that a client is asked to train. Raises ValueError where there is a budget and the
-        graph is not known.
+        """Return the share and the cut that a client is asked to train.
+
+        Raises ValueError where there is a budget and the graph is not known.
         """
         if self._is_timed(task, client):
             return self._in_time(task, client)[0]
@@ -103,8 +105,10 @@ class FedSPUCached(FedSPU):
         return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
 
     def single_value_norm(self, task: Task, client: int) -> str:
-        """The name of the first such layer after the cut, where a client has a cut. An offer by time is not known
-        before round 1.
+        """Return the name of the first batch normalisation over single values after the client's cut.
+
+        Without a cut the whole model is searched. The name is empty where the offer follows from time, which is not
+        known before round 1.
         """
         if task.graph is None or self.wants_throughput:
             return ""
@@ -115,19 +119,20 @@ class FedSPUCached(FedSPU):
         return self.wants_throughput and task.graph is not None and client in task.throughputs
 
     def _in_time(self, task: Task, client: int) -> tuple[SubmodelOption, float]:
-        assert task.graph is not None  # of a client that is timed
+        assert task.graph is not None  # a timed client implies a graph
         most = min(max(self.keep), task.limits.get(client, 1.0))
         return in_time(
             task.graph, self._keeps(most), self._effort, Timing(self.round_seconds, task.throughputs[client])
         )
 
     def _keeps(self, most: float) -> tuple[float, ...]:
-        """The shares that a client may get that may get so much."""
+        """Return the shares that a client of the largest share `most` may get."""
         return (most, *(keep for keep in self.keep if keep < most))
 
     def brief(self, steps: int, examples: int) -> tuple[FedSPUCached, int]:
-        """The method with as many passes as a round has, if each pass gets a step. The frozen part runs once for all
-        passes.
+        """Return the method with as many passes as a round has, if each pass gets a step.
+
+        The frozen part runs once for all passes.
         """
         epochs = min(self.epochs, steps)
         return replace(self, epochs=epochs), min(examples, steps // epochs * self.batch)
@@ -145,10 +150,10 @@ class FedSPUCached(FedSPU):
     # The client.
 
     def trials(self, task: Task, state: State, examples: int, round: int) -> list[tuple[Plan, Workload]]:
-        """Plans of the largest and of the smallest share, each without a cut, with the first cut and with
-        the last cut.
+        """Return plans of the largest and of the smallest share, each without a cut, with the first and with the last
+        cut.
         """
-        assert task.graph is not None  # a device has it
+        assert task.graph is not None  # a device has the graph
         known = trained_after(task.graph)
         cut_points = sorted({"", *known[:1], *known[-1:]})
         found = [SubmodelOption(keep, cut) for cut in cut_points for keep in sorted({min(self.keep), max(self.keep)})]
@@ -171,8 +176,10 @@ class FedSPUCached(FedSPU):
 
 
 def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:
-    """The plan for training after a cut alone: what lies before it is sent whole, and not asked for."""
-    assert task.graph is not None  # who knows a cut knows the graph
+    """Return the plan for training after a cut alone. The part before the cut is sent whole and is not
+    expected back.
+    """
+    assert task.graph is not None  # a cut comes from a graph
     rest = _rest(task.graph, cut)
     neurons = plan.selection and _among(plan.selection, rest)
     blocks = {name: block for name, block in plan.payload[MODEL].blocks.items() if name in rest.params}
@@ -187,12 +194,12 @@ def behind(task: Task, state: State, plan: Plan, cut: str) -> Plan:
 
 
 def _rest(graph: Graph, cut: str) -> ModelSpec:
-    """The part of the model after a cut."""
+    """Return the part of the model after a cut."""
     return ModelSpec.of(graph).part(after(graph, cut))
 
 
 def _among(neurons: NeuronSet, rest: ModelSpec) -> NeuronSet:
-    """The same set where nothing is said of neurons that no parameter after the cut belongs to: they are all active."""
+    """Return the set with all neurons active in groups to which no parameter after the cut belongs."""
     used = {group for param in rest.params.values() for axis in (param.rows, param.cols) for group in groups_of(axis)}
     whole = NeuronSet.full(rest)
     active = {group: ids if group in used else whole.active[group] for group, ids in neurons.active.items()}

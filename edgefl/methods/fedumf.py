@@ -1,13 +1,15 @@
-"""FedUmf, unauthorised model fusion: clients that may not send train all the same, and add it when they next may. Both
-halves.
+"""FedUmf, unauthorised model fusion: clients that may not send still train, and add the result when they next may send.
 
-Everyone receives the model in every round, a few are authorised to send theirs. A client that is not keeps what its
-training changed. If it is authorised in the very next round it adds that to the model it starts from; otherwise it is
-too old and is dropped. The bytes sent up are FedAvg's, the steps taken are those of all clients.
+The file has the server's half and the client's half. Every client receives the model in every round, and a few are
+authorised to send theirs. A client that is not authorised keeps the change of its training. If it is authorised in the
+next round, it adds the change to the model from which it starts. Otherwise the change is too old and is dropped. As
+many bytes are sent up as in FedAvg, and all clients take steps.
 
-Source: FedUmf, Alg. 1; ALGORITHMS 5. There g is kept by every client together with whether it was authorised; a client
-that was authorised has sent its own, so here it keeps none. Running statistics are not steps of a learning rate: they
-are averaged like everything else and never fused [ours].
+In the paper every client keeps g and whether it was authorised. Here a client that was authorised keeps no g, because
+it has sent its model. Running statistics do not come from steps of a learning rate. They are averaged like everything
+else and never fused [ours].
+
+Source  FedUmf, Alg. 1. ALGORITHMS 5
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import Update
 
-DELTA = "delta"  # g: what the training of the last round changed
+DELTA = "delta"  # g, the change of the last round's training
 
 
 @dataclass(frozen=True)
 class FedUmf(LocalTraining):
     """The method FedUmf: theta^{t+1} = mean of the authorised clients' models.
 
-    fusion  alpha of the paper: share of the kept change that is added; 0 is FedAvg with the same `weight`
+    fusion  alpha of the paper: share of the kept change that is added. 0 is FedAvg with the same `weight`
     weight  weight of a client in the mean: 'uniform' as in the paper, or its 'samples'
     """
 
@@ -75,7 +77,7 @@ class FedUmf(LocalTraining):
         fuse(client_state, plan, self.fusion, self.rate(plan.round))
         start = learnable(
             client_state.learner.read(), client_state.spec
-        )  # after the fusion, so that it is not kept a second time
+        )  # after the fusion, so that the fused change is not kept a second time
         fit = client_state.learner.fit(
             client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round)
         )
@@ -91,24 +93,24 @@ class FedUmf(LocalTraining):
 
 
 def to_everyone(task: Task, payload: Mapping[str, Update], per_round: int, round: int) -> list[Plan]:
-    """One plan per registered client; those that FedAvg would select are authorised."""
+    """Return one plan per registered client. The clients that FedAvg would select are authorised."""
     chosen = set(sample_clients(task, range(task.clients), per_round, round))
     return [Plan("train", round, k, payload=payload, authorised=k in chosen) for k in range(task.clients)]
 
 
 def fuse(client_state: ClientState, plan: Plan, fusion: float, lr: float) -> None:
-    """Adds fusion * (lr / its own lr) * g to the client's model if it is authorised and g is of the round before.
+    """Add fusion * (lr / g's lr) * g to the client's model if it is authorised and g is from the round before.
 
-    The sign is right: g is a change of the parameters, not a gradient.
+    The sign is a plus, because g is a change of the parameters and not a gradient.
     """
     if plan.authorised and fusion > 0 and client_state.private.get("round") == plan.round - 1:
-        share = fusion * (lr / client_state.private["lr"])  # exactly fusion while the rate stays the same
-        for name, change in client_state.arrays[DELTA].items():  # one by one, so that the model is not there twice
+        share = fusion * (lr / client_state.private["lr"])  # exactly fusion while the rate does not change
+        for name, change in client_state.arrays[DELTA].items():  # one by one, to avoid a second copy of the model
             client_state.learner.write({name: client_state.learner.read((name,))[name] + share * change})
 
 
 def remember(client_state: ClientState, plan: Plan, start: Mapping[str, Array], lr: float) -> None:
-    """Keeps g = theta - start with its round and rate; nothing if the client may send theta now."""
+    """Keep g = theta - start with its round and rate. Nothing is kept if the client may send theta now."""
     client_state.arrays = {group: params for group, params in client_state.arrays.items() if group != DELTA}
     client_state.private = {}
     if not plan.authorised:

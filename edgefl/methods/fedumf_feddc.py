@@ -1,9 +1,10 @@
 """FedUmf on top of FedDC. OUR READING: the paper reports this combination and gives no pseudo-code (ALGORITHMS 5.1).
 
-Every client runs FedDC's local objective in every round, from the received model plus, if it is newly authorised, what
-it kept of the round before. The proximal term stays centred on w - h_i. Only authorised clients change h_i and s_i;
-their d is the whole move from the received model, because h_i is defined against that model.
-With fusion=0, or with everyone authorised, it is FedDC bit for bit.
+Every client runs FedDC's local objective in every round. It starts from the received model. If it is newly authorised,
+it adds the change that it kept of the round before. The proximal term stays centred on w - h_i. Only authorised clients
+change h_i and s_i. Their d is the whole move from the received model, because h_i is defined against that model.
+
+With fusion=0, or with every client authorised, the method is FedDC bit for bit.
 """
 
 from __future__ import annotations

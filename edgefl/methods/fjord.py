@@ -1,13 +1,14 @@
-"""FjORD, ordered dropout: clients train models of the first neurons of every layer, as many as each can afford. Both
-halves.
+"""FjORD, ordered dropout: clients train models of the first neurons of every layer, as many as each client can afford.
 
-Widths are nested: the neurons of a smaller share are among those of a larger one. A client steps at all widths up to
-its own, one drawn for each batch, and is tested at its own.
+The file has the server's half and the client's half. Widths are nested: a larger share has all neurons of a smaller
+share. A client steps at all widths up to its own, drawing one for each batch, and is tested at its own width.
 
-Source: Horvath et al., "FjORD: Fair and accurate federated learning under heterogeneous targets with ordered dropout"
-(NeurIPS 2021); ALGORITHMS 7.15. Left out: self-distillation from the client's own width, which needs a loss with soft
-targets. Departures: a width has max(1, floor(n p)) neurons of a layer, as everywhere here, theirs ceil(n p); of a
-BatchNorm each width has running statistics of its own, while weight and bias are one for all.
+Self-distillation from the client's own width is left out, because it needs a loss with soft targets. There are two
+departures from the paper. A width has max(1, floor(n p)) neurons of a layer, as everywhere in edgefl, and not ceil(n
+p). Each width has running statistics of its own for a BatchNorm, while weight and bias are common to all widths.
+
+Source  Horvath et al., "FjORD: Fair and accurate federated learning under heterogeneous targets with ordered dropout"
+        (NeurIPS 2021). ALGORITHMS 7.15
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.update import KINDS, Update
 
-KEEP = "keep"  # of a plan's settings, and of what a client keeps: its own width
-WIDTH = "width-"  # of the names of sets of running statistics
-MOST_WIDTHS = 16  # each with payload of its own, as many as a message has
+KEEP = "keep"  # name of the client's own width in a plan's settings and in the client's private values
+WIDTH = "width-"  # prefix of the names of sets of running statistics
+MOST_WIDTHS = 16  # most widths, because each has a payload and a message has at most so many
 
 
 @dataclass(frozen=True)
 class FjORD(SubModels):
     """The method FjORD: nested sub-models whose widths are the first neurons of each layer.
 
-    width  'sampled': every batch has a width, drawn from the widths of `keep` up to the client's own; 'fixed': all
+    width  'sampled': every batch has a width, drawn from the widths of `keep` up to the client's own. 'fixed': all
            batches have the client's own width, as where FedSPU is compared with FjORD
 
     Sampled steps are plain SGD, because momentum or Adam would need at each width what the other widths have seen. A
@@ -74,12 +75,14 @@ class FjORD(SubModels):
         return tuple(sorted(set(self.keep)))
 
     def widths(self, own: float) -> tuple[float, ...]:
-        """The widths at which a client steps, in ascending order; the last width is the client's own."""
+        """Return the widths at which a client steps, in ascending order. The last width is the client's own."""
         return tuple(p for p in self.ladder if p <= own) if self.width == "sampled" and own in self.ladder else (own,)
 
     def state_key(self, width: float) -> str:
-        """The name of the arrays with the running statistics of a width. The statistics of the widest width are in the
-        model. A client that can afford no width has the statistics of the smallest.
+        """Return the name of the arrays with the running statistics of a width.
+
+        The statistics of the widest width are in the model. A client that can afford no width has the statistics of the
+        smallest.
         """
         known = max(width, self.ladder[0])
         return MODEL if known == self.ladder[-1] else f"{WIDTH}{known!r}"
@@ -116,7 +119,7 @@ class FjORD(SubModels):
         return tuple(part for part in parts if part.startswith(WIDTH))
 
     def shared(self, arrays: Mapping[str, Params]) -> Params | None:
-        """The model, and by PLACE/NAME the running statistics of the narrower widths."""
+        """Return the model, and the running statistics of the narrower widths by names such as "width-0.2/NAME"."""
         apart = {f"{part}/{name}": value for part in self.beside(arrays) for name, value in arrays[part].items()}
         return {**arrays[MODEL], **apart}
 
@@ -146,7 +149,7 @@ class FjORD(SubModels):
         yield OwnModel(nested.at(nested.own), client_state.data, neurons=planned(plan))
 
     def _nested(self, client_state: ClientState, plan: Plan) -> NestedLearners:
-        """The client's widths with what a plan brings."""
+        """Return the learners of the client's widths with the values of a plan."""
         widths = self.widths(float(plan.settings[KEEP]))
         client_state.learner.write(plan.payload[MODEL])
         nested = NestedLearners(
@@ -157,7 +160,7 @@ class FjORD(SubModels):
         return nested
 
     def _fit(self, nested: NestedLearners, client_state: ClientState, batches: Batches, round: int) -> FitResult:
-        """A step for each batch, at widths drawn for this client and round."""
+        """Take a step for each batch, at widths drawn for this client and round."""
         optimizer = self.local_optimizer(round) if round != UNCOUNTED else self.optimizer_at(self.lr)
         if len(nested.widths) == 1:
             return nested.at(nested.own).fit(client_state.data, batches, optimizer)
@@ -172,7 +175,10 @@ class FjORD(SubModels):
         return FitResult(sum(fit.loss_sum for fit in fits), sum(fit.examples for fit in fits), step)
 
     def _payload(self, nested: NestedLearners, whole: Learner, plan: Plan) -> dict[str, Update]:
-        """What a reply carries: values where the plan sent some. Those of neurons beyond a width are as they came."""
+        """Return the payload of a reply: values where the plan sent some.
+
+        Values of neurons beyond a width stay as they came.
+        """
         neurons, payload = planned(plan), {}
         nested.settle()
         for width in nested.widths:
@@ -187,7 +193,10 @@ class FjORD(SubModels):
 
 
 def _kinds(state_key: str, state_keys: Sequence[str]) -> Collection[Kind]:
-    """What of a place a client of widths with statistics at these places is sent."""
+    """Return the kinds of parameters that a client is sent from the arrays `state_key`.
+
+    `state_keys` name the arrays with the statistics of the client's widths.
+    """
     if state_key != MODEL:
         return STATISTICS
     return KINDS if MODEL in state_keys else ("learn",)

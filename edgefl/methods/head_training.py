@@ -1,4 +1,7 @@
-"""The common part of methods that train a personal head alone and then take one gradient of the body. Not a method."""
+"""The common part of methods that train a personal head alone and then take one gradient of the body.
+
+This module is not a method.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,17 @@ from edgefl.models.neurons.update import values
 
 @dataclass(frozen=True)
 class HeadTraining(OptimizerSettings):
-    """The optimizer is that of a head's steps on features and starts anew in every round; both rates have the schedule.
+    """The settings of methods that train heads. The head's optimizer starts anew in every round. Both rates follow the
+    schedule.
 
-    per_round   r, clients selected in a round
+    per_round   r, the clients selected in a round
     tau         gradient steps of a head in a round
-    beta        learning rate of those on features that are computed once
+    beta        learning rate of the head's steps on features that are computed once
     rho         learning rate of the server
     chunk       examples per pass through the body. Equal chunks give equal bits on devices with the same instruction
-                set; others differ by the rounding of sums
-    head_init   of a client's first round; see personal_head.py
-    eval_point  'post_local': a reply tells how the client's model does on its test samples after training
+                set. Different chunks differ by the rounding of sums
+    head_init   head of a client before its first round (personal_head.py)
+    eval_point  'post_local' adds the test result of the client's model after training to a reply. 'none' does not
     """
 
     keeps_model: ClassVar[bool] = False
@@ -52,13 +56,15 @@ class HeadTraining(OptimizerSettings):
         self._check_steps("beta", "rho")
 
     def start(self, task: Task, initial: Params) -> State:
-        """Raises ValueError for a model with running statistics, or without a body or a head."""
+        """Make the state before round 1. Raises ValueError for a model with running statistics, or without a body or a
+        head.
+        """
         stats = [name for name, param in task.spec.params.items() if param.kind == "stat"]
         check(not stats, "model", ", ".join(stats[:2]), "no running statistics: the gradient of a batch has none")
         return begin(initial, task)
 
     def head_optimizer(self, round: int) -> Optimizer:
-        """The head's steps on features in a round."""
+        """Return the optimizer of the head's steps on features in a round."""
         return self.optimizer_at(self.scheduled(self.beta, round))
 
     def effort(self, examples: int) -> tuple[int, int]:
@@ -66,7 +72,7 @@ class HeadTraining(OptimizerSettings):
 
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        """So many steps of the head, each over all samples: the body is trained by the server alone."""
+        """Yield the model after `epochs` steps of the head, each over all samples. Only the server trains the body."""
         mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
         mine.head_steps(epochs, self.optimizer_at(self.beta), self.chunk)
         yield mine.model

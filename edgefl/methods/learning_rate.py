@@ -1,7 +1,7 @@
 """The learning rate over the rounds of a run: constant, falling by a factor, or along a cosine, after a warm-up.
 
-A function of settings and the round's number, so that the server, a device, a resumed run and a replay have the same.
-Within a round the rate does not change.
+The rate is a function of settings and the round's number, so that the server, a device, a resumed run and a replay have
+equal rates. Within a round the rate does not change.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ Kind = Literal["exponential", "step", "cosine", "constant"]
 
 
 class LearningRateSchedule(NamedTuple):
-    """Rounds count from 1.
+    """The schedule of a learning rate. The first round has the number 1.
 
-    kind    'exponential': lr * decay^(t - 1); 'step': lr * decay^((t - 1) // every); 'cosine': from lr in round 1
-            towards `floor` after the last of `rounds`; 'constant': lr. After a warm-up t counts from its end
-    warmup  rounds before, in whose t-th the rate is lr * t / (warmup + 1)
-    Source  the cosine: Loshchilov and Hutter, SGDR (ICLR 2017), without restarts.
+    lr      learning rate at the start of the schedule
+    kind    'exponential': lr * decay^(t - 1). 'step': lr * decay^((t - 1) // every). 'cosine': from lr in round 1
+            towards `floor` after the last of `rounds`. 'constant': lr. After a warm-up t counts from its end
+    decay   factor of 'exponential' and 'step'
+    every   rounds between two steps of 'step'
+    floor   least rate of 'cosine'
+    warmup  number of warm-up rounds. In warm-up round t the rate is lr * t / (warmup + 1)
+    rounds  number of rounds of the whole run, for 'cosine'
+    Source  the cosine: Loshchilov and Hutter, SGDR (ICLR 2017), without restarts
     """
 
     lr: float
@@ -30,7 +35,7 @@ class LearningRateSchedule(NamedTuple):
     rounds: int = 0
 
     def rate(self, round: int) -> float:
-        """The learning rate of a round."""
+        """Return the learning rate of a round."""
         if round <= self.warmup:
             return self.lr * round / (self.warmup + 1)
         passed = round - self.warmup - 1

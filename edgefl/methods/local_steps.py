@@ -1,6 +1,6 @@
-"""The hyper-parameters of local steps and of who is selected, shared by methods that train a model.
+"""The hyper-parameters of local steps and of the selection of clients, shared by methods that train a model.
 
-Not a method: it has none of the five verbs.
+This module is not a method: it has none of the five verbs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.sparse_cost import flops
 
-UNCOUNTED = 0  # a round of the draw of batches that no round of training has: what is done for an evaluation alone
+UNCOUNTED = 0  # round number for the batches of an evaluation, which no training round has
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class LocalSteps(OptimizerSettings):
     saved: Saved = "fp32"
 
     def _check_local(self) -> None:
-        """Raises ValueError for a value that is out of range, or that the chosen optimizer does not have."""
+        """Raise ValueError for a value that is out of range, or that the chosen optimizer does not have."""
         check(0 < self.lr < float("inf"), "lr", self.lr, "a finite lr > 0")
         self._check_steps("lr")
 
     def rate(self, round: int) -> float:
-        """The learning rate of a round, numbered from 1."""
+        """Return the learning rate of a round, numbered from 1."""
         return self.scheduled(self.lr, round)
 
     def local_optimizer(self, round: int) -> Optimizer:
-        """The optimizer of a round, numbered from 1."""
+        """Return the optimizer of a round, numbered from 1."""
         return self.optimizer_at(self.rate(round))
 
     def optimizer_at(self, rate: float) -> Optimizer:
@@ -68,11 +68,15 @@ class LocalSteps(OptimizerSettings):
         options: FitOptions = FitOptions(),
         **former: Any,
     ) -> OwnModel:
-        """Trains a client's model for `epochs` passes that count for no round, in the same order of samples each time.
+        """Train a client's model for `epochs` passes that count for no round, in the same order of samples each time.
 
-        rate     The learning rate. 0 stands for `lr` without its schedule.
-        options  What the passes train, and which terms they add to the loss.
-        former   The fields of FitOptions one by one, as `refit` took them formerly. They raise a DeprecationWarning.
+        mine          model of the client
+        client_state  client
+        epochs        number of passes
+        batch         examples of a step
+        rate          learning rate. 0 stands for `lr` without its schedule
+        options       what the passes train, and which terms they add to the loss
+        former        fields of FitOptions one by one, as `refit` took them formerly. They raise a DeprecationWarning
         """
         options = options_of(options, named=former)
         batches = minibatches(client_state, UNCOUNTED, epochs, batch)
@@ -113,15 +117,15 @@ class LocalTraining(LocalSteps):
         yield self.refit(OwnModel(client_state.learner, client_state.data), client_state, epochs, self.batch)
 
     def batches(self, client_state: ClientState, round: int) -> Batches:
-        """The batches of a client in a round."""
+        """Return the batches of a client in a round."""
         return minibatches(client_state, round, self.epochs, self.batch)
 
 
 def learnable(params: Mapping[str, Array], spec: ModelSpec) -> Params:
-    """A copy of the parameters without running statistics."""
+    """Return a copy of the learned parameters, without running statistics and frozen parameters."""
     return {name: params[name].copy() for name, param in spec.params.items() if param.kind == "learn"}
 
 
 def zeros(params: Mapping[str, Array]) -> Params:
-    """Zeros of the same names, shapes and types."""
+    """Return zeros with the names, shapes and types of these parameters."""
     return {name: np.zeros_like(value) for name, value in params.items()}

@@ -1,6 +1,8 @@
-"""Local training: every client trains its own model and nothing is sent. Source: ALGORITHMS 7.1.
+"""Local training: every client trains its own model and nothing is sent.
 
-The clients of a round are sampled as in FedAvg and train as long, so that the computation of a round is the same.
+The clients of a round are sampled as in FedAvg and train as long, so that the computation of a round is equal.
+
+Source  ALGORITHMS 7.1
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from edgefl.models.graph import Params
 
 @dataclass(frozen=True)
 class LocalOnly(LocalTraining):
-    """Local training without a server: no bytes are sent, and a client's model is independent of the data of other
-    clients.
+    """Local training without a server: no bytes are sent, and a client's model is independent of other
+    clients' data.
     """
 
     name: ClassVar[str] = "local"

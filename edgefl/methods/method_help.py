@@ -1,8 +1,8 @@
 """The help of a method and of its settings, from the docstrings of the method's file and classes. A device does not
 need the help.
 
-A class's docstring has a line per setting: its name, two spaces or more, and what the setting is; further lines of the
-text are indented as far.
+A class's docstring has a line per setting: its name, two spaces or more, and what the setting is. Further lines of the
+text have the same indent as the text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from edgefl.methods import METHODS, settings_of
 from edgefl.methods.method_registry import OWN
 
 SETTING = re.compile(r"(\w+) {2,}(\S.*)")
-OF_RUN = "rounds"  # the run's own, which no method's settings change
-COMMON = {  # settings that most methods have, where their docstrings say nothing else
+OF_RUN = "rounds"  # a setting of the run, which no method's settings change
+COMMON = {  # texts of settings that most methods have, used where a docstring has no text
     "batch": "examples of a step",
     "betas": "how slowly the moments of adam and adamw forget, as torch's",
     "body_lr": "learning rate of the common body",
@@ -39,7 +39,7 @@ COMMON = {  # settings that most methods have, where their docstrings say nothin
 
 @dataclass(frozen=True)
 class SettingHelp:
-    """One setting: its name, its default value, and what it is in words; "" where no docstring says it."""
+    """The help of one setting: its name, its default value, and its text. The text is "" where no docstring has one."""
 
     name: str
     default: Any
@@ -48,7 +48,7 @@ class SettingHelp:
 
 @dataclass(frozen=True)
 class MethodHelp:
-    """One method: its name, what it is in one sentence and at length, and its settings by name."""
+    """The help of one method: its name, one sentence about it, a longer text, and its settings by name."""
 
     name: str
     line: str
@@ -57,7 +57,7 @@ class MethodHelp:
 
 
 def method_help(name: str) -> MethodHelp:
-    """The help of the method with this name. Raises ValueError for an unknown name."""
+    """Return the help of the method with this name. Raises ValueError for an unknown name."""
     defaults = settings_of(name)
     kind = type((METHODS.get(name) or OWN[name])())
     texts = {**COMMON, **setting_texts(kind)}
@@ -68,14 +68,14 @@ def method_help(name: str) -> MethodHelp:
 
 
 def _variant(kind: Any, defaults: dict[str, Any]) -> str:
-    """The settings that a method has otherwise than its class, as " Here with es=True."; "" if there are none."""
+    """Return the settings in which a method differs from its class, as " Here with es=True.", or "" if it does not."""
     own = {each.name: each.default for each in fields(kind)}
     other = [f"{key}={value}" for key, value in defaults.items() if value != own[key]]
     return f" Here with {', '.join(other)}." if other else ""
 
 
 def setting_texts(kind: type) -> dict[str, str]:
-    """The text of each setting in the docstrings of a class and of its base classes; the class goes first."""
+    """Return the text of each setting from the docstrings of a class and of its base classes. The class goes first."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         found.update(_texts(inspect.cleandoc(each.__dict__.get("__doc__") or "")))

@@ -1,7 +1,8 @@
-"""A method with options of its own as one row of a comparison: `fedspu:keep=1`, NAME:OPTION=VALUE:OPTION=VALUE.
+"""The label of a method with options of its own, one row of a comparison: `fedspu:keep=1`,
+NAME:OPTION=VALUE:OPTION=VALUE.
 
-Text alone: which methods and options there are, and what types values have, is known to the package (__init__.py).
-Options of a row go before those that all methods of a run share.
+This module handles text alone. The package (__init__.py) knows which methods and options there are, and what types
+values have. Options of a row go before options that all methods of a run share.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ class Variant(NamedTuple):
 
 
 def label_of(method: str, options: Mapping[str, Any]) -> str:
-    """The label of a method with these values, the same for equal values: `fedspu:keep=0.2,1:lr=0.1`."""
+    """Return the label of a method with these values, such as `fedspu:keep=0.2,1:lr=0.1`. Equal values give equal
+    labels.
+    """
     return ":".join([method, *(f"{name}={written(options[name])}" for name in sorted(options))])
 
 
 def labels_in(texts: Iterable[str]) -> list[str]:
-    """The labels in lists separated by commas. A comma may be in a value, too, `keep=.2,1`, or stand before the next
-    option of the same method.
+    """Return the labels in lists separated by commas.
+
+    A comma may also be in a value, such as `keep=.2,1`, or before the next option of the same method.
     """
     found: list[str] = []
     for text in texts:
@@ -54,12 +58,14 @@ def labels_in(texts: Iterable[str]) -> list[str]:
 
 
 def folder(label: str) -> str:
-    """The name of a row's directory: its label without colons, which tools take for the end of a host's name."""
+    """Return the name of a row's directory: its label without colons, which some tools take for the end of a host's
+    name.
+    """
     return label.replace(":", "+")
 
 
 def written(value: Any) -> str:
-    """A hyper-parameter's value as text."""
+    """Return a hyper-parameter's value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

@@ -1,5 +1,6 @@
-"""Methods that are not edgefl's: which classes are taken in by a name, for the process. Not how a class is found, which
-is the world's (experiment/user_methods.py): nothing is imported here.
+"""The registry of methods from outside edgefl: the classes that this process has registered, by name.
+
+experiment/user_methods.py finds such classes. Nothing is imported here.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from edgefl.methods.algorithm import Algorithm
 
-OWN: dict[str, type[Algorithm]] = {}  # by the name that it was asked for
-LONGEST_NAME = 64  # that a device is told
+OWN: dict[str, type[Algorithm]] = {}  # class by the name under which it was registered
+LONGEST_NAME = 64  # longest name in characters that a message to a device has
 FLAGS = ("keeps_model", "keeps_state")
 PLAIN = (bool, int, float, str)
 
 
 def take_in(name: str, thing: object) -> None:
-    """From now on this name is that class. Raises ValueError if it is no method: what it is, and what was expected."""
+    """Register a class as the method of this name. Raises ValueError that says what is wrong if it is not a method."""
     if len(name) > LONGEST_NAME:
         raise ValueError(f"method={name} has {len(name)} letters; expected at most {LONGEST_NAME}")
     if not isclass(thing) or not issubclass(thing, Algorithm):
@@ -39,7 +40,7 @@ def _checked(name: str, kind: type[Algorithm]) -> type[Algorithm]:
 
 
 def _check_options(name: str, kind: type[Algorithm]) -> None:
-    """Raises ValueError for a hyper-parameter that has no default, or that no text stands for."""
+    """Raise ValueError for a hyper-parameter that has no default, or whose type cannot be written as text."""
     assert is_dataclass(kind)
     try:
         hints = get_type_hints(kind)

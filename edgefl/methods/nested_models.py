@@ -1,6 +1,7 @@
-"""Nested: the learners of models of which the smaller have the first neurons of the larger, over the same values.
+"""NestedLearners: the learners of nested models, where a smaller model has the first neurons of a larger one.
 
-Not a method (fjord.py), nor which model steps when.
+The models have their values in common. This module is not a method (fjord.py), and it does not decide which model steps
+when.
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ STATISTICS: tuple[Kind, ...] = ("stat",)
 
 
 class NestedLearners:
-    """The learners of a client's widths: over the same learned values, each with running statistics of its own.
+    """The learners of a client's widths. They share the learned values, and each has running statistics of its own.
 
-    Each holds a copy, of which that of the last step is the newest: a change of width takes it to the next. Frozen
-    values are the same in all copies, and no change of width touches them. It reads
-    and writes the values of two models, where a step takes three multiplications for each value and example.
+    Each learner holds a copy of the values. The copy of the last step is the newest, and a change of width carries it
+    to the next learner. Frozen values are equal in all copies, and a change of width does not touch them. A change of
+    width reads and writes the values of two models. For comparison, a step takes three multiplications for each value
+    and example.
     """
 
     def __init__(self, whole: Learner, neurons: Mapping[float, NeuronSet]) -> None:
-        """`whole`: a learner of all neurons, with the values of those of the largest width, the last one."""
+        """Begin with a learner of all neurons.
+
+        whole    learner of all neurons, with the values of the neurons of the largest width
+        neurons  neurons of each width, the largest width last
+        """
         self.widths, self.own = tuple(neurons), max(neurons)
         self._whole, self._neurons = whole, neurons
         self._positions = {width: _positions(whole.take(each)) for width, each in neurons.items()}
@@ -38,12 +44,12 @@ class NestedLearners:
         self._now: float | None = None
 
     def begin(self, width: float, statistics: Update) -> None:
-        """A width begins with the running statistics of an update, which has at least those of its neurons."""
+        """Begin a width with the running statistics of an update, which has at least the statistics of its neurons."""
         self._whole.write(statistics)
         self._statistics[width] = values(self._whole.take(self._neurons[width], kinds=STATISTICS))
 
     def at(self, width: float) -> Learner:
-        """The learner of a width, with the newest values; no other may step before this is asked again."""
+        """Return the learner of a width, with the newest values. Ask again before a learner of another width steps."""
         if width != self._now:
             self.settle()
             if width not in self._learners:
@@ -59,7 +65,7 @@ class NestedLearners:
         learner.write(newest | self._statistics[width])
 
     def settle(self) -> None:
-        """The newest learned values are the whole's."""
+        """Write the newest learned values into the learner of all neurons."""
         if self._now is None:
             return
         learner = self._learners[self._now]
@@ -71,7 +77,7 @@ class NestedLearners:
         self._now = None
 
     def statistics(self, width: float) -> Update:
-        """Those of a width, at its neurons."""
+        """Return the running statistics of a width, at its neurons."""
         return self._placed(width, self._statistics[width])
 
     def _placed(self, width: float, found: Mapping[str, Array]) -> Update:
@@ -90,7 +96,10 @@ def _positions(update: Update) -> dict[str, ParameterSlice]:
 
 
 def _corner(value: Array, index: Axes | Flat | None) -> Array:
-    """The values of the first neurons: a view, but of an axis of several parts, where they are no corner."""
+    """Return the values of the first neurons.
+
+    This is a view, except for an axis of several parts, where the values are not a corner of the array.
+    """
     axes = (index.rows, index.cols)[: value.ndim] if isinstance(index, Axes) else ()
     if any(isinstance(ids, JoinedIds) for ids in axes):
         return values_at(value, index)

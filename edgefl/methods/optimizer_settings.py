@@ -1,6 +1,7 @@
-"""The hyper-parameters of an optimizer and of its rate over rounds, whatever is stepped and its rate is called.
+"""The hyper-parameters of an optimizer and of its rate over rounds, whatever is trained and whatever the rate is
+called.
 
-Not a method: it has none of the five verbs.
+This module is not a method: it has none of the five verbs.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from edgefl.methods.option_checks import check, check_choices
 
 @dataclass(frozen=True)
 class OptimizerSettings(Algorithm):
-    """The steps of a client in a round. The optimizer starts anew in every round: its memory is neither
-    kept nor sent.
+    """The steps of a client in a round. The optimizer starts anew in every round: its memory is neither kept nor sent.
 
-    optimizer     'sgd', 'adam' or 'adamw', as torch's
-    momentum      of sgd; with nesterov in Nesterov's way
-    betas, eps    of adam and adamw
-    weight_decay  as torch's; of adamw too, whose default there is 0.01
-    clip          largest gradient norm; 0: none
-    schedule      of a rate over rounds (learning_rate.py): 'exponential', by lr_decay^(t - 1), 'step', by lr_decay
-                  every decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
-    warmup        rounds before, in which a rate rises to what it is set to
-    rounds        of the whole run, which a cosine needs; the run's own are taken
+    optimizer     'sgd', 'adam' or 'adamw', as in torch
+    momentum      momentum of sgd, which is Nesterov's with `nesterov`
+    betas, eps    settings of adam and adamw
+    weight_decay  as in torch. It also applies to adamw, where the default in torch is 0.01
+    clip          largest gradient norm. 0: no clipping
+    schedule      schedule of a rate over rounds (learning_rate.py): 'exponential', by lr_decay^(t - 1), 'step', by
+                  lr_decay every decay_every rounds, 'cosine' down to lr_floor after the last round, or 'constant'
+    warmup        number of first rounds, in which a rate rises to its setting
+    rounds        rounds of the whole run, which a cosine needs. It is set from the run's own number of rounds
     """
 
     lr_decay: float = 1.0
@@ -45,7 +45,7 @@ class OptimizerSettings(Algorithm):
     rounds: int = 0
 
     def _check_steps(self, *rates: str) -> None:
-        """Raises ValueError for a value that is out of range, or that the chosen optimizer does not have.
+        """Raise ValueError for a value that is out of range, or that the chosen optimizer does not have.
 
         rates  the fields that have a schedule
         """
@@ -60,19 +60,19 @@ class OptimizerSettings(Algorithm):
         check(self.optimizer == "sgd" or not (self.momentum or self.nesterov), "optimizer", self.optimizer,
               "sgd with momentum; adam and adamw have betas")  # fmt: skip
         check_choices(self)
-        self.optimizer_at(getattr(self, lowest))  # checks what it gets
+        self.optimizer_at(getattr(self, lowest))  # the optimizer checks its settings
 
     @property
     def needs_rounds(self) -> bool:
         return self.schedule == "cosine"
 
     def scheduled(self, rate: float, round: int) -> float:
-        """The value of this rate in a round, numbered from 1."""
+        """Return the value of this rate in a round, numbered from 1."""
         settings = self.schedule, self.lr_decay, self.decay_every, self.lr_floor, self.warmup, self.rounds
         return LearningRateSchedule(rate, *settings).rate(round)
 
     def optimizer_at(self, rate: float) -> Optimizer:
-        """The steps at this rate."""
+        """Return the optimizer of steps at this rate."""
         clip = self.clip or None
         if self.optimizer == "sgd":
             return SGD(rate, self.momentum, self.weight_decay, clip, self.nesterov)

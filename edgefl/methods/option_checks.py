@@ -1,4 +1,4 @@
-"""Checks of hyper-parameters, shared by the methods: each refusal names the option, its value and what was expected."""
+"""The checks of hyper-parameters that methods share. Each error names the option, its value and what was expected."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import Literal, get_args, get_origin, get_type_hints
 
-LARGEST = 3.4028234663852886e38  # of float32
+LARGEST = 3.4028234663852886e38  # largest number of float32
 
 
 def check_tiers(keep: Sequence[float]) -> None:
-    """Raises ValueError unless these are shares of the neurons, at least one."""
+    """Raise ValueError unless these are shares of the neurons, at least one."""
     check(len(keep) > 0, "keep", keep, "at least one tier")
     for p in keep:
         check(0 < p <= 1, "keep", p, "0 < keep <= 1")
 
 
 def check(ok: bool, name: str, value: object, expected: str) -> None:
-    """Raises ValueError naming a hyper-parameter, its value and what was expected."""
+    """Raise ValueError naming a hyper-parameter, its value and what was expected, unless `ok`."""
     if not ok:
         raise ValueError(f"{name}={value}; expected {expected}")
 
 
 def check_sgd(per_round: int, epochs: int, batch: int, lr: float) -> None:
-    """The checks shared by every method that runs plain local SGD."""
+    """Raise ValueError for a value that no method with plain local SGD accepts."""
     check(per_round >= 1, "per_round", per_round, "per_round >= 1")
     check(epochs >= 1, "epochs", epochs, "epochs >= 1")
     check(batch >= 1, "batch", batch, "batch >= 1")
@@ -31,14 +31,14 @@ def check_sgd(per_round: int, epochs: int, batch: int, lr: float) -> None:
 
 
 def check_choices(method: object) -> None:
-    """Raises ValueError for a field declared as a Literal whose value is not among its choices."""
+    """Raise ValueError for a field declared as a Literal whose value is not among its choices."""
     for name, kind in get_type_hints(type(method)).items():
         if get_origin(kind) is Literal:
             check(getattr(method, name) in get_args(kind), name, getattr(method, name), " or ".join(get_args(kind)))
 
 
 def check_range(name: str, value: object) -> None:
-    """Raises ValueError for a number, or a list with one, that float32 does not hold. Infinity is not judged."""
+    """Raise ValueError for a number, or a list with a number, that float32 does not hold. Infinity is accepted here."""
     if isinstance(value, tuple | list):
         for each in value:
             check_range(name, each)

@@ -1,7 +1,8 @@
 """A client's own model in methods with personal heads: the server's body under a head over the client's own classes.
 
-Not a method. What persists on the client is the head and its label map; neither ever leaves it.
-Source: FedPer (arXiv:1912.00818) and PFLEGO, section 3.1; ALGORITHMS 6 and 7.8.
+This module is not a method. The head and its label map persist on the client and never leave it.
+
+Source  FedPer (arXiv:1912.00818) and PFLEGO, section 3.1. ALGORITHMS 6 and 7.8
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from edgefl.methods.task import BODY, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.model_spec import ModelSpec
 
-HEAD = "head"  # W_i and its bias, among the client's arrays
-CLASSES = "classes"  # the label map, among its private values: row r of the head is the r-th of these classes
+HEAD = "head"  # name of W_i and its bias among the client's arrays
+CLASSES = "classes"  # name of the label map among the private values: row r of the head is the r-th class
 
 HeadInit = Literal["torch", "uniform"]
 
@@ -34,9 +35,10 @@ HeadInit = Literal["torch", "uniform"]
 class Personal:
     """The model of one client in one round.
 
-    learner  the body, and a head with one output for each of the client's classes
-    samples  the client's data with rows of the head as labels
-    known    of each sample whether the head has a row for its class
+    client_state  the client
+    learner       learner of the body, and of a head with one output for each of the client's classes
+    samples       the client's data with rows of the head as labels
+    known         for each sample whether the head has a row for its class
     """
 
     client_state: ClientState
@@ -46,17 +48,20 @@ class Personal:
 
     @property
     def model(self) -> OwnModel:
-        """As it is evaluated."""
+        """The model as it is evaluated."""
         return OwnModel(self.learner, self.samples, self.client_state.private[CLASSES], self.known)
 
     @staticmethod
     def of(client_state: ClientState, body: Mapping[str, Array], head_init: HeadInit, round: int = 0) -> Personal:
-        """This body under the client's head, drawn now if it has none over the classes that the client trains on: what
-        it is tested on decides nothing.
+        """Return this body under the client's head. A client without a head over the classes that it trains on gets a
+        new head.
+
+        Test samples do not influence the head.
 
         head_init  'torch': the distribution of a new torch Linear. 'uniform': [0, 1), as in PFLEGO's released code
-        round      of the draw, where a method draws heads again and again
-        Raises  DataError if the client trains on examples of a class that it had none of when its head was drawn.
+        round      round of the draw, where a method draws heads repeatedly
+        Raises     DataError if the client trains on examples of a class that its head does not have, or the loss has no
+                   labels
         """
         if not client_state.data.loss.has_labels:
             raise DataError(
@@ -81,7 +86,7 @@ class Personal:
         return Personal(client_state, learner, samples, np.isin(client_state.data.y, classes))
 
     def head_steps(self, count: int, optimizer: Optimizer, chunk: int) -> None:
-        """So many steps of the head over all training samples, on features computed once.
+        """Take `count` steps of the head over all training samples, on features that are computed once.
 
         chunk  examples per pass through the body
         """
@@ -102,8 +107,9 @@ class Personal:
 
 
 def begin(initial: Params, task: Task) -> State:
-    """The server's state before round 1: the body. Raises ValueError if the model has no head apart from it, or its
-    outputs are no classes.
+    """Make the server's state before round 1: the body.
+
+    Raises ValueError if the model has no head besides the body, or its outputs are not classes.
     """
     spec, loss = task.spec, task.loss
     check(loss.has_labels, "loss", loss, "cross-entropy, as a client's head has an output for each of its own classes")
@@ -116,7 +122,7 @@ def begin(initial: Params, task: Task) -> State:
 
 
 def check_body(spec: ModelSpec) -> None:
-    """Raises ValueError if nothing of the body is trained, which is all that clients of such a method share."""
+    """Raise ValueError if no parameter of the body is trained. The body is all that clients of such a method share."""
     if not set(spec.body) & set(spec.learned):
         raise ValueError(
             f"model whose body is frozen, all {len(spec.body)} parameters of it; expected a body of which something is "
@@ -127,7 +133,7 @@ def check_body(spec: ModelSpec) -> None:
 def _draw(
     client_state: ClientState, learner: Learner, head_init: HeadInit, round: int
 ) -> dict[str, NDArray[np.float64]]:
-    """A new head, a function of the seed, the client and the round."""
+    """Return a new head, as a function of the seed, the client and the round."""
     stream = rng.stream(client_state.seed, rng.HEAD, client_state.client, round)
     shapes = {name: value.shape for name, value in learner.read(client_state.spec.head).items()}
     drawn = {name: stream.uniform(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}

@@ -1,11 +1,14 @@
-"""PFLEGO, personalised federated learning with exact gradients: personal heads on a common body. Both halves.
+"""PFLEGO, personalised federated learning with exact gradients: personal heads on a common body.
 
-In a round a client improves its head on features that it computes once, then takes one gradient of head and body
-together; the head steps at home, the body's gradient goes to the server, which sums and steps. So the round ends with
-one step of stochastic gradient descent on the loss of all clients, whatever the number of head steps before.
+The file has the server's half and the client's half. In a round a client improves its head on features that it computes
+once. Then it takes one gradient of head and body together. The head steps on the client. The body's gradient goes to
+the server, which sums the gradients and steps. So the round ends with one step of stochastic gradient descent on the
+loss of all clients, whatever the number of head steps before.
 
-Source: PFLEGO, Alg. 1, Eq. 1 to 6, tables 6 and 7; ALGORITHMS 6. The last step of the head is Eq. 5's, without which it
-is no such step; Eq. 3, Algorithm 1 and the released code leave out the client's share alpha_i.
+The last step of the head is that of Eq. 5. Otherwise the round would not end with such a step. Eq. 3, Algorithm 1 and
+the released code leave out the client's share alpha_i.
+
+Source  PFLEGO, Alg. 1, Eq. 1 to 6, tables 6 and 7. ALGORITHMS 6
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ from edgefl.models.neurons.update import values
 class PFLEGO(HeadTraining):
     """The method PFLEGO: personal heads, and one gradient step of the common body in a round.
 
-    tau        number of head steps as in head_training.py, the joint step included; rho is the learning rate of that
-               step as well
+    tau        number of head steps as in head_training.py, the joint step included. rho is also the learning rate of
+               the joint step
     head_step  factor of the gradient in the head's joint step: rho I/r alpha_i ('eq5', exact), or rho I/r ('eq3')
-    server     what the server does with the gradient of the body: an optimizer
+    server     optimizer of the server, for the gradient of the body
     shares     share of a client: its part of the examples of 'all' clients, or of the 'participants' as in the released
-               code, whose steps are I/r times longer; Adam gives the same steps for both
+               code, whose steps are I/r times longer. Adam gives equal steps for both
     """
 
     name: ClassVar[str] = "pflego"
@@ -53,8 +56,9 @@ class PFLEGO(HeadTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
-        """Make the state before round 1. Raises ValueError as HeadTraining does, or if the number of all examples is
-        not known.
+        """Make the state before round 1.
+
+        Raises ValueError as HeadTraining does, or if the number of all examples is not known.
         """
         begun = super().start(task, initial)
         check(task.examples > 0, "examples", task.examples, "the training examples of all clients together")
@@ -71,8 +75,9 @@ class PFLEGO(HeadTraining):
             accumulator.of(BODY).add(reply.client, reply.payload[BODY], reply.examples)
 
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
-        """Take the step theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4). r counts the clients
-        that replied.
+        """Take the step theta -= rho I/r sum alpha_i g_i, or Adam's step along that sum (Eq. 4).
+
+        r counts the clients that replied.
         """
         replies = accumulator.of(BODY)
         if not replies.clients:
@@ -103,6 +108,6 @@ class PFLEGO(HeadTraining):
         return tested(reply, mine.evaluate()) if self.eval_point == "post_local" else reply
 
     def _head_rate(self, client_state: ClientState, plan: Plan) -> float:
-        """rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
+        """Return rho I/r alpha_i (Eq. 5), or rho I/r (Eq. 3)."""
         share = len(client_state.train) / plan.settings["examples"] if self.head_step == "eq5" else 1.0  # type: ignore[operator]
         return self.scheduled(self.rho, plan.round) * float(plan.settings["scale"]) * share

@@ -1,6 +1,6 @@
 """One round of one client as values: the plan that the server sends, and the reply to it. No bytes are made here.
 
-Source: ARCHITECTURE, "The types that carry everything".
+Source  ARCHITECTURE, "The types that carry everything"
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ class Plan:
 
     kind           whether the client trains or is evaluated
     round, client  number of the round, id of the client
+    selection      neurons that the client trains
     payload        values for the client by name
     settings       hyper-parameters of the round by name
-    deadline_s     seconds until the reply is due; None: no deadline
-    masks          masks by name; no payload has the same name
+    deadline_s     seconds until the reply is due. None: no deadline
+    masks          masks by name. No payload has the same name as a mask
     held           mask that the client keeps (Algorithm.held). The values of the payload at this mask go without ids,
                    and masks are sent as their difference from it, in both directions. The mask itself is not sent. The
                    client's side sets it where the server has shown that it knows the mask
     authorised     whether the reply carries the trained values. A client that is not authorised trains as well, keeps
                    the result in its private state, and replies without a payload
-    expects        content of the reply by name; {}: the reply is empty. None: the reply has new values for the
+    expects        content of the reply by name. {}: the reply is empty. None: the reply has new values for the
                    coordinates of `payload`
     """
 
     kind: Literal["train", "evaluate"]
     round: int
     client: int
-    selection: NeuronSet | None = None  # None: every neuron
+    selection: NeuronSet | None = None  # every neuron if None
     payload: Mapping[str, Update] = field(default_factory=dict)
     settings: Mapping[str, float | int | str | bool] = field(default_factory=dict)
     authorised: bool = True
@@ -70,7 +71,7 @@ class Reply:
     steps           number of gradient steps that the client took
     status          "stopped" if the client stops early and takes no part in later rounds
     metrics         figures of the training by name
-    masks           masks by name; no payload has the same name
+    masks           masks by name. No payload has the same name as a mask
     """
 
     round: int
@@ -85,8 +86,9 @@ class Reply:
 
 
 def refuse(plan: Plan, reply: Reply) -> str | None:
-    """Why a reply must not be aggregated, in one sentence; None if it may be. A refused reply counts as not
-    reported.
+    """Return the reason why a reply must not be aggregated, in one sentence, or None if it may be aggregated.
+
+    A refused reply counts as not reported.
     """
     who = f"reply of client {reply.client}"
     if reply.client != plan.client:
@@ -112,7 +114,7 @@ def refuse(plan: Plan, reply: Reply) -> str | None:
 
 
 def tested(reply: Reply, found: Evaluation) -> Reply:
-    """The reply with what its client's model, as it is after training, does on the client's test samples."""
+    """Return the reply with the test result of the client's model after training, on the client's test samples."""
     if not found.decisions:
         return replace(reply, metrics={**reply.metrics, "tested_loss": found.loss_sum / found.examples})
     tested = float(found.examples * found.decisions)

@@ -1,10 +1,13 @@
 """Random Dropout, or federated dropout: every client of a round trains a random smaller model, which is written back.
 
-What a client trains are FedSPU's neurons of that round, and its payloads have FedSPU's bytes; but the other neurons do
-not exist there, so that a step takes the arithmetic of the smaller model, and a client keeps nothing.
+A client trains the neurons that FedSPU would draw for it in this round, and the payloads have as many bytes as
+FedSPU's. The other neurons do not exist in the smaller model. So a step has the arithmetic of the smaller model, and a
+client keeps nothing.
 
-Source: Caldas et al., "Expanding the reach of federated learning by reducing client resource requirements" (2018);
-ALGORITHMS 7.14. Theirs is one share for all clients; tiers are ours, as is `scale`. Their compression is not here.
+The paper has one share for all clients, and it compresses messages, which is left out here. Tiers and `scale` are ours.
+
+Source  Caldas et al., "Expanding the reach of federated learning by reducing client resource requirements" (2018).
+        ALGORITHMS 7.14
 """
 
 from __future__ import annotations
@@ -70,19 +73,23 @@ class RandomDropout(SubModels):
         yield self.refit(mine, client_state, epochs, self.batch)
 
     def _smaller(self, client_state: ClientState, plan: Plan) -> Learner:
-        """The model of a plan's neurons, with the values that it brings."""
+        """Return the learner of a plan's neurons, with the values that the plan brings."""
         sent = plan.payload[MODEL]
         whole, spec = client_state.learner, client_state.spec
         whole.write(scaled(sent, spec, np.multiply) if self.scale else sent)
         smaller = cut(whole, planned(plan))
-        if self.scale and smaller is not whole:  # frozen weights are as the device has them, and scaled here alone
+        if self.scale and smaller is not whole:  # the device's frozen weights are not scaled yet
             still = whole.take(planned(plan), kinds=FROZEN)
             smaller.write(values(scaled(still, spec, np.multiply)))
         return smaller
 
 
 def scaled(update: Update, spec: ModelSpec, by: np.ufunc) -> Update:
-    """An update's weights multiplied, or divided, by their layer's inputs in the whole model over those that it has."""
+    """Return the update with its weights scaled for the inputs that their layers lack.
+
+    `by` multiplies or divides a weight by the layer's number of inputs in the whole model over the number in the
+    update.
+    """
     blocks = dict(update.blocks)
     for name, axis in spec.inputs.items():
         if name not in blocks:

@@ -9,7 +9,10 @@ from edgefl.methods.task import Task
 
 
 def tier(keep: Sequence[float], client: int, clients: int) -> float:
-    """p_k: the clients form len(keep) clusters of equal size in id order (sizes differ by one if they must)."""
+    """Return p_k of a client. The clients form len(keep) clusters of equal size in id order.
+
+    The sizes differ by one where the number of clients is not a multiple of len(keep).
+    """
     return keep[client * len(keep) // clients]
 
 
@@ -17,8 +20,9 @@ def sample_clients(task: Task, candidates: Sequence[int], count: int, round: int
     """Draw `count` of the candidates without replacement, in ascending order, or all candidates if there are fewer
     (ALGORITHMS 2).
 
-    task        task, whose seed the draw follows; a client that `task.candidates` leaves out is not drawn
+    task        task, whose seed the draw follows. A client that `task.candidates` leaves out is not drawn
     candidates  ids of the clients to draw from
+    count       number of clients to draw
     round       number of the round, from 1
     """
     candidates = sorted(k for k in candidates if task.candidates is None or k in task.candidates)

@@ -1,7 +1,8 @@
-"""Server optimisers: a step along the gradient that replies add up to, with its memory in the method's state.
+"""The optimizers of a server: a step along the gradient that replies add up to. The method's state has their memory.
 
-Not a method. Moments are float64, like the sums that they come from; parameters keep their type.
-Source: Kingma and Ba, arXiv:1412.6980 (Adam, with the bias corrections of Algorithm 1).
+This module is not a method. Moments are float64, like the sums that they come from. Parameters keep their type.
+
+Source  Kingma and Ba, arXiv:1412.6980 (Adam, with the bias corrections of Algorithm 1)
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from edgefl.methods.task import State
 Optimizer = Literal["sgd", "adam"]
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
-FIRST, SECOND, STEPS = "adam.first", "adam.second", "adam.steps"  # moments in State.arrays, their count in its values
+FIRST, SECOND, STEPS = "adam.first", "adam.second", "adam.steps"  # State's arrays of moments, and its step count
 
 
 def step(optimizer: Optimizer, state: State, group: str, gradient: Mapping[str, Array], lr: float) -> State:
-    """The state whose parameters of `group` took one step against a float64 gradient. `state` is not changed."""
+    """Return the state whose parameters of `group` took one step against a float64 gradient. `state` is not changed."""
     if optimizer == "sgd":
         change, arrays, values = {name: lr * g for name, g in gradient.items()}, {}, {}
     else:
@@ -36,7 +37,7 @@ def step(optimizer: Optimizer, state: State, group: str, gradient: Mapping[str, 
 
 
 def _follow(state: State, moment: str, beta: float, towards: Mapping[str, Array]) -> dict[str, Array]:
-    """The moving average after one more value; it starts at zero."""
+    """Return the moving average after one more value. It starts at zero."""
     old = state.arrays.get(moment, {})
     return {name: beta * old.get(name, 0.0) + (1 - beta) * value for name, value in towards.items()}
 

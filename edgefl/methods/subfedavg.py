@@ -1,12 +1,14 @@
-"""Sub-FedAvg, unstructured: clients prune masks of their own step by step, and average what they still share. Both
-halves.
+"""Sub-FedAvg, unstructured: clients prune masks of their own step by step, and average what they still share.
 
-A client's mask only loses coordinates. It loses some in a round if what it would prune still changed between its first
-epoch and its last, and if the model without them is accurate enough.
+The file has the server's half and the client's half. A client's mask only loses coordinates. It loses some in a round
+under two conditions: the coordinates that the client would prune still changed between its first epoch and its last,
+and the model without them is accurate enough.
 
-Source: Sub-FedAvg (Vahidian et al., ICDCS workshops 2021); ALGORITHMS 7.12. There a client's test samples decide; here
-its validation samples do, unless `accept_on` says otherwise. Weights alone are pruned, no norms; the last pruning stops
-at the density that is asked for, and a client is tested with its mask on the model of all [ours].
+In the paper a client's test samples decide. Here its validation samples decide, unless `accept_on` says otherwise. Only
+weights are pruned, and not norms. The last pruning stops at the density that is asked for. A client is tested with its
+mask on the common model [ours].
+
+Source  Sub-FedAvg (Vahidian et al., ICDCS workshops 2021). ALGORITHMS 7.12
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ WHOLE = Mask({})
 
 @dataclass(frozen=True)
 class SubFedAvg(LocalTraining):
-    """The method Sub-FedAvg: w_j <- the mean of w_k,j over the clients that still have coordinate j; every client
+    """The method Sub-FedAvg: w_j <- the mean of w_k,j over the clients that still have coordinate j. Every client
     counts once.
 
     density     share of all weights at which the pruning of a client's mask ends
     prune_rate  share of the remaining weights that a client prunes at once, in every layer
     distance    smallest share of coordinates, as a mean over layers, in which the masks of the first and the last epoch
                 differ
-    accuracy    smallest accuracy of the pruned model; below it the client does not prune in this round
+    accuracy    smallest accuracy of the pruned model. Below it the client does not prune in this round
     accept_on   samples that measure the accuracy: 'validation', or 'test' as in the released code
     """
 
@@ -104,7 +106,9 @@ class SubFedAvg(LocalTraining):
         return Plan("train", round, client, None, payload, expects=expects, held=held)
 
     def aggregate(self, accumulator: Accumulator, plan: Plan, reply: Reply) -> None:
-        """Add a reply. A mask gains no coordinate: a coordinate that the mask lacked does not come with the values."""
+        """Add a reply. A mask gains no coordinate, because coordinates that the mask lacked do not come with the
+        values.
+        """
         if MODEL in reply.payload:
             left = at_mask(reply.payload[MODEL], reply.masks.get(MASK, WHOLE))
             accumulator.mean.add(reply.client, left, 1)
@@ -144,18 +148,18 @@ class SubFedAvg(LocalTraining):
         )
 
     def _epochs(self, client_state: ClientState, plan: Plan, first: int, count: int) -> FitResult:
-        """Velocities start at zero in each of the two parts of a round."""
+        """Train `count` epochs from epoch `first` on. Velocities start at zero in each of the two parts of a round."""
         batches = minibatches(client_state, plan.round, count, self.batch, first)
         return client_state.learner.fit(client_state.data, batches, self.local_optimizer(plan.round))
 
     def _candidate(self, client_state: ClientState, mask: Mask) -> dict[str, Bits]:
-        """The mask that would be left if the model were pruned as it is now."""
+        """Return the mask that would be left if the present model were pruned."""
         rate = min(self.prune_rate, max(0.0, 1 - self.density / max(_share(mask, client_state.spec), self.density)))
         bits = _bits(mask, client_state.spec)
         return prune(client_state.learner.read(bits.keys()), bits, rate).kept
 
     def _pruned(self, client_state: ClientState, mask: Mask, early: Mapping[str, Bits]) -> Mask:
-        """The client's next mask. The learner has the values at it, and 0 elsewhere."""
+        """Return the client's next mask. Afterwards the learner has the values at the mask, and 0 elsewhere."""
         late = self._candidate(client_state, mask)
         differ = float(np.mean([np.mean(late[name] != bits) for name, bits in early.items()]))
         new = Mask.of(client_state.spec, late)
@@ -171,7 +175,9 @@ class SubFedAvg(LocalTraining):
         return mask
 
     def _judges(self, client_state: ClientState) -> NDArray[np.int32]:
-        """The samples on which a pruned model has to be accurate."""
+        """Return the samples on which a pruned model has to be accurate. Raises TrainingError if there are
+        no samples.
+        """
         chosen = client_state.validation if self.accept_on == "validation" else client_state.test
         if not len(chosen):
             raise TrainingError(
@@ -181,14 +187,14 @@ class SubFedAvg(LocalTraining):
 
     @contextmanager
     def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
-        """The present common model under the client's mask."""
+        """Yield the present common model under the client's mask."""
         assert shared is not None
         with restricted(client_state.learner, self.held(client_state)[0], self.batch):
             client_state.learner.write(shared)
             yield OwnModel(client_state.learner, client_state.data)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Plans of the values at the clients' masks."""
+        """Return plans of the values at the clients' masks."""
         return [self._plan(task, state, round, client) for client in clients]
 
     @contextmanager
@@ -203,12 +209,12 @@ class SubFedAvg(LocalTraining):
 
 
 def _bits(mask: Mask, spec: ModelSpec) -> dict[str, Bits]:
-    """Of every weight the bits, those of whole ones too."""
+    """Return the bits of every weight, also of weights that are whole."""
     return {name: mask.bits.get(name, np.ones(shape, np.bool_)) for name, shape in weights(spec).items()}
 
 
 def _share(mask: Mask, spec: ModelSpec) -> float:
-    """Of all weights the share that the mask has."""
+    """Return the share of all weights that the mask has."""
     sizes = {name: math.prod(shape) for name, shape in weights(spec).items()}
     ones = {name: int(np.count_nonzero(bits)) for name, bits in mask.bits.items()}
     return sum(ones.get(name, size) for name, size in sizes.items()) / max(1, sum(sizes.values()))

@@ -1,8 +1,8 @@
 """The common part of methods whose clients train a smaller model: some neurons of the server's model, as a network of
 their own.
 
-Not a method: which neurons, and how they are trained, their own files say (random_dropout.py, fjord.py). The neurons
-left out are absent: they cost no arithmetic and contribute nothing, as if their outputs were zero.
+This module is not a method. random_dropout.py and fjord.py choose the neurons and train them. Neurons that are left out
+are absent: they cost no arithmetic and contribute nothing, as if their outputs were zero.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from edgefl.models.neurons.update import Update
 
 @dataclass(frozen=True)
 class SubModels(FedAvg):
-    """keep  p_k of the capacity tiers; the clients are split into equal clusters in id order. A client that declares
-    less trains no more than that
+    """The settings of methods with smaller models.
+
+    keep  p_k of the capacity tiers. The clients are split into equal clusters in id order. A client that declares a
+          smaller share trains at most that share
     """
 
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -38,10 +40,10 @@ class SubModels(FedAvg):
 
     @abstractmethod
     def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
-        """Server: the plan of a client, with its neurons and their values."""
+        """Server: make the plan of a client, with its neurons and their values."""
 
     def share(self, task: Task, client: int) -> float:
-        """Server: the largest share of the neurons that a client trains."""
+        """Server: return the largest share of the neurons that a client trains."""
         return min(tier(self.keep, client, task.clients), task.limits.get(client, 1.0))
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
@@ -52,16 +54,16 @@ class SubModels(FedAvg):
         return self._plan(task, state, plan.round, plan.client)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
-        """Plans of the clients' next selections."""
+        """Return plans of the clients' next selections."""
         return [self._plan(task, state, round, client) for client in clients]
 
     def flops(self, graph: Graph, examples: int) -> float | None:
-        return None  # they depend on the client's share
+        return None  # the operations depend on the client's share
 
     def answer(
         self, client_state: ClientState, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner
     ) -> Reply:
-        """Client: the reply of a round. `smaller`: the model that it trained."""
+        """Client: return the reply of a round. `smaller` is the learner of the model that the client trained."""
         reply = Reply(
             plan.round,
             plan.client,
@@ -77,18 +79,20 @@ class SubModels(FedAvg):
 
 
 def planned(plan: Plan) -> NeuronSet:
-    """The neurons of a plan. Raises PlanError if it has none."""
+    """Return the neurons of a plan. Raises PlanError if the plan has no neurons."""
     if plan.selection is None:
         raise PlanError(f"plan of round {plan.round} without neurons; expected those of the smaller model")
     return plan.selection
 
 
 def cut(learner: Learner, neurons: NeuronSet) -> Learner:
-    """A learner of these neurons alone, with a copy of their values; the same learner where they are all."""
+    """Return a learner of these neurons alone, with a copy of their values, or `learner` itself if these are all
+    neurons.
+    """
     return learner if neurons.is_full else learner.sub(neurons)
 
 
 def put_back(learner: Learner, smaller: Learner, neurons: NeuronSet) -> None:
-    """The values of a learner that `cut` gave, written to their places."""
+    """Write the values of a learner that `cut` returned to their positions."""
     if smaller is not learner:
         learner.absorb(smaller, neurons)

@@ -1,7 +1,8 @@
 """The task that server and clients agree on before round 1, and the server's state between rounds.
 
-Payload names are here too: every message and every state uses them. Not what a round sends (plan.py).
-Source: ARCHITECTURE, "The types that carry everything".
+Payload names are here too, because every message and every state uses them. plan.py has what a round sends.
+
+Source  ARCHITECTURE, "The types that carry everything"
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 MODEL = "model"  # the payload's name for the model's parameters
 
-BODY = "body"  # and for those of all but its head, where every client has a head of its own
+BODY = "body"  # the payload's name for the parameters without the head, where every client has its own head
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,15 @@ class Task:
     spec         model: its parameters and its neurons
     clients      number of registered clients
     seed         seed of the run
-    limits       largest share of active neurons that a client is willing to train; a client that is not listed has no
+    limits       largest share of active neurons that a client is willing to train. A client that is not listed has no
                  limit
-    examples     number of training samples of all clients together; 0: not known
-    rounds       number of rounds of the whole run, for schedules over the run; 0: not known
-    candidates   clients that may be chosen in the round that is being planned; None: all clients
+    examples     number of training samples of all clients together. 0: not known
+    rounds       number of rounds of the whole run, for schedules over the run. 0: not known
+    candidates   clients that may be chosen in the round that is being planned. None: all clients
     lost         clients that have lost some of their state since they last trained
     loss         loss that all clients minimise
     outputs      number of outputs of the model
-    graph        graph of the model, for counting operations on it; None: not known
+    graph        graph of the model, for counting operations on it. None: not known
     throughputs  throughput of each client that has measured one, for the round that is being planned
     """
 

@@ -1,6 +1,6 @@
-"""The weighted mean of partial models, coordinate by coordinate. Not a method: the methods say what is averaged.
+"""The weighted mean of partial models, coordinate by coordinate. Methods decide what is averaged.
 
-Source: FedSPU, Fig. 3; ALGORITHMS 0 (float64, ascending client id) and 1.2.
+Source  FedSPU, Fig. 3. ALGORITHMS 0 (float64, ascending client id) and 1.2
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Mean:
     """Float64 sums of `weight * value` and of `weight` for every coordinate of a model. Frozen parameters have no sums.
 
     Updates are added in ascending client order, so that the result does not depend on the order of arrival. `settle` is
-    called once, after the last of them and before `total` or `over` is read; robust_mean.py has means that need it.
+    called once, after the last update is added and before `total` or `over` is read. The means of robust_mean.py need
+    this call.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -32,7 +33,10 @@ class Mean:
         self.weights: list[float] = []
 
     def add(self, client: int, update: Update, weight: float) -> None:
-        """Adds one client's values. Raises ValueError if `client` is not above the last one added."""
+        """Add one client's values.
+
+        Raises ValueError if `client` is not above the last client added, or `weight` is not above 0.
+        """
         self._count(client, weight)
         for name, block in update.blocks.items():
             values = block.values.astype(np.float64) * weight
@@ -40,10 +44,12 @@ class Mean:
             add_at(self.weight[name], block, weight)
 
     def settle(self) -> None:
-        """Everybody has been added. Sums need no more than that."""
+        """Do nothing, because sums are complete when the last update has been added."""
 
     def over(self, old: Params) -> Params:
-        """The weighted mean where anyone contributed, `old` bit for bit elsewhere. `old` is not changed."""
+        """Return the weighted mean where any client contributed, and `old` bit for bit elsewhere. `old` is
+        not changed.
+        """
         new = {}
         for name, value in old.items():
             if name not in self.weight:
@@ -64,14 +70,14 @@ class Mean:
 
 
 def values_at(array: Array, index: Axes | Flat | None) -> Array:
-    """Of a whole parameter the values that a block of this index has; a view where it is all of them."""
+    """Return the values of a whole parameter at the index of a block. The result is a view if these are all values."""
     if index is None:
         return array
     return array.reshape(-1)[index.ids] if isinstance(index, Flat) else array[_axes(index)]
 
 
 def put_at(array: Array, block: Block) -> None:
-    """array[where the block is] = its values. `array` is contiguous."""
+    """Write a block's values into the array at the block's coordinates. `array` is contiguous."""
     index = block.index
     if index is None:
         array[...] = block.values
@@ -82,7 +88,7 @@ def put_at(array: Array, block: Block) -> None:
 
 
 def add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64] | float) -> None:
-    """array[where the block is] += amount. Ids are unique, so a plain indexed addition is enough."""
+    """Add an amount to the array at the block's coordinates. Ids are unique, so a plain indexed addition is enough."""
     index = block.index
     if index is None:
         array += amount
@@ -93,7 +99,7 @@ def add_at(array: NDArray[np.float64], block: Block, amount: NDArray[np.float64]
 
 
 def _axes(index: Axes) -> tuple[NDArray[np.int32] | slice, ...]:
-    """The index as NumPy wants it; trailing axes are whole."""
+    """Return the index in NumPy's form. Trailing axes are whole."""
     rows = None if index.rows is None else index.rows.expanded
     cols = None if index.cols is None else index.cols.expanded
     if rows is None:

@@ -1,9 +1,9 @@
-"""Models as values: what a network is made of, and which of its weights belong to which neurons.
+"""Models as values: the operations and parameters of a network, and which of its weights belong to which neurons.
 
-graph     the architecture as typed operations; its JSON; model files; built-in architectures
+graph     the architecture as typed operations, its JSON, model files and built-in architectures
 neurons   neuron groups, sets of active neurons, masks, and the part of a model that a message carries
 
-No arithmetic of training is here (learning), no torch (torch) and no bytes of messages (protocol).
+The arithmetic of training is in the room learning, torch is in the room torch, and bytes of messages are in protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgefl.models.neurons.neuron_set import NeuronSet
     from edgefl.models.neurons.update import Block, Update, values
 
-EXPORTS = {  # public name -> the module that defines it, which is read when the name is first asked for
+EXPORTS = {  # public name -> the module that defines it, which is imported when the name is first asked for
     "Block": "edgefl.models.neurons.update",
     "Graph": "edgefl.models.graph",
     "Mask": "edgefl.models.neurons.mask",

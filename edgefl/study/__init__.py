@@ -2,7 +2,7 @@
 
 simulation   the rounds in one process, which define what is correct for the server
 export       trained models as files for other programs
-report       runs beside each other in one HTML file
+report       several runs side by side in one HTML file
 
 No command line option is read here (cli), and nothing here prints by itself.
 """

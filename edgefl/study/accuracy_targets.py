@@ -1,5 +1,5 @@
 """The cost of methods until they first reached an accuracy: rounds, bytes, work, and with modelled devices time and
-energy. The figures come from those of single runs (summary.py).
+energy. The figures come from single runs (summary.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SPENDING = {
     "bytes": "payload_bytes",
     "virtual-seconds": "virtual_seconds",
     "joules": "virtual_joules",
-}  # by its name, where a curve's points have it
+}  # name of the cost -> its key in the points of a curve
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Target:
 
 
 def target(by_seed: Summaries, accuracy: float | None = None) -> Target | None:
-    """None where nothing is right or wrong.
+    """Return the cost of an accuracy for each method, or None if the results have no accuracy.
 
-    accuracy  None: the lowest that a method ends with in one of the seeds, which all of them have reached
+    accuracy  None: the lowest final accuracy of all methods and seeds, which every method has reached
     """
     summaries = [summary for of in by_seed.values() for summary in of]
     if not all(summary.has_accuracy for summary in summaries):
@@ -54,5 +54,5 @@ def _spent(seeds: Sequence[Summary], wanted: float, names: Sequence[str]) -> dic
 
 
 def first(curve: Sequence[Mapping[str, Any]], wanted: float) -> Mapping[str, Any] | None:
-    """The first point of a curve with so much accuracy; None if there is none."""
+    """Return the first point of a curve that has at least this accuracy, or None if there is no such point."""
     return next((point for point in curve if point["accuracy"] >= wanted), None)

@@ -1,6 +1,6 @@
 """Callbacks of a run that a program starts: functions that get the record of every round, and the display of progress.
 
-A callback is any function of a record (round_records.py). A callback object may have two methods beside `__call__`.
+A callback is any function of a record (round_records.py). A callback object may have two more methods.
 `begin(settings)` is called before the first round with the settings of the run as in run.json. `end()` is called at the
 end of the run, also after an error.
 """
@@ -20,7 +20,7 @@ OnRound = Callable[[dict[str, Any]], object]
 
 
 class Callbacks:
-    """A watcher (runner.py) that tells these functions."""
+    """A watcher (runner.py) that calls these functions."""
 
     def __init__(self, callbacks: Iterable[OnRound], settings: Mapping[str, Any]) -> None:
         self._callbacks, self._settings = tuple(callbacks), settings

@@ -25,13 +25,14 @@ from edgefl.models.neurons.model_spec import ModelSpec
 class Tiers:
     """The facts about model and clients that a report needs.
 
-    scalars        of the model, statistics included
+    scalars        number of scalars in the model, statistics included
     keep           the capacity tier of every client, by id
-    memory_bytes   of a training step at every tier, by the account `exact`; behind a cut with the results of one batch
-    densities      of the masks of methods that have some, by name
-    mask_bytes     of a training step of those methods whose masks have one density by ERK, by the account `exact`
-    flops          of a client's round of a method over so many training samples, where it says that
-    device_memory  of modelled devices, by name, where their profiles say it
+    memory_bytes   memory of a training step at every tier, by the account `exact`. Behind a cut it has the results
+                   of one batch
+    densities      density of the masks, by the names of the methods that have masks
+    mask_bytes     memory of a training step by the account `exact`, of methods whose masks have one density by ERK
+    flops          operations of a client's round, from a method and a number of training samples. None: not known
+    device_memory  bytes of memory of modelled devices, by name, if their profiles state it
     """
 
     scalars: int
@@ -44,9 +45,9 @@ class Tiers:
 
 
 def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> Tiers:
-    """The tiers of the experiment's clients, at which methods without any are compared too.
+    """Return the tiers of the experiment's clients. Methods without tiers are compared at these tiers, too.
 
-    loss  what is minimised; None: plain cross-entropy
+    loss  the loss that is minimised. None: plain cross-entropy
     """
     spec = ModelSpec.of(graph)
     keep = [tier(experiment.keep, client, experiment.clients) for client in range(experiment.clients)]
@@ -85,5 +86,5 @@ def _mask_bytes(experiment: Experiment, graph: Graph, method: Any, loss: Loss) -
 
 
 def _terms(method: Any) -> Terms:
-    """The terms of a method's step beside plain SGD; no terms if there is no method."""
+    """Return the terms of a method's step that plain SGD does not have. The terms are empty if there is no method."""
     return Terms() if method is None else Terms.of(method.local_optimizer(1))

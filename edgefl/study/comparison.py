@@ -1,7 +1,7 @@
 """Comparison of methods over seeds: the result and the cost of each method, at the end and at equal budgets.
 
-Figures alone, of those of single runs (summary.py). A figure that one seed lacks has no mean: no average hides who is
-missing.
+The figures come from single runs (summary.py). A figure that one seed lacks has no mean, so that no average hides a
+missing seed.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ BUDGETS = {
     "joules": "virtual_joules",
 }
 """What is spent, by its name; and where a curve's points have it."""
-Summaries = Mapping[int, Sequence[Summary]]  # by seed
+Summaries = Mapping[int, Sequence[Summary]]  # seed -> summaries of the methods
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure by seed, in their order; None where a seed has none."""
+    """A figure by seed, in the order of the seeds. The value None stands for a seed without a value."""
 
     values: tuple[float | None, ...]
 
     @property
     def mean(self) -> float | None:
-        """Over the seeds; None if one has none."""
+        """Return the mean over the seeds, or None if one seed has no value."""
         found = [value for value in self.values if value is not None]
         return sum(found) / len(found) if found and len(found) == len(self.values) else None
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation over the seeds, of n - 1; None of one seed, or if one has none."""
+        """Return the standard deviation over the seeds, with n - 1, or None for one seed or if a seed has no value."""
         found = [value for value in self.values if value is not None]
         return statistics.stdev(found) if len(found) == len(self.values) > 1 else None
 
     def minus(self, other: Figure) -> Figure:
-        """The differences, seed by seed."""
+        """Return the differences, seed by seed."""
         pairs = zip(self.values, other.values, strict=True)
         return Figure(tuple(None if a is None or b is None else a - b for a, b in pairs))
 
@@ -59,9 +59,9 @@ class ComparisonRow:
     """One method over all seeds.
 
     kind            whose models are scored (summary.py)
-    standard_error  of the mean over clients, of one seed: root of the mean square over the seeds
-    of_dense        payload over what dense messages would have cost, all seeds together; None where none were sent
-    missing, diverged  clients, all seeds together
+    standard_error  root of the mean square over the seeds of one seed's standard error of the mean over clients
+    of_dense        payload over the payload of dense messages, all seeds together. None: no messages were sent
+    missing, diverged  numbers of clients, all seeds together
     """
 
     method: str
@@ -79,7 +79,7 @@ class ComparisonRow:
     clients: int
     missing: int
     diverged: int
-    tiers: list[dict[str, Any]]  # as of a summary, means over the seeds
+    tiers: list[dict[str, Any]]  # like the tiers of a summary, with means over the seeds
 
     def to_json(self) -> dict[str, Any]:
         return {name: value.to_json() if isinstance(value, Figure) else value for name, value in vars(self).items()}
@@ -87,11 +87,12 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Budget:
-    """All methods at one budget: what each had reached at its last evaluated round before that was spent.
+    """All methods at one budget: the score of each method at its last evaluated round before the budget was spent.
 
-    least   by seed: what was asked for, or the least total of the methods that spend any
-    scores  by method; a seed in which nothing was evaluated in time has none
-    rounds  by method: of those evaluations
+    name    name of the budget
+    least   by seed, the budget that was asked for, or the least total of the methods that spend any
+    scores  by method. A seed without an evaluation within the budget has no score
+    rounds  by method, the rounds of these evaluations
     """
 
     name: str
@@ -107,8 +108,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of a run's methods: `rows` by method, in order; `budgets` by name; `pairs` of every
-    two methods.
+    """The comparison of a run's methods: `rows` by method, in order, `budgets` by name, and the `pairs` of every two
+    methods.
     """
 
     seeds: tuple[int, ...]
@@ -124,9 +125,9 @@ class Comparison:
 
 
 def compare(by_seed: Summaries, budgets: Mapping[str, float] = {}) -> Comparison:
-    """The comparison of a run. Every seed has the same methods.
+    """Compare the methods of a run. Every seed has the same methods.
 
-    budgets  by name, in rounds, bytes, seconds, operations and joules; of others it is the least total of the methods
+    budgets  by name, in rounds, bytes, seconds, operations and joules. Default: the least total of the methods
     """
     seeds = tuple(by_seed)
     by_method = {each.method: [] for each in next(iter(by_seed.values()))}  # type: dict[str, list[Summary]]
@@ -165,7 +166,7 @@ def _row(method: str, each: Sequence[Summary]) -> ComparisonRow:
 
 
 def _tier(tiers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The mean over seeds of every figure of a tier; client rounds are added up."""
+    """Return the mean over seeds of every figure of a tier. Client rounds are added up."""
     found = {name: Figure(tuple(tier[name] for tier in tiers)).mean for name in tiers[0]}
     return {**found, "client_rounds": sum(tier["client_rounds"] for tier in tiers)}
 
@@ -177,7 +178,7 @@ def _score(summary: Summary) -> float | None:
 def _budget(
     key: str, name: str, by_method: Mapping[str, Sequence[Summary]], asked: float | None = None
 ) -> Budget | None:
-    """None where nobody spends any, or a run does not say how much."""
+    """Compare methods at a budget. Return None if no method spends any of it, or if a run does not record it."""
     ends = {method: [summary.curve[-1].get(key) for summary in each] for method, each in by_method.items()}
     if any(end is None for each in ends.values() for end in each):
         return None
@@ -200,5 +201,5 @@ def _budget(
 
 
 def reached(curve: Sequence[Mapping[str, Any]], key: str, budget: float) -> Mapping[str, Any] | None:
-    """The last point of a curve at which no more than the budget had been spent; None if there is none."""
+    """Return the last point of a curve at which at most the budget had been spent, or None without such a point."""
     return next((point for point in reversed(curve) if point[key] <= budget), None)

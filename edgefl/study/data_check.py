@@ -1,7 +1,7 @@
 """The description of the user's data as a value: shapes, classes, groups, units, the training to come, and warnings.
 
-The data and the settings are those of a simulation; what would refuse the simulation is among the warnings. Nothing is
-trained, written or printed. The time of a step is given, as the caller has measured it.
+The data and the settings are the same as for a simulation. Reasons for which the simulation would be refused are among
+the warnings. Nothing is trained, written or printed. The caller measures the time of a step.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from edgefl.experiment.unit_checks import check_units
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import Graph, Model
 
-OUTLYING = 8.0  # spreads from the median
-UNLIKE = 1e3  # times the smallest spread: a model that does not normalise hardly learns from the smaller column
-FINE = 1e5  # mean over spread, from which float32 has lost the differences
-ONE_SIDED = 0.9  # share of the largest class
+OUTLYING = 8.0  # distance from the median, in spreads, of an outlier
+UNLIKE = 1e3  # ratio of spreads from which a model without a norm hardly learns from the smaller column
+FINE = 1e5  # ratio of mean to spread from which float32 has lost the differences
+ONE_SIDED = 0.9  # share of the largest class, from 0 to 1
 FEWEST_OF_CLASS, FEWEST_OF_GROUP = 5, 10  # samples
 
 Counts = tuple[tuple[str, int], ...]
@@ -35,7 +35,7 @@ StepSeconds = Callable[[Model, TrainingConfiguration], float]
 
 
 class ColumnUnits(NamedTuple):
-    """A feature: its name or place, median and spread (data/scales.py), ends, and how many values lie far outside."""
+    """A feature: its name or index, median, spread (data/scales.py), ends, and the number of values far outside."""
 
     name: str
     median: float
@@ -57,8 +57,9 @@ class DataWarning(NamedTuple):
 class PlannedTraining:
     """The training that would follow: the model, its size, the participants, and the steps of a round.
 
-    train  samples for training of the smallest and of the largest client
-    steps  of a client in a round, on average
+    train         training samples of the smallest and of the largest client
+    steps         mean number of steps of a client in a round
+    step_seconds  seconds of a step
     """
 
     model: str
@@ -75,22 +76,22 @@ class PlannedTraining:
     step_seconds: float
 
     def round_seconds(self, workers: int) -> float:
-        """The training seconds of a round in the simulation, with so many clients trained at the same time."""
+        """Return the training seconds of a round in the simulation, with `workers` clients trained at the same time."""
         return math.ceil(self.per_round / max(1, workers)) * self.steps * self.step_seconds
 
 
 @dataclass(frozen=True)
 class DataCheck:
-    """All of it. Fields that do not apply are empty.
+    """The description of the data and of the training to come. Fields that do not apply are empty.
 
-    test      samples of the published test part
-    low, high the smallest and the largest input
-    classes   names and counts, in the order of labels
-    groups    names and counts, the smallest first
-    nobody    samples that belong to no group
-    missing   values of the inputs that are missing, for which a mean stands
-    columns   of features; of other inputs, none
-    training  None: nothing can be trained
+    test       samples of the published test part
+    low, high  the smallest and the largest input
+    classes    names and counts, in the order of labels
+    groups     names and counts, the smallest first
+    nobody     samples that belong to no group
+    missing    number of missing values in the inputs, for which a mean stands
+    columns    units of the features, empty for other inputs
+    training   None: nothing can be trained
     """
 
     name: str
@@ -110,16 +111,16 @@ class DataCheck:
 
     @property
     def is_refused(self) -> bool:
-        """Whether a simulation of these data with these settings would be refused."""
+        """Return whether a simulation of these data with these settings would be refused."""
         return any(each.is_refusal for each in self.warnings)
 
 
 def check(experiment: Experiment, data: DataSet, model: Model | None, seconds: StepSeconds) -> DataCheck:
-    """The page about these data with these settings.
+    """Describe these data with these settings.
 
-    data     as `data_of` gives them
-    model    that the settings name by its content; None: the settings name a built-in one
-    seconds  the time of a training step, measured or estimated
+    data     the data as `data_of` returns them
+    model    the model that the settings name by its content. None: the settings name a built-in model
+    seconds  function that returns the time of a training step in seconds, measured or estimated
     """
     found = _described(data)
     warnings = [*_of_classes(found), *_of_groups(found, experiment)]
@@ -133,7 +134,7 @@ def check(experiment: Experiment, data: DataSet, model: Model | None, seconds: S
 
 
 def _described(data: DataSet) -> DataCheck:
-    """The description of the data by themselves."""
+    """Describe the data alone."""
     low, high = (float(data.x.min()), float(data.x.max())) if data.x.size else (0.0, 0.0)
     test = 0 if data.x_test is None else len(data.x_test)
     nobody = 0 if data.groups is None else int((data.groups < 0).sum())
@@ -143,7 +144,7 @@ def _described(data: DataSet) -> DataCheck:
 
 
 def _refusals(experiment: Experiment, federation: Federation) -> list[DataWarning]:
-    """Warnings about methods or units that would be refused."""
+    """Return warnings about methods or units that would be refused."""
     found = []
     for tried in (_check_methods, check_units):
         try:
@@ -160,20 +161,20 @@ def _check_methods(experiment: Experiment, federation: Federation) -> None:
 
 
 def _refusal(error: Exception) -> DataWarning:
-    """A sentence of the house has its remedy after "expected"."""
+    """Turn an error into a warning. An error of edgefl has its remedy after "expected"."""
     what, _, remedy = str(error).partition("; expected ")
     return DataWarning(what, f"expected {remedy}" if remedy else "", True)
 
 
 def _columns(data: DataSet) -> tuple[ColumnUnits, ...]:
-    """The units of each feature [N, F]."""
+    """Return the units of each feature of inputs [N, F]."""
     if data.x.ndim != 2 or data.vocabulary is not None or not len(data.x):
         return ()
     names = data.columns or tuple(map(str, range(data.x.shape[1])))
     x = data.with_nan()
     medians, spreads = (np.asarray(each) for each in robust(x))
     outliers = (np.abs(x - medians) > OUTLYING * spreads).sum(axis=0)
-    ends = np.fmin.reduce(x), np.fmax.reduce(x)  # NaN only of a column without a value
+    ends = np.fmin.reduce(x), np.fmax.reduce(x)  # NaN only for a column without a value
     numbers = np.nan_to_num(np.stack([medians, spreads, *ends], axis=1)).tolist()
     rows = zip(names, numbers, outliers.tolist(), strict=True)
     return tuple(
@@ -220,7 +221,7 @@ def _training(experiment: Experiment, federation: Federation, seconds: StepSecon
 
 
 def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[DataWarning]:
-    """Warnings about the units of the columns."""
+    """Return warnings about the units of the columns."""
     found = []
     for each in columns:
         if each.low == each.high:
@@ -240,7 +241,7 @@ def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[D
 
 
 def _of_classes(found: DataCheck) -> list[DataWarning]:
-    """Warnings about the classes."""
+    """Return warnings about the classes."""
     counts = dict(found.classes)
     total = sum(counts.values())
     if not counts:
@@ -261,7 +262,7 @@ def _of_classes(found: DataCheck) -> list[DataWarning]:
 
 
 def _of_groups(found: DataCheck, experiment: Experiment) -> list[DataWarning]:
-    """Warnings about the groups."""
+    """Return warnings about the groups."""
     said = []
     small = [name for name, count in found.groups if count < FEWEST_OF_GROUP]
     if small and experiment.partition == "group":

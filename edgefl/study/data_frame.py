@@ -1,4 +1,4 @@
-"""Flat rows as a data frame of pandas, which is no dependency."""
+"""Flat rows as a data frame of pandas. edgefl does not depend on pandas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def check_pandas() -> None:
-    """Raises ValueError if pandas is not installed."""
+    """Raise ValueError if pandas is not installed."""
     if importlib.util.find_spec("pandas") is None:
         raise ValueError(
             "frame() needs pandas, which is not installed; expected it: pip install pandas, or without pandas the same "
@@ -17,7 +17,7 @@ def check_pandas() -> None:
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A pandas.DataFrame with a row for each row. Raises ValueError without pandas."""
+    """Return a pandas.DataFrame of these rows. Raises ValueError without pandas."""
     check_pandas()
     import pandas
 

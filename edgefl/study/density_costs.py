@@ -1,8 +1,7 @@
-"""The cost of a client round at every density that clients trained at, from the metrics of a run. Nothing
-is printed.
+"""The cost of a client round at every density that clients trained at, from the metrics of a run. Nothing is printed.
 
-A method with masks has one density, or each client another, which falls: then its records say to which it has come, and
-a round is counted at the density that its client had before.
+A method with masks has one density, or each client has a density of its own that falls from round to round. Then a
+client's records state the new density, and a round is counted at the density that its client had before.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
 
-DENSITY = "density"  # of a client's record: of the mask that it goes on with
+DENSITY = "density"  # entry of a client's record: density of its mask after the round
 
 Record = Mapping[str, Any]
 
@@ -21,15 +20,15 @@ Record = Mapping[str, Any]
 def by_density(
     records: Sequence[Record], density: float, nominal: Callable[[int], float | None]
 ) -> list[dict[str, Any]]:
-    """A row for every density, the largest first: `client_rounds`, and the mean of what one of them took.
+    """Return a row for every density, the largest first: `client_rounds`, and the mean cost of a client round.
 
-    records  of clients that answered, by rounds
-    density  where records do not say it: of the method's masks
-    nominal  floating point operations of a round over so many training samples
+    records  records of clients that answered, by rounds
+    density  density of the method's masks, which counts if the records state no density
+    nominal  function from a number of training samples to the floating-point operations of a round
     Operations are None where they are not known, as in runs of earlier versions.
     """
     found, latest = defaultdict(list), dict[int, float]()
-    falls = any(DENSITY in record for record in records)  # from 1
+    falls = any(DENSITY in record for record in records)  # densities fall from 1
     for record in records:
         found[round(latest.get(record["client"], 1.0) if falls else density, 2)].append(record)
         if DENSITY in record:
@@ -51,12 +50,12 @@ def _row(density: float, records: Sequence[Record], nominal: Callable[[int], flo
 
 
 def messages(record: Record) -> int:
-    """The number of a client round's messages, one down and one up, that carried a part of a model."""
+    """Return the number of a client round's messages, one down and one up, that carried a part of a model."""
     return (record["down"] > 0) + (record["up"] > 0)
 
 
 def executed(records: Sequence[Record]) -> dict[str, float | None]:
-    """Mean operations of a client round as they were executed, to train and to move a mask; None: nobody says that."""
+    """Return the mean operations that a client round executed to train and to move a mask, or None if unknown."""
     said = [record for record in records if EXECUTED in record]
     return {
         EXECUTED: mean([record[EXECUTED] for record in said]),
@@ -65,6 +64,6 @@ def executed(records: Sequence[Record]) -> dict[str, float | None]:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """None where one of them is, or there are none."""
+    """Return the mean, or None if a value is None or if there are no values."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None

@@ -13,10 +13,15 @@ from edgefl.study.density_costs import mean
 
 
 def by_device(log_records: Sequence[Mapping[str, Any]], tiers: Tiers) -> list[dict[str, Any]]:
-    """A row for every device that a round was planned for, in order of their first clients: client rounds that trained,
-    `late` ones among them, and `absent` ones, which did not; the means of one's virtual seconds and joules, None where
-    nobody has trained; the memory that it has, None where that is not said, and what a step of FedSPU takes at the
-    largest tier of those clients. [] where devices are not modelled.
+    """Return a row for every device that a round was planned for, in the order of their first clients.
+
+    client_rounds    number of client rounds that trained
+    late             number of late rounds among them
+    absent           number of client rounds that did not train
+    seconds, joules  means of a client round in virtual time, None if no client has trained
+    memory_bytes     memory of the device, None if unknown
+    needed_bytes     memory of a step of FedSPU at the largest tier of the device's clients
+    The list is empty if devices are not modelled.
     """
     found, first = defaultdict(list), dict[str, int]()
     for each in (each for log_record in log_records for each in log_record.get("clients", ()) if "device" in each):

@@ -1,5 +1,5 @@
-"""Tables of the time and the energy of modelled devices, labelled as a model. The figures are computed in
-accuracy_targets.py and device_costs.py.
+"""Tables of the time and the energy of modelled devices, labelled as a model. accuracy_targets.py and device_costs.py
+compute the figures.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ MODELLED = {"virtual-seconds": "virtual_seconds", "joules": "virtual_joules"}
 
 
 def device_tables(by_seed: Summaries, accuracy: float | None = None) -> list[ResultTable]:
-    """The tables of the methods' costs until they reached an accuracy, where devices are modelled or an accuracy was
-    asked for, and of the cost of each device's rounds.
+    """Return the table of the methods' costs until they reached an accuracy, if devices are modelled or an accuracy was
+    asked for, and the table of the cost of each device's rounds.
 
-    accuracy  as of `target`
+    accuracy  the accuracy to reach, as for `target`
     """
     is_modelled = any(summary.devices for of in by_seed.values() for summary in of)
     found = target(by_seed, accuracy) if is_modelled or accuracy is not None else None
@@ -45,7 +45,7 @@ def _at(found: Target, by_seed: Summaries) -> ResultTable:
 
 
 def _of_devices(by_seed: Summaries) -> ResultTable:
-    """The table of devices for the first seed."""
+    """Return the table of devices for the first seed."""
     several = " of the first seed" if len(by_seed) > 1 else ""
     rows = []
     for summary in next(iter(by_seed.values())):
@@ -58,7 +58,7 @@ def _of_devices(by_seed: Summaries) -> ResultTable:
 
 
 def duration(seconds: float) -> str:
-    """In the largest unit of which there is more than two."""
+    """Write seconds in the largest unit of which there are more than two."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds > 2 * size:
             return f"{seconds / size:.3g} {unit}"
@@ -69,8 +69,8 @@ def energy(joules: float) -> str:
     return f"{joules / 1e3:.3g} kJ" if joules >= 1e3 else f"{joules:.3g} J" if joules >= 1 else f"{1e3 * joules:.3g} mJ"
 
 
-HEADS = {"virtual-seconds": "time", "joules": "energy", "bytes": "payload"}  # of columns, where not the name itself
-WORDS: Mapping[str, Callable[[float], str]] = {  # what was spent, in words, by its name
+HEADS = {"virtual-seconds": "time", "joules": "energy", "bytes": "payload"}  # headings of columns, if not the name
+WORDS: Mapping[str, Callable[[float], str]] = {  # name of a cost -> function that writes it in words
     "rounds": lambda spent: f"{spent:.4g}",
     "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
     "virtual-seconds": duration,

@@ -1,4 +1,4 @@
-"""The table of paired differences between methods. The differences are computed in paired_differences.py."""
+"""The table of paired differences between methods. paired_differences.py computes the differences."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from edgefl.study.result_text import NONE
 
 
 def difference_table(found: Comparison, has_all: bool = False) -> ResultTable:
-    """The first method less each other one, over seeds where there are several, and over the clients of the first seed.
+    """Return the table of the first method less each other one, over the seeds and over the first seed's clients.
 
-    has_all  every pair of methods, and the clients of every seed
+    has_all  whether every pair of methods and the clients of every seed are in the table
     """
     has_accuracy = next(iter(found.rows.values())).has_accuracy
     first, several = next(iter(found.rows)), len(found.seeds) > 1
@@ -32,7 +32,7 @@ def difference_table(found: Comparison, has_all: bool = False) -> ResultTable:
 
 
 def in_words(each: PairedDifference, has_accuracy: bool) -> str:
-    """The mean and its interval: points of accuracy, or a loss."""
+    """Write the mean and its interval, in points of accuracy or as a loss."""
     if each.mean is None:
         return NONE
     shown = _points if has_accuracy else _loss
@@ -41,7 +41,7 @@ def in_words(each: PairedDifference, has_accuracy: bool) -> str:
 
 
 def _points(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:+.1f}"  # of nothing with a minus sign, nothing
+    return f"{round(100 * share, 1) + 0.0:+.1f}"  # + 0.0 turns -0.0 into 0.0
 
 
 def _loss(value: float) -> str:

@@ -9,10 +9,10 @@ from edgefl.methods.rounds.client_round import JOULES
 
 
 def measured(log_records: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
-    """Joules by kind, of all replies that were taken in these rounds' lines of metrics.
+    """Return the joules by kind of source, over all accepted replies in these rounds' lines of metrics.
 
-    None unless every one of them says some: a part of a sum would pass for the whole. Nor where lines of long ago no
-    longer have what each client did.
+    Return None unless every such reply states its joules, because a part of a sum would pass for the whole. Return None
+    also if the lines, written by old versions, do not list the clients.
     """
     if not all("clients" in log_record for log_record in log_records):
         return None
@@ -29,5 +29,5 @@ def measured(log_records: Sequence[Mapping[str, Any]]) -> dict[str, float] | Non
 
 
 def words(found: Mapping[str, float]) -> str:
-    """The joules as a cell of a table: 12.3 J (rapl)."""
+    """Write the joules as a cell of a table: 12.3 J (rapl)."""
     return ", ".join(f"{value:.4g} J ({kind})" for kind, value in sorted(found.items()))

@@ -39,7 +39,7 @@ class RunRows(Protocol):
 
 
 def flat_rows(run: RunRows, kind: str = "methods", budgets: Mapping[str, float] = {}) -> list[Row]:
-    """Raises ValueError for a kind that is not one of KINDS, RunError where nothing has been evaluated yet."""
+    """Return the rows of that kind. Raises ValueError for an unknown kind, RunError before the first evaluation."""
     if kind not in KINDS:
         raise ValueError(f"frame of {kind!r}; expected one of {', '.join(KINDS)}")
     if kind == "rounds":
@@ -55,7 +55,7 @@ def flat_rows(run: RunRows, kind: str = "methods", budgets: Mapping[str, float] 
 
 
 def method_rows(found: Comparison, tuned: Mapping[str, Mapping[str, Any]] = {}) -> list[Row]:
-    """A row for each method. `tuned`: the values that validation data have chosen, by method and option."""
+    """Return a row for each method. `tuned` has the values that validation data have chosen, by method and option."""
     options = sorted({option for chosen in tuned.values() for option in chosen})
     return [
         {**_of_method(row, found), **{f"tuned_{option}": tuned.get(name, {}).get(option) for option in options}}
@@ -110,7 +110,7 @@ def _difference(pair: MethodPair, over: str, seed: int | None, each: PairedDiffe
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """A line of names, then a line for each row, ended by newlines; nothing stands where a row has no value."""
+    """Write a line of names, then a line for each row, ended by newlines. A cell without a value is empty."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = StringIO()
     writer = csv.writer(lines, lineterminator="\n")

@@ -1,5 +1,5 @@
-"""Warnings for chosen values at the edge of their grid, because a better value may lie beyond the grid. The values are
-chosen in tuning.py.
+"""Warnings for chosen values at the edge of their grid, because a better value may lie beyond the grid. tuning.py
+chooses the values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgefl.methods.method_label import written
 class GridEdge:
     """A method whose chosen value of an option is the smallest or the largest of several numbers that were tried.
 
-    beyond  a value further on, that the method would take
+    beyond  a value one step beyond the grid, which the method would accept
     """
 
     method: str
@@ -41,7 +41,7 @@ class GridEdge:
 
 
 def grid_edges(record: Mapping[str, Any] | None, shared: Mapping[str, Any] = {}) -> list[GridEdge]:
-    """Of the record of what was tuned (experiment/tuned_values.py); none where nothing was.
+    """Return the edges in the record of a tuning (experiment/tuned_values.py). The list is empty without a record.
 
     shared  the options that the methods have in common
     """
@@ -60,12 +60,12 @@ def _edge(label: str, option: str, value: Any, each: Mapping[str, Any], shared: 
         return None
     beyond, chosen = _beyond(value, tried), {**shared, **each["chosen"]}
     if _is_taken(label, chosen) and not _is_taken(label, {**chosen, option: beyond}):
-        return None  # the option ends there
+        return None  # the option accepts no value beyond
     return GridEdge(label, option, value, tuple(tried), beyond)
 
 
 def _is_taken(label: str, options: Mapping[str, Any]) -> bool:
-    """Whether the method takes these values. One of another program's own is not known here, and takes none."""
+    """Return whether the method accepts these values. It is False for methods of other programs."""
     try:
         build(label, options)
     except ValueError:
@@ -74,7 +74,7 @@ def _is_taken(label: str, options: Mapping[str, Any]) -> bool:
 
 
 def _beyond(value: float, tried: Sequence[float]) -> float:
-    """One step further: by the ratio of the last two values where both have a sign, else by their difference."""
+    """Return one more step: by the ratio of the last two values if they have one sign, or else by their difference."""
     neighbour = tried[1] if value == tried[0] else tried[-2]
     further = value * value / neighbour if value * neighbour > 0 else 2 * value - neighbour
     if isinstance(value, int):

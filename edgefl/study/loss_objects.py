@@ -1,5 +1,5 @@
 """A loss that a program has as an object of torch, as the text that settings have. torch is not imported to read the
-object. What losses there are, learning/losses.py says.
+object. learning/losses.py lists the losses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from edgefl.learning.losses import LOSSES, MSE, BinaryCrossEntropy, CrossEntropy
 
 NOT_TAKEN: Mapping[
     str, Mapping[str, Any]
-] = {  # options of torch's losses that edgefl has no word for, and their defaults
+] = {  # options of torch's losses that edgefl does not have, and their defaults
     "CrossEntropyLoss": {"reduction": "mean", "ignore_index": -100},
     "BCEWithLogitsLoss": {"reduction": "mean", "weight": None},
     "MSELoss": {"reduction": "mean"},
@@ -23,12 +23,12 @@ MADE: Mapping[str, Callable[[Any], Loss]] = {
     "MSELoss": lambda loss: MSE(),
     "HuberLoss": lambda loss: Huber(float(loss.delta)),
 }
-INSTEAD = {  # what to say in place of other losses of torch
+INSTEAD = {  # other losses of torch -> what to give in their place
     "NLLLoss": "loss='cross-entropy', which is NLLLoss of a log_softmax",
     "BCELoss": "loss='bce', which is BCELoss of a sigmoid",
     "SmoothL1Loss": "loss='huber:delta=...'",
 }
-FUNCTIONS = {  # of torch.nn.functional, which many give in place of the module
+FUNCTIONS = {  # functions of torch.nn.functional, which many users give in place of the module
     "cross_entropy": "cross-entropy",
     "binary_cross_entropy_with_logits": "bce",
     "mse_loss": "mse",
@@ -37,14 +37,14 @@ FUNCTIONS = {  # of torch.nn.functional, which many give in place of the module
 
 
 def is_torch_loss(value: Any) -> bool:
-    """Whether it is a loss of torch, or its class."""
+    """Return whether a value is a loss of torch, or the class of such a loss."""
     kind = value if isinstance(value, type) else type(value)
     return kind.__module__ == "torch.nn.modules.loss"
 
 
 def loss_text(value: Any) -> str:
-    """The text of a loss of torch, a module or a function. Raises ValueError for a loss or an option that edgefl has no
-    word for, and for a loss of the program's own.
+    """Return the text of a loss of torch, a module or a function. Raises ValueError for a loss or an option that edgefl
+    does not have, and for a loss of the program's own.
     """
     if not is_torch_loss(value):
         return _text_of_function(value)

@@ -1,7 +1,7 @@
-"""The curves of a method over its seeds: their mean, how far the seeds lie apart, and every seed's own.
+"""The curves of a method over its seeds: the mean, the spread between the seeds, and every seed's own curve.
 
-A mean is over all seeds or there is none. A seed that has ended before the others, as with early stopping, keeps the
-point that it ended with.
+A mean is over all seeds, or it does not exist. A seed that has ended before the other seeds, as with early stopping,
+keeps its last point.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 
 from edgefl.study.summary import Summary
 
-Value = Callable[[Mapping[str, Any]], float | None]  # of a curve's point; None where the point has none
+Value = Callable[[Mapping[str, Any]], float | None]  # value of a curve's point, or None without a value
 
 
 class MeanCurve(NamedTuple):
-    """xs, ys  the mean over the seeds at each round that all seeds were evaluated at; nan where a seed has no number
-    spread  the standard deviation of the ys over the seeds, of n - 1; empty of one seed
-    seeds   the xs and the ys of every seed, in their order
+    """The curve of a method over its seeds.
+
+    xs, ys  mean over the seeds at each round that all seeds were evaluated at, or nan if a seed has no number
+    spread  standard deviation of the ys over the seeds, with n - 1, empty for one seed
+    seeds   the xs and the ys of every seed, in the order of the seeds
     """
 
     xs: list[float]
@@ -29,7 +31,7 @@ class MeanCurve(NamedTuple):
 
 
 def mean_curve(of_seeds: Sequence[Summary], x: Value, y: Value) -> MeanCurve:
-    """The curve of one method, whose summaries differ in their seeds alone."""
+    """Return the curve of one method, whose summaries differ in their seeds alone."""
     rows = [_common(of_seeds, round) for round in _rounds(of_seeds)]
     xs = [_mean([_number(x(point)) for point in row]) for row in rows]
     heights = [[_number(y(point)) for point in row] for row in rows]
@@ -39,14 +41,14 @@ def mean_curve(of_seeds: Sequence[Summary], x: Value, y: Value) -> MeanCurve:
 
 
 def _rounds(of_seeds: Sequence[Summary]) -> list[int]:
-    """The rounds at which each seed was evaluated, or had ended before."""
+    """Return the rounds at which each seed was evaluated, or had ended before."""
     evaluated = [{point["round"] for point in one.curve} for one in of_seeds]
     every = sorted(set().union(*evaluated))
     return [round for round in every if all(round in of or round > max(of) for of in evaluated)]
 
 
 def _common(of_seeds: Sequence[Summary], round: int) -> list[Mapping[str, Any]]:
-    """Each seed's point at that round, or its last one if it has ended before."""
+    """Return each seed's point at that round, or its last point if the seed has ended before."""
     return [next((p for p in one.curve if p["round"] == round), one.curve[-1]) for one in of_seeds]
 
 

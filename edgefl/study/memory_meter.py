@@ -1,4 +1,4 @@
-"""The memory meter: the memory of a way of training, measured in a fresh process that trains in this way. Its results
+"""The memory meter: the memory of a way of training, measured in a fresh process that trains in this way. The results
 are Footprints.
 
 learner   bytes the learner held after training: parameters, arena, states, id lists and the kernels' packing scratch
@@ -6,8 +6,8 @@ resident  the process's resident set after training (VmRSS): interpreter, numpy 
 peak      the largest resident set of the process so far (VmHWM)
 torch     bytes that eager PyTorch keeps for the backward pass of the same model, dense: what freezing by masks leaves
 
-`measure` runs `python -m edgefl.study.memory_meter` with the request on its standard input; this file is both ends.
-Linux only, except for `learner` and `torch`.
+`measure` runs `python -m edgefl.study.memory_meter` with the request on its standard input. This file is both ends. It
+works on Linux only, except for `learner` and `torch`.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from edgefl.models.neurons.random_mask import random_mask
 from edgefl.models.neurons.update import Block, Update
 
 METERS = ("learner", "resident", "peak", "torch")
-NATIVE = METERS[:3]  # read off one process, without torch
+NATIVE = METERS[:3]  # meters that one process without torch reads
 SEED = 1
 STEPS = 20
-SAMPLES = 500  # uint8 examples held by the process, as on a device; a whole batch if that is larger
+SAMPLES = 500  # uint8 examples that the process holds, as on a device, or a whole batch if that is larger
 
 
 def measure(
     training: TrainingConfiguration, meters: tuple[str, ...] = NATIVE, limit_bytes: int | None = None
 ) -> list[Footprint]:
-    """A footprint per meter. The native meters share one process, torch has one of its own.
+    """Return a footprint per meter. The native meters share one process, and torch has a process of its own.
 
-    limit_bytes  the limit of the learner
-    Raises  ValueError for an update that is not plain SGD; TrainingError with the process's last words if it fails, a
-            refusal by the limit among them.
+    limit_bytes  the learner's limit of memory in bytes
+    Raises  ValueError for an update that is not plain SGD, TrainingError with the process's last line if it fails. A
+            refusal by the limit is such a failure.
     """
     if not training.terms.is_plain:
         raise ValueError(f"{training.terms}; expected plain SGD in what is measured")
@@ -61,7 +61,7 @@ def measure(
 
 
 def resident_bytes(field: str) -> int:
-    """Bytes that Linux counts for this process: VmRSS now, VmHWM at most so far. Raises OSError elsewhere."""
+    """Return bytes that Linux counts for this process: VmRSS now, VmHWM at most so far. Raises OSError elsewhere."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
@@ -78,7 +78,7 @@ def _request(training: TrainingConfiguration) -> dict[str, Any]:
 
 
 def _ask(request: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """The readings of a fresh process, by meter."""
+    """Return the readings of a fresh process, by meter."""
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     command, environment = [sys.executable, "-m", "edgefl.study.memory_meter"], {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
@@ -112,7 +112,7 @@ def _answer(request: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def _train(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str, int], object]:
-    """What the learner holds after STEPS steps, and a smaller one if batches may be smaller; and what is alive."""
+    """Train STEPS steps, and one smaller step if batches can be smaller. Return what the learner holds, and objects."""
     graph, neurons = training.trained
     learner, data = _learner(graph, limit), _samples(graph, training)
     if training.method == "sparse" and training.keep < 1:
@@ -130,9 +130,10 @@ def _train(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str
 
 
 def _pflego(training: TrainingConfiguration, limit: int | None) -> tuple[dict[str, int], object]:
-    """What a round holds at most: head steps on cached features, a joint gradient in chunks; and what is alive.
+    """Return the most that a round holds, with head steps on cached features and a joint gradient in chunks.
 
-    A learner gives back the arena of one pass before the next, as those with a limit do of themselves.
+    The second value keeps the objects alive. A learner gives back the arena of one pass before the next pass. A learner
+    with a limit does this by itself.
     """
     graph, examples = training.graph, training.examples or training.batch
     data, order = _samples(graph, training), np.arange(examples, dtype=np.int32)
@@ -151,7 +152,7 @@ def _pflego(training: TrainingConfiguration, limit: int | None) -> tuple[dict[st
 
 
 def _learner(graph: Graph, limit: int | None) -> GraphLearner:
-    """A learner whose parameters are drawn row by row, so that no second copy of them shows in the meters."""
+    """Return a learner whose parameters are drawn row by row, so that the meters show no second copy of them."""
     learner, values = GraphLearner(_blank(graph), limit_bytes=limit), np.random.RandomState(SEED)
     for name, info in graph.parameters().items():
         if len(info.shape) == 1:
@@ -166,7 +167,7 @@ def _learner(graph: Graph, limit: int | None) -> GraphLearner:
 
 
 def _blank(graph: Graph) -> Model:
-    """The graph with zeros, which take no memory until something is written to them."""
+    """Return the graph with zeros, which take no memory until something is written to them."""
     return Model(graph, {name: np.zeros(info.shape, np.float32) for name, info in graph.parameters().items()})
 
 
@@ -188,7 +189,7 @@ def _torch_saved(training: TrainingConfiguration) -> int:
 
 
 def main() -> int:
-    """Reads a request, trains, prints the readings."""
+    """Read a request, train, and print the readings."""
     try:
         print(json.dumps(_answer(json.load(sys.stdin))))
     except (EdgeflError, OSError) as error:

@@ -10,8 +10,8 @@ from edgefl.study.simulation.journal import METRICS, read_metrics
 
 
 def log_records_of(path: Path) -> list[dict[str, Any]]:
-    """The metrics of the trial in this directory, by rounds; [] if the trial has not begun. Raises RunError if they are
-    damaged.
+    """Return the metrics of the trial in this directory, by rounds. The list is empty before the trial begins. Raises
+    RunError if the metrics are damaged.
     """
     if run_history.is_served(path):
         return run_history.metrics(path)

@@ -1,8 +1,8 @@
 """The differences between two methods on the same clients and seeds: the mean of the paired differences, and its 95 %
 interval by Student's t. Means and spreads of single methods are in comparison.py.
 
-The interval over the clients of one seed says how far the difference would move with other clients of the same kind,
-and nothing of another training. The interval over seeds has the draws of data, first model and clients in it.
+The interval over the clients of one seed says how far the difference would move with other clients of the same kind. It
+says nothing about another training. The interval over seeds includes the draws of data, first model and clients.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LEVEL = 0.95
 class PairedDifference:
     """A mean of differences within pairs, the first value less the second.
 
-    pairs      that the mean is over
-    left_out   pairs of which one value was never measured
-    mean       None without pairs, or where a value is no finite number
-    low, high  ends of the 95 % interval; None of fewer than two pairs
+    pairs      number of pairs that the mean is over
+    left_out   number of pairs in which a value was never measured
+    mean       None without pairs, or if a value is not a finite number
+    low, high  ends of the 95 % interval, None for fewer than two pairs
     """
 
     pairs: int
@@ -37,7 +37,7 @@ class PairedDifference:
 
     @staticmethod
     def of(first: Sequence[float | None], second: Sequence[float | None], left_out: int = 0) -> PairedDifference:
-        """The difference of values at equal positions; None stands for a value that is not a finite number."""
+        """Return the difference of values at equal positions. The value None stands for a number that is not finite."""
         found = [a - b for a, b in zip(first, second, strict=True) if a is not None and b is not None]
         if not found or len(found) < len(first):
             return PairedDifference(len(first), left_out, None, None, None)
@@ -53,10 +53,10 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class MethodPair:
-    """A method and another one that it is compared with.
+    """A method and another method that it is compared with.
 
-    over_seeds    of their mean scores, seed by seed; of one seed it has no interval
-    over_clients  by seed: of the scores of each client that both tested
+    over_seeds    difference of their mean scores, seed by seed, without an interval for one seed
+    over_clients  by seed, the difference of the scores of each client that both methods tested
     """
 
     method: str
@@ -71,7 +71,7 @@ class MethodPair:
 
 
 def method_pairs(by_method: Mapping[str, Sequence[Summary]], seeds: Sequence[int]) -> list[MethodPair]:
-    """Every method with every one that follows it. `by_method`: a summary for each seed, in their order."""
+    """Compare every method with every method after it. `by_method` has a summary for each seed, in order."""
     names = list(by_method)
     return [
         _pair(method, other, by_method[method], by_method[other], seeds)

@@ -1,8 +1,8 @@
 """The picture of a run's figures: its panels, its theme, and its file or axes. matplotlib, which draws the picture, is
 an optional extra.
 
-A method has one colour and one marker in all panels of all pictures; of several seeds the mean is drawn, with a band of
-one standard deviation. A file whose name ends in "-dark" is for a dark page. Panels are picture_panels.py's.
+A method has one colour and one marker in all panels of all pictures. For several seeds a panel shows the mean, with a
+band of one standard deviation. A file whose name ends in "-dark" is for a dark page. picture_panels.py has the panels.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from edgefl.study.summary import Summary
 from edgefl.system.durable_files import why_unwritable
 
 BySeed = Mapping[int, Sequence[Summary]]
-INSTEAD = {"seconds": "virtual-seconds"}  # what is drawn by default in place of a panel, where it can be
-ASKED = ("work",)  # panels that are drawn where somebody asks for them
+INSTEAD = {"seconds": "virtual-seconds"}  # panel -> panel that is drawn in its place by default, if possible
+ASKED = ("work",)  # panels that are drawn only on request
 
 
 def check_matplotlib() -> None:
-    """Raises ValueError if no picture can be drawn."""
+    """Raise ValueError if no picture can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError("--plot needs matplotlib, which is not installed; expected it: pip install matplotlib")
 
 
 def check_picture(path: Path) -> None:
-    """Raises ValueError if no picture can be drawn, or none to that file: before anything is spent on what it shows."""
+    """Raise ValueError if no picture can be drawn to that file. Call it before time is spent on the results."""
     check_matplotlib()
     from matplotlib.backend_bases import FigureCanvasBase
 
@@ -46,16 +46,16 @@ def check_picture(path: Path) -> None:
 
 
 def plot_seeds(path: Path, by_seed: BySeed) -> None:
-    """`plot` of a run of one or several seeds."""
+    """Draw a picture of a run of one or several seeds into a file, as `plot` does for one seed."""
     check_picture(path)
     picture(by_seed, theme=theme_of_file(path)).savefig(path)
 
 
 def plot(path: Path, summaries: list[Summary], devices: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Draws every panel that methods of one seed have figures for into a file.
+    """Draw every panel that methods of one seed have figures for into a file.
 
     devices  single devices: by method, their "accuracy"
-    Raises   ValueError as check_picture does; OSError if the disk refuses.
+    Raises   ValueError as check_picture does, OSError if the disk refuses.
     """
     check_picture(path)
     picture({1: summaries}, theme=theme_of_file(path), devices=devices).savefig(path)
@@ -71,7 +71,7 @@ def draw(
     theme: str | None,
     seeds: bool,
 ) -> Any:
-    """Draws the request of `Run.plot`: a file, whose path is returned, a Figure, or given axes."""
+    """Draw the request of `Run.plot`: a file, whose path is returned, a Figure, or given axes."""
     if axes is not None:
         if path is not None or size is not None:
             raise ValueError(
@@ -99,10 +99,10 @@ def picture(
     seeds: bool = False,
     devices: Sequence[Mapping[str, Any]] = (),
 ) -> Any:
-    """A Figure of matplotlib with these panels.
+    """Return a Figure of matplotlib with these panels.
 
-    panels  names of PANELS, or one; None: all that the run has figures for
-    size    width and height in inches; None: as the number of panels asks
+    panels  one name of PANELS, or several. None: all panels that the run has figures for
+    size    width and height in inches. None: the size that fits the number of panels
     seeds   whether every seed has a thin line of its own
     Raises  ValueError for a panel, a size or a theme that cannot be had.
     """
@@ -118,10 +118,10 @@ def picture(
 def picture_on(
     axes: Any, by_seed: BySeed, *, panels: str | Sequence[str] | None = None, theme: str = "light", seeds: bool = False
 ) -> None:
-    """Draws panels on axes of the caller's own figure: one axes object, or as many as there are panels.
+    """Draw panels on axes of the caller's own figure: one axes object, or one for each panel.
 
-    panels  as of `picture`; None: accuracy over rounds
-    Raises  ValueError for a panel or a theme that cannot be had, or another number of axes.
+    panels  as for `picture`. None: accuracy over rounds
+    Raises  ValueError for a panel or a theme that cannot be had, or for another number of axes.
     """
     check_matplotlib()
     colours, content = theme_named(theme), _content(by_seed, theme, seeds, ())
@@ -144,7 +144,7 @@ def _content(by_seed: BySeed, theme: str, seeds: bool, devices: Sequence[Mapping
 
 
 def _panels(asked: str | Sequence[str] | None, content: Content) -> list[str]:
-    """The names of the panels. Raises ValueError for one that is unknown, or that the run has no figures for."""
+    """Return the names of the panels. Raises ValueError for an unknown panel, or one without figures in the run."""
     if asked is None:
         there = [name for name, panel in PANELS.items() if not panel.lacks(content) and name not in ASKED]
         return [name for name in there if INSTEAD.get(name) not in there]

@@ -1,5 +1,5 @@
-"""The matplotlib Figure of a picture: the places of its panels, its legend, and its files. The contents of panels are
-drawn in picture_panels.py.
+"""The matplotlib Figure of a picture: the positions of its panels, its legend, and its files. picture_panels.py draws
+the contents of panels.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
 from edgefl.study.picture_panels import BAND, BESIDE, PANELS, SPENT, THIN, Content
 from edgefl.study.picture_style import DPI, Theme
 
-PANEL = 4.3, 3.1  # inches
-ROW = 3  # most panels beside each other
-LINE = 0.07  # of a panel's height that a label needs
-LETTER, HANDLE = 0.075, 0.55  # inches of a legend: a letter, and what stands before its first
-LEGEND, NOTES = 0.21, 0.16  # inches of a line of the legend, and of the text below the panels
-MARGIN = 0.3  # inches beside a legend
-NOTE = 8  # points of the text below the panels
+PANEL = 4.3, 3.1  # width and height of a panel, in inches
+ROW = 3  # most panels in a row
+LINE = 0.07  # share of a panel's height that a label needs
+LETTER, HANDLE = 0.075, 0.55  # inches of a legend: a letter, and the space before its first letter
+LEGEND, NOTES = 0.21, 0.16  # heights in inches of a line of the legend, and of a line of the text below the panels
+MARGIN = 0.3  # inches at the side of a legend
+NOTE = 8  # font size in points of the text below the panels
 WORDS = {TRAINING: "on training samples", REFRESHED: "after a refresh"}
 BANDED = {"rounds", "loss", *SPENT}  # panels with means over seeds and bands
-UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # equal pictures are equal files
+UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # without a date, equal pictures are equal files
 
 
 class Picture(Figure):
-    """A Figure in the colours of a theme, which are its own when it is saved, too."""
+    """A Figure in the colours of a theme, which it also has when it is saved."""
 
     def __init__(self, theme: Theme, **options: Any) -> None:
         self._settings = theme.settings()
@@ -42,22 +42,22 @@ class Picture(Figure):
             super().__init__(layout="constrained", **options)
 
     def savefig(self, fname: Any, **options: Any) -> None:
-        """As Figure has it, text as text."""
+        """Save the figure as Figure does, with text as text."""
         suffix = Path(fname).suffix.lower() if isinstance(fname, str | Path) else ""
         with matplotlib.rc_context(self._settings):
             super().savefig(fname, **{"dpi": DPI, "metadata": UNDATED.get(suffix), **options})
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """Return the PNG that a notebook shows."""
         content = io.BytesIO()
         self.savefig(content, format="png")
         return content.getvalue()
 
 
 def sheet(content: Content, panels: Sequence[str], theme: Theme, size: tuple[float, float] | None) -> Picture:
-    """All these panels beside each other and in rows, with one legend and a sentence on what they show.
+    """Draw all these panels in rows, with one legend and a sentence on what they show.
 
-    size  in inches of all of it; None: as the number of panels asks
+    size  width and height of the whole figure in inches. None: the size that fits the number of panels
     """
     rows = _rows(len(panels))
     width = size[0] if size else PANEL[0] * max(rows)
@@ -83,7 +83,7 @@ def sheet(content: Content, panels: Sequence[str], theme: Theme, size: tuple[flo
 
 
 def draw_on(areas: Sequence[Any], content: Content, panels: Sequence[str], theme: Theme) -> None:
-    """Draws each panel on axes of the caller's own figure, the first with the legend."""
+    """Draw each panel on axes of the caller's own figure. The first axes get the legend."""
     for area, name in zip(areas, panels, strict=True):
         PANELS[name].draw(area, content)
     handles = _handles(content, panels, theme)
@@ -91,16 +91,16 @@ def draw_on(areas: Sequence[Any], content: Content, panels: Sequence[str], theme
 
 
 def _rows(count: int) -> list[int]:
-    """So many panels in as few rows as there can be, no row more than one shorter than another."""
+    """Arrange so many panels in as few rows as possible. The lengths of two rows differ by at most one."""
     rows = -(-count // ROW)
     return [count // rows + (row < count % rows) for row in range(rows)]
 
 
 def _columns(handles: Sequence[Any], width: float) -> int:
-    """The number of columns of a legend of this width in inches: the most for which there is room."""
+    """Return the number of columns of a legend of this width in inches: the most for which there is room."""
     widths = [HANDLE + LETTER * len(handle.get_label()) for handle in handles]
     for columns in range(len(widths), 1, -1):
-        rows, longer = divmod(len(widths), columns)  # as matplotlib fills them: column by column, the first are longer
+        rows, longer = divmod(len(widths), columns)  # matplotlib fills column by column, the first ones are longer
         ends = [rows * i + min(i, longer) for i in range(columns + 1)]
         if sum(max(widths[low:high]) for low, high in pairwise(ends)) < width - MARGIN:
             return columns
@@ -108,8 +108,8 @@ def _columns(handles: Sequence[Any], width: float) -> int:
 
 
 def _handles(content: Content, panels: Sequence[str], theme: Theme) -> list[Any]:
-    """One for each method, then what is drawn beside all of them."""
-    line: Any = Line2D  # its types know the names of markers and lines
+    """Return a legend entry for each method, then the entries for bands, seeds and scores of other kinds."""
+    line: Any = Line2D  # matplotlib's type hints allow only literal names of markers and lines
     style = {"markersize": 5, "linewidth": 1.6}
     found: list[Any] = [
         line([], [], color=look.colour, marker=look.marker, linestyle=look.line, label=label, **style)
@@ -126,7 +126,7 @@ def _handles(content: Content, panels: Sequence[str], theme: Theme) -> list[Any]
 
 
 def _label_ends(area: Any, content: Content, panel: str) -> bool:
-    """Writes each method's name at the right end of its line if every name has room there; otherwise none."""
+    """Write each method's name at the right end of its line if every name has room there, or else no name."""
     lines = {line.get_label(): line for line in area.get_lines() if line.get_label() in content.looks}
     if panel not in ("rounds", "loss") or lines.keys() != content.looks.keys():
         return False
@@ -145,7 +145,7 @@ def _label_ends(area: Any, content: Content, panel: str) -> bool:
 
 
 def _note(content: Content, panels: Sequence[str]) -> str:
-    """The note that says what a height, a line and a band stand for."""
+    """Return the note that says what a height, a line and a band stand for."""
     score = "Accuracy" if content.has_accuracy else "Loss"
     said = [f"{score}: mean over the clients, each on its own test samples."]
     if "clients" in panels:

@@ -1,7 +1,7 @@
 """The panels of a picture, each drawn on its own axes: results over cost, the clients, the capacity tiers, the training
 loss. Every panel has one quantity on each axis.
 
-Not where panels stand on a picture nor its legend (picture_figure.py), nor colours (picture_style.py).
+picture_figure.py arranges the panels and draws the legend. picture_style.py has the colours.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from edgefl.study.mean_curves import MeanCurve, Value, mean_curve
 from edgefl.study.picture_style import Look
 from edgefl.study.summary import Summary
 
-BESIDE = {TRAINING: "dashed", REFRESHED: "dotted"}  # of a curve's points, beside the score, and how they are drawn
+BESIDE = {TRAINING: "dashed", REFRESHED: "dotted"}  # other scores of a curve's points, and their lines
 BY_MODEL = ", by the model of the devices"
-BAND, THIN = 0.2, 0.45  # opacity of what seeds are drawn by
-LOG_FROM = 10.0  # times between the least and the greatest loss, from which their axis is logarithmic
+BAND, THIN = 0.2, 0.45  # opacity of bands, and of the lines of seeds
+LOG_FROM = 10.0  # ratio of the greatest to the least loss from which the axis is logarithmic
 
 
 class Content(NamedTuple):
@@ -39,37 +39,39 @@ class Content(NamedTuple):
 
     @property
     def summaries(self) -> list[Summary]:
-        """The figures of all methods and seeds."""
+        """Return the figures of all methods and seeds."""
         return [summary for of in self.methods.values() for summary in of]
 
     @property
     def has_accuracy(self) -> bool:
-        """Whether answers are right or wrong; otherwise heights are losses."""
+        """Return whether heights are accuracies. Otherwise heights are losses."""
         return self.summaries[0].has_accuracy
 
     @property
     def score(self) -> str:
-        """The words for heights on the axis."""
+        """Return the words for heights on the axis."""
         return "accuracy, %" if self.has_accuracy else "loss"
 
     @property
     def seed_count(self) -> int:
-        """The number of seeds."""
+        """Return the number of seeds."""
         return len(next(iter(self.methods.values())))
 
     def height(self, point: Mapping[str, Any]) -> float | None:
-        """The height of a curve's point or of a tier: percent of accuracy, or the loss; None where there is
-        no number.
+        """Return the height of a curve's point or of a tier: percent of accuracy, or the loss, or None if there is no
+        number.
         """
         return self.scaled(point.get("accuracy" if self.has_accuracy else "loss"))
 
     def scaled(self, score: float | None) -> float | None:
-        """Percent of accuracy, or a loss as it is."""
+        """Return percent of accuracy, or a loss as it is."""
         return None if score is None else (100 * score if self.has_accuracy else score)
 
 
 class Panel(NamedTuple):
-    """lacks  why the panel cannot be drawn; empty: it can
+    """A panel of a picture.
+
+    lacks  returns the reason why the panel cannot be drawn, or "" if it can
     draw   draws on axes of matplotlib
     """
 
@@ -116,7 +118,7 @@ def _over_rounds(area: Any, content: Content) -> None:
 
 
 def _beside(content: Content, kind: str, point: Mapping[str, Any]) -> float | None:
-    """A point's score of a kind of BESIDE."""
+    """Return a point's score of a kind of BESIDE."""
     return content.scaled(point.get(kind))
 
 
@@ -126,7 +128,7 @@ def _lacks_spent(name: str, content: Content) -> str:
 
 
 def _over_spent(name: str, area: Any, content: Content) -> None:
-    """A method that spends none of it has a level line."""
+    """Draw scores over a cost. A method that spends nothing of it has a level line."""
     spent, key = SPENT[name], BUDGETS[name]
     unit, words = _unit(max(summary.curve[-1][key] for summary in content.summaries), spent.units)
     for label, of in content.methods.items():
@@ -139,7 +141,7 @@ def _over_spent(name: str, area: Any, content: Content) -> None:
 
 
 def _level(area: Any, content: Content, label: str) -> None:
-    """A method's last score at every place of the axis below."""
+    """Draw a method's last score as a level line over the whole axis."""
     curve, colour = mean_curve(content.methods[label], _round, content.height), content.looks[label].colour
     area.axhline(curve.ys[-1], color=colour, linewidth=1.4)
     if curve.spread and math.isfinite(curve.spread[-1]):
@@ -147,7 +149,7 @@ def _level(area: Any, content: Content, label: str) -> None:
 
 
 def _curve(area: Any, content: Content, label: str, x: Value, y: Value) -> None:
-    """A method's mean over its seeds with the band of their standard deviation, and on demand every seed."""
+    """Draw a method's mean over its seeds with a band of their standard deviation, and every seed on demand."""
     curve, look = mean_curve(content.methods[label], x, y), content.looks[label]
     if content.seeds and len(curve.seeds) > 1:
         for xs, ys in curve.seeds:
@@ -160,15 +162,15 @@ def _curve(area: Any, content: Content, label: str, x: Value, y: Value) -> None:
 
 
 def _marked(content: Content, label: str, points: int) -> tuple[int, int]:
-    """The first point with a marker, and the number of points to the next one: methods whose lines lie on each other
-    have theirs at other places.
+    """Return the first point with a marker, and the number of points to the next marker. Different methods have their
+    markers at different points, so that lines on top of each other can be told apart.
     """
     every = max(1, points // 8)
     return list(content.methods).index(label) % every, every
 
 
 def _band(curve: MeanCurve, content: Content) -> list[tuple[float, float]]:
-    """The lower and the upper end at every point; an accuracy does not leave 0 to 100 %."""
+    """Return the lower and the upper end at every point. An accuracy does not leave 0 to 100 %."""
     found = [(y - spread, y + spread) for y, spread in zip(curve.ys, curve.spread, strict=True)]
     return [(max(0.0, low), min(100.0, high)) for low, high in found] if content.has_accuracy else found
 
@@ -190,7 +192,7 @@ def _losses(area: Any, content: Content) -> None:
 
 
 def _logarithmic(area: Any) -> None:
-    """The axis of heights, with plain numbers."""
+    """Make the axis of heights logarithmic, with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     area.set_yscale("log")
@@ -200,7 +202,7 @@ def _logarithmic(area: Any) -> None:
 
 
 def _clients(area: Any, content: Content) -> None:
-    """For each method the share of clients, of all seeds, whose score is at most that below."""
+    """Draw for each method the share of clients, over all seeds, whose score is at most the score on the axis."""
     for label, of in content.methods.items():
         scale = 100 if content.has_accuracy else 1
         scores = sorted(scale * each for summary in of for each in summary.by_client if each is not None)
@@ -221,7 +223,7 @@ def _lacks_tiers(content: Content) -> str:
 
 
 def _tiered(content: Content) -> Sequence[Mapping[str, Any]]:
-    """The tiers of the first method of FedSPU's family that has trained in several; empty: there is none."""
+    """Return the tiers of the first method of FedSPU's family that has trained in several tiers, or ()."""
     for label, of in content.methods.items():
         tiers = of[0].tiers
         if label.startswith("fedspu") and len(tiers) > 1 and any(tier["client_rounds"] for tier in tiers):
@@ -230,7 +232,7 @@ def _tiered(content: Content) -> Sequence[Mapping[str, Any]]:
 
 
 def _tier_scores(area: Any, content: Content) -> None:
-    """The score of every method on the clients of each tier."""
+    """Draw the score of every method on the clients of each tier."""
     for label, of in content.methods.items():
         look, each = content.looks[label], [[content.height(tier) for tier in one.tiers] for one in of]
         heights = [_mean(column) for column in zip(*each, strict=True)]
@@ -241,7 +243,7 @@ def _tier_scores(area: Any, content: Content) -> None:
 
 
 def _tier_bytes(area: Any, content: Content) -> None:
-    """Bars: what a client of the tier sends and receives in a round."""
+    """Draw bars of the payload that a client of the tier sends and receives in a round."""
     found = {label: _of_rounds(of, "bytes") for label, of in content.methods.items()}
     found = {label: values for label, values in found.items() if any(values)}
     unit, words = _unit(max(map(max, found.values()), default=0.0), BYTES)
@@ -256,7 +258,7 @@ def _tier_bytes(area: Any, content: Content) -> None:
 
 
 def _tier_memory(area: Any, content: Content) -> None:
-    """Bars: the memory of a training step of the family's first method."""
+    """Draw bars of the memory of a training step of the family's first method."""
     label = next(label for label in content.methods if label.startswith("fedspu"))
     sizes = [float(tier["memory_bytes"]) for tier in _tiered(content)]
     unit, words = _unit(max(sizes), BYTES)
@@ -272,7 +274,7 @@ def _tier_axis(area: Any, content: Content) -> None:
 
 
 def _of_rounds(of: Sequence[Summary], name: str) -> list[float]:
-    """Of each tier the mean over the seeds in which somebody has trained in it; 0 if nobody has."""
+    """Return for each tier the mean over the seeds in which a client has trained in it, or 0 if no client has."""
     tiers = zip(*(one.tiers for one in of), strict=True)
     known = [[float(tier[name]) for tier in column if tier["client_rounds"]] for column in tiers]
     return [sum(values) / len(values) if values else 0.0 for values in known]
@@ -304,7 +306,7 @@ def _whole_rounds(area: Any, content: Content) -> None:
 
 
 def _unit(most: float, units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The largest unit of which there are more than two, else the smallest."""
+    """Return the largest unit of which there are more than two, or else the smallest unit."""
     return next(((unit, name) for unit, name in reversed(units) if most > 2 * unit), units[0])
 
 
@@ -317,7 +319,7 @@ def _score(content: Content) -> str:
     return "Accuracy" if content.has_accuracy else "Loss"
 
 
-PANELS: dict[str, Panel] = {  # by name, in the order in which they stand
+PANELS: dict[str, Panel] = {  # panels by name, in the order of the picture
     "rounds": Panel(_there, _over_rounds),
     **{name: Panel(partial(_lacks_spent, name), partial(_over_spent, name)) for name in SPENT},
     "clients": Panel(_there, _clients),

@@ -1,8 +1,8 @@
 """The style of pictures: colours for a light and a dark page, and a colour and a marker for each method. Nothing is
 drawn here.
 
-The eight colours of a page can be told apart by people with each kind of colour blindness, and each has a contrast of 3
-or more with the page.
+People with each kind of colour blindness can tell the eight colours of a page apart. The contrast of each colour with
+the page is 3 or more.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 from edgefl.methods.method_label import Variant
 
-DARK = "-dark"  # a file whose name ends so is for a dark page
+DARK = "-dark"  # end of the name of a file for a dark page
 DPI = 120
-HASH_SALT = "edgefl"  # the same picture as SVG has the same bytes
+HASH_SALT = "edgefl"  # with this salt equal pictures have equal bytes as SVG
 MARKERS = "osDv^PX<>phd8*H"
 BLUE, ORANGE, GREEN, GREY, SKY, PINK, BROWN, PURPLE = range(8)
-LOOKS: Mapping[str, tuple[int, str]] = {  # of methods that are often compared; each has a colour of its own
+LOOKS: Mapping[str, tuple[int, str]] = {  # looks of methods that are often compared. Each has a colour of its own
     "fedspu": (BLUE, "o"), "fedavg-ft": (ORANGE, "s"), "local": (GREEN, "D"), "fedavg": (GREY, "v"),
     "fedspu-es": (SKY, "^"), "fedprox": (PINK, "P"), "ditto": (BROWN, "X"), "fedper": (PURPLE, "<"),
 }  # fmt: skip
-WISHES: Mapping[str, tuple[int, str]] = {  # of the others, which get another colour beside a method that has theirs
+WISHES: Mapping[str, tuple[int, str]] = {  # looks of other methods, if the colour is free in the picture
     "fedspu-cached": (PURPLE, ">"), "fedspu-cached-es": (PINK, "p"), "random-dropout": (BROWN, "h"),
     "fjord": (PINK, "d"), "fedumf": (SKY, "8"), "feddyn": (BROWN, ">"), "feddc": (PURPLE, "h"),
     "fedumf-feddc": (GREEN, "p"), "pflego": (PINK, "*"), "fedspa": (SKY, "d"), "fedspa-rsm": (PURPLE, "8"),
@@ -33,7 +33,7 @@ WISHES: Mapping[str, tuple[int, str]] = {  # of the others, which get another co
 class Theme(NamedTuple):
     """The colours of a page, as #rrggbb.
 
-    colours  of methods, in the order of BLUE, ORANGE, ...
+    colours  colours of methods, in the order of BLUE, ORANGE, ...
     """
 
     ink: str
@@ -42,7 +42,7 @@ class Theme(NamedTuple):
     colours: tuple[str, ...]
 
     def settings(self) -> Any:
-        """The settings of matplotlib that draw and save on this page, by name."""
+        """Return the settings of matplotlib that draw and save on this page, by name."""
         ink = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), self.ink)
         paper = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), self.paper)
         spines = {"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"}
@@ -80,7 +80,7 @@ THEMES = {
 
 
 class Look(NamedTuple):
-    """Of a method: its colour, the marker of its points, and its line, "-." where another method has the colour."""
+    """The look of a method: its colour, its marker, and its line ("-." if another method has the colour)."""
 
     colour: str
     marker: str
@@ -88,23 +88,23 @@ class Look(NamedTuple):
 
 
 def theme_named(name: str) -> Theme:
-    """Raises ValueError for a name that is none."""
+    """Return the theme of this name. Raises ValueError for an unknown name."""
     if name not in THEMES:
         raise ValueError(f"theme={name!r}; expected one of {', '.join(THEMES)}")
     return THEMES[name]
 
 
 def theme_of_file(path: Path) -> str:
-    """The name of the theme that the name of a picture's file asks for."""
+    """Return the name of the theme that the name of a picture's file asks for."""
     return "dark" if path.stem.endswith(DARK) else "light"
 
 
 def looks(labels: Iterable[str], theme: Theme) -> dict[str, Look]:
-    """The colour and the marker of each of these methods.
+    """Return the colour and the marker of each of these methods.
 
-    A method of LOOKS has its own in every picture. Another method has the colour of its wish if no method of the
-    picture has that colour, else the next colour that is free; so are markers. Of more than eight methods two share a
-    colour, and the second one's line is dashed and dotted.
+    A method of LOOKS has its own look in every picture. Another method has the colour of its wish if no method of the
+    picture has that colour, and otherwise the next free colour. Markers are chosen in the same way. Among more than
+    eight methods two share a colour, and the line of the second method is dashed and dotted.
     """
     labels, found = list(labels), dict[str, tuple[int, str]]()
     for label in labels:
@@ -124,7 +124,5 @@ def looks(labels: Iterable[str], theme: Theme) -> dict[str, Look]:
 
 
 def _free(wish: Any, known: Iterable[Any], taken: Sequence[Any]) -> Any:
-    """The wished colour or marker if no other has been taken less often, else the first of those that have been taken
-    least.
-    """
+    """Return the wish if no other colour or marker was taken less often, or else the first of the least taken ones."""
     return min((wish, *known), key=taken.count)

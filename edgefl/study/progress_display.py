@@ -17,7 +17,7 @@ from edgefl.experiment.run_layout import Trial
 from edgefl.study.result_text import number, percent
 from edgefl.study.summary import kind_of
 
-LONGEST_NAME = 28  # characters of a method's label beside a bar
+LONGEST_NAME = 28  # characters of a method's label next to a bar
 
 
 class Display(Protocol):
@@ -31,9 +31,9 @@ class Display(Protocol):
 
 
 def display(is_wanted: bool, in_all: int = 0) -> Display | None:
-    """For a program: in a notebook its own, a bar if stderr is a terminal, else plain lines if wanted, or none.
+    """Return the display for a program: in a notebook its own, on a terminal a bar, plain lines if wanted, or None.
 
-    in_all  rounds of all methods, seeds and trials together, for a bar over all of them; 0: only one of them is run
+    in_all  rounds of all methods, seeds and trials together, for a bar over all of them. 0: there is only one trial
     """
     if (shell := in_notebook()) is not None:
         return Notebook(shell)
@@ -41,27 +41,27 @@ def display(is_wanted: bool, in_all: int = 0) -> Display | None:
 
 
 def in_notebook() -> ModuleType | None:
-    """IPython's display, if this process is a notebook's kernel. IPython is not imported to find out."""
+    """Return IPython's display in a notebook's kernel, or else None. IPython is not imported to find out."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return None if shell is None or not hasattr(shell, "kernel") else sys.modules["IPython.display"]
 
 
 def print_error(line: str) -> None:
-    """Prints a line on stderr."""
+    """Print a line on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 def watch(say: Callable[[str], None] = print_error, in_all: int = 0) -> Display:
-    """A bar if stderr is a terminal; if not, plain lines that `say` takes."""
+    """Return a bar if stderr is a terminal, or else a display that passes plain lines to `say`."""
     return Bar(in_all) if sys.stderr.isatty() else LogDisplay(say)
 
 
 class Bar:
-    """One bar per method, which stays on the screen; and below them one over all, with the time that is left.
+    """One bar per method, which stays on the screen, and below them one bar over all methods, with the remaining time.
 
-    in_all   rounds of all together; 0: no bar over all
-    console  where the bars are drawn; None: stderr
+    in_all   rounds of all methods together. 0: there is no bar over all
+    console  console on which the bars are drawn. None: stderr
     """
 
     def __init__(self, in_all: int = 0, console: Console | None = None) -> None:
@@ -73,8 +73,8 @@ class Bar:
         self._task: TaskID | None = None
         self._all: TaskID | None = None
         self._in_all, self._done, self._at = in_all, 0, 0
-        self._begun_at = 0.0  # by the clock of the bars
-        self._skipped = 0  # rounds that were done before
+        self._begun_at = 0.0  # seconds by the clock of the bars
+        self._skipped = 0  # rounds that were done before this process
 
     def begin(self, name: str, rounds: int, at: int) -> None:
         self._progress.start()
@@ -98,7 +98,7 @@ class Bar:
             self._progress.update(self._all, completed=self._done, news=self._left())
 
     def _left(self) -> str:
-        """The time that the rest takes if its rounds take as long as those so far; "" before the first round."""
+        """Return the time of the remaining rounds at the speed of the rounds so far, or "" before the first round."""
         done_here = self._done - self._skipped
         if not done_here:
             return ""
@@ -123,7 +123,7 @@ class LogDisplay:
             self._say(f"{self._name} round {log_record['round']}/{self._rounds}: {news(log_record)}")
 
     def end(self) -> None:
-        """Nothing to close."""
+        """Do nothing, because there is nothing to close."""
 
 
 class Notebook:
@@ -141,14 +141,14 @@ class Notebook:
         self._shown.update(self._text(log_record["round"]), raw=True)
 
     def end(self) -> None:
-        """Nothing to close."""
+        """Do nothing, because there is nothing to close."""
 
     def _text(self, round: int) -> dict[str, str]:
         return {"text/plain": f"{self._name} round {round}/{self._rounds}{self._news}"}
 
 
 class Displayed:
-    """A display as the watcher of a run (runner.py)."""
+    """A watcher of a run (runner.py) that shows its rounds on a display."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -164,7 +164,7 @@ class Displayed:
 
 
 def _shortened(name: str) -> str:
-    """So much of a name that 80 columns have room for the figures beside it."""
+    """Shorten a name so that 80 columns have room for the figures behind it."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
@@ -174,13 +174,13 @@ def _clock(seconds: float) -> str:
 
 
 def news(log_record: dict[str, Any]) -> str:
-    """An evaluated round in a few words, and how many of the clients have not stopped early."""
+    """Describe an evaluated round in a few words, with the number of clients that have not stopped early."""
     running = [f"{log_record['running']} clients not stopped"] if "running" in log_record else []
     return ", ".join([*scores(log_record), *running])
 
 
 def scores(log_record: dict[str, Any]) -> list[str]:
-    """The accuracy of an evaluated round, or its test loss, and the training loss of its clients."""
+    """Return the accuracy of an evaluated round, or its test loss, and the training loss of its clients."""
     losses = [client["loss"] for client in log_record.get("clients", ()) if "loss" in client]
     evaluation = log_record["evaluation"]
     found = evaluation[kind_of(evaluation)]

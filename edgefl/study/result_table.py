@@ -1,5 +1,5 @@
-"""A table of a study as values: a title, headings, and cells of text. Not what a table looks like: in a terminal that
-is table_style.py's, in a file table_formats.py's.
+"""A table of a study as values: a title, headings, and cells of text. table_style.py gives a table its look in a
+terminal, and table_formats.py in a file.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 class ResultTable:
     """One table.
 
-    headings  one for each column
-    rows      of as many cells each
-    left      so many columns from the left are names, at their left edges; the other columns are numbers, at the right
+    headings  one heading for each column
+    rows      rows with one cell for each column
+    left      number of columns, from the left, that have names and are left-aligned. The others have numbers
     """
 
     title: str
@@ -39,5 +39,5 @@ class ResultPage(NamedTuple):
 
 
 def new_result_table(title: str, headings: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> ResultTable:
-    """A table of any iterables."""
+    """Make a table of any iterables."""
     return ResultTable(title, tuple(headings), tuple(map(tuple, rows)), left)

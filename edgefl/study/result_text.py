@@ -1,6 +1,6 @@
-"""Sentences about the figures of a run: the gain of a method over another method, and how far chance alone goes.
+"""Sentences about the figures of a run: the gain of a method over another method, and the precision of the figures.
 
-kB and MB are 1e3 and 1e6 bytes. Not the figures (summary.py, comparison.py), nor tables of them (tables.py).
+kB and MB are 1e3 and 1e6 bytes. The figures are in summary.py and comparison.py, and their tables are in tables.py.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ WORDS = {
     ADAPTED: "its global model, adapted by each client",
     GLOBAL: "its global model",
 }
-NONE = "-"  # a figure that there is not
+NONE = "-"  # stands for a missing figure
 OURS = ("fedspu", "fedspu-es")
 
 
 def sentences(by_seed: Summaries, found: Comparison) -> list[str]:
-    """All there is to say of a run: gains, what early stopping saved, who diverged or is missing, and the precision."""
+    """Return all sentences about a run: gains, savings by early stopping, lost clients, and the precision."""
     said = [*gains(found), *early_stopping(by_seed), *lost(found), *modelled(by_seed)]
     return [*said, precision(by_seed, found)]
 
 
 def modelled(by_seed: Summaries) -> list[str]:
-    """Sentences about time and energy of modelled devices, if there are any, and about devices with too
-    little memory.
+    """Return sentences about time and energy of modelled devices, if there are any, and about devices with too little
+    memory.
     """
     rows = [row for of in by_seed.values() for summary in of for row in summary.devices]
     if not rows:
@@ -49,8 +49,8 @@ def modelled(by_seed: Summaries) -> list[str]:
 
 
 def gains(found: Comparison) -> list[str]:
-    """One sentence for each other method about FedSPU's gain or loss against it. Over several seeds the sentence has
-    the mean and the standard deviation of the differences seed by seed.
+    """Return one sentence for each other method about FedSPU's gain or loss against it. Over several seeds the sentence
+    has the mean and the standard deviation of the differences seed by seed.
     """
     rows = list(found.rows.values())
     family = [row for row in rows if Variant.of(row.method).method in OURS]
@@ -60,7 +60,7 @@ def gains(found: Comparison) -> list[str]:
 
 
 def _gained(ours: ComparisonRow, other: ComparisonRow) -> str:
-    """The words for how much better one of two numbers is."""
+    """Say in words how far one of two scores is above the other."""
     if not ours.has_accuracy:
         return f"a loss of {number(ours.score.mean)} against the {number(other.score.mean)} of {other.method}"
     return f"{_points(ours.score.minus(other.score))} of accuracy against {other.method}"
@@ -74,7 +74,7 @@ def _points(difference: Figure) -> str:
 
 
 def early_stopping(by_seed: Summaries) -> list[str]:
-    """Sentences about what early stopping saved FedSPU and changed, seed by seed."""
+    """Return sentences about what early stopping saved FedSPU and changed, seed by seed."""
     found = []
     for seed, summaries in by_seed.items():
         by_name = {summary.method: summary for summary in summaries}
@@ -101,7 +101,7 @@ def _changed(stopped: Summary, plain: Summary) -> str:
 
 
 def lost(found: Comparison) -> list[str]:
-    """A sentence about methods whose clients have no figure, or no figure that is a finite number."""
+    """Return a sentence for each method whose clients have no figure, or have a figure that is not a finite number."""
     said = []
     for row in found.rows.values():
         if row.diverged:
@@ -112,8 +112,8 @@ def lost(found: Comparison) -> list[str]:
 
 
 def precision(by_seed: Summaries, found: Comparison) -> str:
-    """A sentence about how far chance alone moves the means: the largest standard error over clients among
-    the methods.
+    """Return a sentence about how far chance alone moves the means: the largest standard error over clients among the
+    methods.
     """
     first = next(iter(by_seed.values()))[0]
     tested = first.evaluation[first.kind]["examples"]
@@ -128,22 +128,22 @@ def precision(by_seed: Summaries, found: Comparison) -> str:
 
 
 def percent(share: float | None, spread: float | None = None) -> str:
-    """A share, and how far it spreads; a dash where there is none."""
+    """Write a share with its spread, or a dash for a missing share."""
     if share is None:
         return NONE
     return f"{100 * share:.1f} %" if spread is None else f"{100 * share:.1f}±{100 * spread:.1f} %"
 
 
 def number(value: float | None, spread: float | None = None) -> str:
-    """A loss; of a model that has diverged it is no number."""
+    """Write a loss with its spread. The loss of a diverged model is missing."""
     if value is None:
         return "none"
     return f"{value:.4g}" if spread is None else f"{value:.4g}±{spread:.2g}"
 
 
 def to_json(by_seed: Summaries, budgets: Mapping[str, float] = {}, accuracy: float | None = None) -> dict[str, Any]:
-    """All figures as JSON values: of one seed by method; of several by seed; the comparison over them; and what they
-    had spent when they reached an accuracy, as of `target`.
+    """Return all figures as JSON values: by method for one seed, or by seed for several seeds. The comparison over the
+    seeds follows, and the costs until the methods reached an accuracy, as for `target`.
     """
     found = compare(by_seed, budgets)
     each = {

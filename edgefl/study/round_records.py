@@ -5,19 +5,19 @@ client.
 
     method, seed, round  label of the method, seed of the run, number of the round
     clients              number of clients that answered
-    train_loss           mean training loss over the clients whose replies were aggregated; absent in older runs
+    train_loss           mean training loss over the clients whose replies were aggregated, absent in older runs
     down_bytes, up_bytes payload bytes of the round, to the clients and to the server
     payload_bytes        payload bytes of all rounds so far, in both directions
     seconds              duration of the round
-    virtual_seconds      virtual time at the end of the round; only with modelled devices
-    virtual_joules       virtual energy of the round; only with modelled devices
+    virtual_seconds      virtual time at the end of the round, only with modelled devices
+    virtual_joules       virtual energy of the round, only with modelled devices
     accuracy_of          models that `accuracy` and `loss` belong to: personal, adapted or global. This name and the
                          names below are present only in an evaluated round
     accuracy, loss       unweighted means over clients on their own test samples. `accuracy` is absent where the task
                          has no right and wrong answers. `loss` is None where the mean is not a finite number
     accuracy_weighted    mean of the clients' accuracies, weighted by the number of test samples
     global_accuracy      accuracy of the global model on the clients' test samples, where `accuracy` belongs to other
-                         models; `global_loss` is its loss
+                         models. `global_loss` is its loss
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WHOSE = {kind: kind.removesuffix("_local") for kind in MODELS}
 
 
 def records(method: str, seed: int, log_records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The records of one method with one seed, from the lines of its metrics, from the first round on."""
+    """Yield the records of one method with one seed, from the lines of its metrics, from the first round on."""
     sent = 0
     for log_record in log_records:
         found = record(method, seed, log_record, sent)
@@ -41,7 +41,7 @@ def records(method: str, seed: int, log_records: Iterable[Mapping[str, Any]]) ->
 
 
 def record(method: str, seed: int, log_record: Mapping[str, Any], sent: int) -> dict[str, Any]:
-    """The record of one line of metrics; `sent`: payload bytes before it."""
+    """Return the record of one line of metrics. `sent` is the number of payload bytes before this round."""
     down, up = sum(log_record["down"].values()), sum(log_record["up"].values())
     answered = [each for each in log_record.get("clients", ()) if each["status"] != "absent"]
     return {

@@ -1,8 +1,7 @@
-"""A run as an object, simulated or served, which reads the run's directory whenever the program asks. It
-runs nothing.
+"""A run as an object, simulated or served, which reads the run's directory whenever the program asks. It runs nothing.
 
 run.methods["fedspu"].seeds[1].clients[3].model
-run.clients[3].model                              the same, of the first method and its first seed
+run.clients[3].model                              the client's model of the first method and its first seed
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class Run(RunResults):
         seeds   whether every seed gets a thin line
         Raises  ValueError without matplotlib, or for a file, a panel, a size or a theme that cannot be drawn
         """
-        from edgefl.study.picture import draw  # matplotlib takes a while
+        from edgefl.study.picture import draw  # the import of matplotlib takes a while
 
         return draw(self.summaries, path, ax, panels=panels, size=size, theme=theme, seeds=seeds)
 
@@ -156,12 +155,12 @@ class Method:
 
     @property
     def accuracy(self) -> float | None:
-        """Mean over the seeds of the clients' mean accuracy. None if the task has no right and wrong answers."""
+        """Mean over the seeds of the clients' mean accuracy, or None if the task has no right and wrong answers."""
         return _mean([each.accuracy for each in self.seeds.values()])
 
     @property
     def loss(self) -> float | None:
-        """Mean over the seeds of the clients' mean loss. None if the loss of a seed is not a finite number."""
+        """Mean over the seeds of the clients' mean loss, or None if the loss of a seed is not a finite number."""
         return _mean([each.loss for each in self.seeds.values()])
 
     @property
@@ -232,14 +231,14 @@ class Seeded:
 
     @property
     def accuracy(self) -> float | None:
-        """Unweighted mean of the clients' accuracies, each on the client's own test samples. None if the task has no
+        """Unweighted mean of the clients' accuracies, each on the client's own test samples, or None if the task has no
         right and wrong answers.
         """
         return self.evaluation.get("accuracy")
 
     @property
     def loss(self) -> float | None:
-        """Unweighted mean of the clients' losses, each on the client's own test samples. None if the mean is not a
+        """Unweighted mean of the clients' losses, each on the client's own test samples, or None if the mean is not a
         finite number.
         """
         return self.evaluation.get("loss")
@@ -283,13 +282,13 @@ class Client:
 
     @property
     def test_samples(self) -> int:
-        """The number of the client's own test samples. 0 if the client did not answer at the last evaluation."""
+        """The number of the client's own test samples, or 0 if the client did not answer at the last evaluation."""
         return int(self._seeded.evaluation["examples"][self.id] or 0)
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy on the client's own test samples at the last evaluation. None if the client did not answer, or if
-        the task has no right and wrong answers.
+        """Accuracy on the client's own test samples at the last evaluation. It is None if the client did not answer, or
+        if the task has no right and wrong answers.
         """
         found = self._seeded.evaluation
         if "correct" not in found or not self.test_samples:
@@ -298,8 +297,8 @@ class Client:
 
     @property
     def loss(self) -> float | None:
-        """Mean loss on the client's own test samples at the last evaluation. None if the client did not answer, or if
-        the loss is not a finite number.
+        """Mean loss on the client's own test samples at the last evaluation. It is None if the client did not answer,
+        or if the loss is not a finite number.
         """
         total = self._seeded.evaluation["loss_sum"][self.id]
         return None if total is None or not self.test_samples else float(total / self.test_samples)

@@ -1,8 +1,7 @@
-"""The request of a program, in any accepted form, as an experiment, a model and data. Nothing is run or
-written here.
+"""The request of a program, in any accepted form, as an experiment, a model and data. Nothing is run or written here.
 
-A method is a name, a label (methods/method_label.py) or an Algorithm; a model a torch module, an edgefl model, a
-built-in one's name or a file; data a name, a file or arrays.
+A method is a name, a label (methods/method_label.py) or an Algorithm. A model is a torch module, an edgefl model, the
+name of a built-in model or a file. Data are a name, a file or arrays.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from edgefl.study.loss_objects import is_torch_loss, loss_text
 from edgefl.study.trained_model import TrainedModel
 from edgefl.study.words_of_others import HERE, check_optimizer, shown
 
-ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not given so
+ELSEWHERE = ("methods", "data", "model", "options", "tune", "tuned")  # fields of Experiment that are not settings here
 OF_ARRAYS = ("axes", "missing")  # settings that say how arrays are to be read
-EXAMPLES = 2  # by which a torch module is traced
+EXAMPLES = 2  # examples with which a torch module is traced
 
 
 class ResolvedExperiment(NamedTuple):
-    """An experiment; and the model and the data that its settings name by their content, if they do."""
+    """An experiment, and the model and the data that its settings name by their content, or None."""
 
     experiment: Experiment
     model: Model | None
@@ -60,10 +59,13 @@ def asked(
     preset: str | None = None,
     settings: Mapping[str, Any] = {},
 ) -> ResolvedExperiment:
-    """The experiment, completed by the defaults of the data.
+    """Return the experiment that was asked for, completed by the defaults of the data.
 
+    method    name, label or Algorithm, or several. None: the default comparison
+    model     model as for `edgefl.simulate`. None: the built-in model for the data
+    data      data as for `edgefl.simulate`. None: the default data set
     settings  fields of Experiment, or hyper-parameters of the methods, by name
-    Raises  ValueError naming what cannot be had; DataError, GraphError, OSError or RunError for data and models.
+    Raises    ValueError naming what cannot be had, DataError, GraphError, OSError or RunError for data and models.
     """
     columns = {key: settings[key] for key in COLUMNS if key in settings} if is_frame(data) else {}
     settings = {key: value for key, value in settings.items() if key not in columns}
@@ -80,7 +82,7 @@ def asked(
     elif chosen.get("clients") == ALL:
         if own.data.groups is None:
             raise ValueError("clients=all of data without groups; expected (x, y, groups), or a number")
-        del chosen["clients"]  # what such data have anyway
+        del chosen["clients"]  # every group of such data is a client anyway
     chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
     of_data = None if own is None else settings_for(data_of(with_settings_of_data(chosen, Experiment()), own=own))
     experiment = with_defaults(chosen, of_data)
@@ -88,9 +90,10 @@ def asked(
 
 
 def labels_of(method: Any) -> list[str]:
-    """The labels of one method or several: text, with commas between several; an Algorithm, its class, or these mixed.
+    """Return the labels of one method or several, from text with commas, an Algorithm, its class, or a mix of these.
 
-    Of an Algorithm what differs from its class's defaults is its own; the rest it has in common with the others.
+    Fields of an Algorithm that differ from the defaults of its class are its own options. It shares all other options
+    with the other methods.
     """
     if isinstance(method, str):
         return [user_methods.label(text) for text in labels_in([method])]
@@ -110,7 +113,7 @@ def _label(method: Algorithm) -> str:
 
 
 def _own_label(method: Algorithm) -> str:
-    """Of a method of the program's own, which is taken in: by the name that it has already, or where its class is."""
+    """Register a method of the program's own. Return its label, with its known name or the path of its class."""
     kind = type(method)
     name = next((name for name, known in OWN.items() if known is kind), f"{kind.__module__}:{kind.__qualname__}")
     take_in(name, kind)
@@ -118,14 +121,14 @@ def _own_label(method: Algorithm) -> str:
 
 
 def _differing(method: Algorithm, name: str) -> dict[str, Any]:
-    """The hyper-parameters in which it is not as the method of that name is by default; not the run's rounds."""
+    """Return the hyper-parameters, without the run's rounds, that differ from that method's own defaults."""
     defaults = settings_of(name)
     return {key: getattr(method, key) for key in defaults if key != "rounds" and getattr(method, key) != defaults[key]}
 
 
 def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of Experiment among these, and the hyper-parameters. Raises ValueError for a name that is neither, or
-    that the methods do not have.
+    """Return the fields of Experiment among these settings, and the hyper-parameters. Raises ValueError for a name that
+    is neither, or that the methods do not have.
     """
     methods = [Variant.of(label).method for label in labels]
     known = {each.name for each in fields(Experiment)} - set(ELSEWHERE)
@@ -157,7 +160,7 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """The tuned hyper-parameters, and the values that each is chosen among."""
+    """Return the tuned hyper-parameters, and the values that are tried for each."""
     for name in given:
         if name not in hyper:
             raise ValueError(f"tune {name}; {expected_name(name, sorted(hyper))}")
@@ -167,7 +170,7 @@ def _tried(given: Mapping[str, Any], hyper: Mapping[str, Any]) -> tuple[tuple[st
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value of Experiment's field, of the kind that it has."""
+    """Return the value for a field of Experiment, in the type of the field."""
     if isinstance(value, Loss):
         return str(value)
     if name == "loss" and (is_torch_loss(value) or callable(value)):
@@ -189,14 +192,14 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Numbers of numpy as Python's, tuples and arrays as lists."""
+    """Convert numbers of numpy to Python's, and tuples and arrays to lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
 def _like(name: str, value: Any, default: Any) -> Any:
-    """A hyper-parameter's value. Raises ValueError for another kind than the default has."""
+    """Return a hyper-parameter's value. Raises ValueError for another type than the default has."""
     listed = _listed(value)
     if name == "optimizer":
         check_optimizer(value)
@@ -210,10 +213,10 @@ def _like(name: str, value: Any, default: Any) -> Any:
 
 
 def _data(data: Any, columns: Mapping[str, Any], about: Mapping[str, str]) -> tuple[str, OwnData | None]:
-    """The name of the data in the settings, and the arrays if the data are some.
+    """Return the name of the data in the settings, and the arrays if the data are arrays.
 
-    columns  what names columns of a DataFrame
-    about    what the settings say of arrays, by the names of data/npz.py
+    columns  settings that name columns of a DataFrame
+    about    settings that say how arrays are read, by the names of data/npz.py
     """
     if data is None:
         return Experiment.data, None
@@ -227,9 +230,9 @@ def _data(data: Any, columns: Mapping[str, Any], about: Mapping[str, str]) -> tu
 def _model(
     model: Any, data: str, own: OwnData | None, data_dir: str | os.PathLike[str] | None, settings: Mapping[str, Any]
 ) -> str | Model:
-    """A built-in model's name, empty for the one that fits the data; or a model with weights.
+    """Return the name of a built-in model, "" for the model that fits the data, or a model with weights.
 
-    settings  those of Experiment that were given
+    settings  the fields of Experiment that were given
     """
     if model is None:
         return ""
@@ -256,7 +259,7 @@ def _model(
 
 
 def _of_all(trained: TrainedModel | Predictor) -> Model:
-    """A trained model to go on from. Raises GraphError for one whose outputs are the classes of one client alone."""
+    """Return a trained model to continue from. Raises GraphError if its outputs are the classes of one client alone."""
     if trained.classes is not None:
         own = ", ".join(map(str, trained.classes))
         raise GraphError(f"model {trained!r} has outputs for the classes {own} alone; expected a model of all classes")
@@ -264,6 +267,6 @@ def _of_all(trained: TrainedModel | Predictor) -> Model:
 
 
 def is_torch(model: Any) -> bool:
-    """Whether it is a torch module; torch is not imported to find out."""
+    """Return whether a model is a torch module. torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)

@@ -1,6 +1,4 @@
-"""The results of a run: tables, rows, JSON, a report. The run itself is in run.py, and its pictures are in
-picture.py.
-"""
+"""The results of a run: tables, rows, JSON, a report. run.py has the run itself, and picture.py has its pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from edgefl.study.summary import Summary
     from edgefl.study.table_file import TableText
 
-WIDTH = 100  # of tables as plain text, in columns
+WIDTH = 100  # width of tables as plain text, in columns
 
 
 class RunResults:
@@ -57,7 +55,7 @@ class RunResults:
         format    "text", "markdown", "latex", "html", or "csv", which has a row of numbers for each method
         Raises    ValueError for another format, RunError if no round has been evaluated yet
         """
-        from edgefl.study.flat_rows import flat_rows  # these take a while
+        from edgefl.study.flat_rows import flat_rows  # these imports take a while
         from edgefl.study.table_file import TableText, check_format, formatted
         from edgefl.study.table_formats import as_html
 
@@ -105,7 +103,7 @@ class RunResults:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the tables, or why there are none yet."""
+        """Return the tables for a notebook, or the reason why there are no tables yet."""
         from html import escape
 
         from edgefl.study.table_formats import as_html

@@ -1,8 +1,8 @@
 """The run of an experiment without a network: check everything before anything is written, then run method after
 method.
 
-Not its settings (experiment/settings.py), nor the rounds of a method (simulation/round_loop.py), nor what came of them
-(summary.py).
+experiment/settings.py has the settings, simulation/round_loop.py runs the rounds of a method, and summary.py has the
+results.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from edgefl.study.simulation.journal import Journal, read_metrics
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import Summary, summarise
 
-Engines = Callable[[], AbstractContextManager[MakeEngine]]  # what trains, for as long as the methods run
+Engines = Callable[[], AbstractContextManager[MakeEngine]]  # context of the engine that trains clients
 
 
 class Watcher(Protocol):
-    """Is told how far a run has come: of each trial once where it begins, after `at` rounds that were done before; then
-    every round's line of metrics; at last, whatever happens, the end.
+    """The protocol of an object that follows a run. `begin` is called once for each trial, after `at` rounds that were
+    done before. `log_record` gets every round's line of metrics. `end` is called at the end, also after an error.
     """
 
     def begin(self, trial: Trial, at: int) -> None: ...
@@ -60,18 +60,18 @@ class NullWatcher:
 
 
 def threads() -> AbstractContextManager[MakeEngine]:
-    """Clients are trained by threads of this process."""
+    """Return a context with the engine that trains clients with threads of this process."""
     return nullcontext(Threads)
 
 
 @dataclass(frozen=True)
 class PreparedExperiment:
-    """An experiment that can be run as asked; `prepare` makes it.
+    """An experiment that has been checked and can be run. `prepare` makes it.
 
-    assembled  the settings and what follows from them; tuning may change the hyper-parameters of its methods
-    settings   how the rounds are carried out
-    own        the data that the settings name by their content; None: the settings name a data set or a file
-    data_dir   the directory of the data set's files, if somebody named one
+    assembled  the settings and what follows from them. Tuning may change the hyper-parameters of its methods
+    settings   settings of the round loop
+    own        the data that the settings name by their content. None: the settings name a data set or a file
+    data_dir   the directory of the data set's files, if the user named one
     """
 
     assembled: AssembledExperiment
@@ -81,15 +81,15 @@ class PreparedExperiment:
 
     @property
     def experiment(self) -> Experiment:
-        """The settings of the experiment."""
+        """Return the settings of the experiment."""
         return self.assembled.experiment
 
     def tuned(self, experiment: Experiment) -> PreparedExperiment:
-        """The experiment with the hyper-parameters of these settings, which differ in nothing else."""
+        """Return the experiment with the hyper-parameters of these settings, which differ in nothing else."""
         return replace(self, assembled=self.assembled.tuned(experiment))
 
     def tiers(self) -> Tiers:
-        """The facts about model and clients that the summaries need."""
+        """Return the facts about model and clients that the summaries need."""
         federation = self.assembled.federation
         return tiers_of(self.experiment, federation.graph, federation.data.loss)
 
@@ -102,7 +102,7 @@ class CompletedTrial:
     state: State
 
     def summary(self, tiers: Tiers) -> Summary:
-        """The figures of the method, from the metrics of its rounds."""
+        """Return the figures of the method, from the metrics of its rounds."""
         return summarise(self.trial.method, list(read_metrics(self.trial.path)), tiers, self.state.values)
 
 
@@ -114,12 +114,13 @@ def prepare(
     max_empty_rounds: int | None = None,
     own: OwnData | None = None,
 ) -> PreparedExperiment:
-    """Checks all that can be checked before the first round, and writes nothing.
+    """Check all that can be checked before the first round. Nothing is written.
 
-    model             that the settings name by its content; None: they name a built-in one
-    own               data that the settings name by their content; None: they name a data set or a file
-    max_empty_rounds  rounds in a row that accept nobody, after which a run ends with an error; None: the default
-    Raises            ValueError, DataError, GraphError or OSError for what cannot be run.
+    model             model that the settings name by its content. None: the settings name a built-in model
+    own               data that the settings name by their content. None: the settings name a data set or a file
+    workers           number of clients that are trained at the same time
+    max_empty_rounds  rounds in a row without an accepted reply, after which a run ends with an error. None: the default
+    Raises            ValueError, DataError, GraphError or OSError for an experiment that cannot be run.
     """
     experiment = experiment.with_evaluation_rounds()
     settings = experiment.settings(workers)
@@ -131,11 +132,12 @@ def prepare(
 
 
 def claim(prepared: PreparedExperiment, directory: Path, accept_data: bool = False) -> str | None:
-    """Makes `directory` that of this run, or checks that it already is; it may have had fewer rounds or seeds
-    (run_extension.py). The file that repeats the run is there, too. A line about its data, if there is one.
+    """Make `directory` the directory of this run, or check that it already is. The run there may have had fewer rounds
+    or seeds (run_extension.py). Write the file that repeats the run. Return a line about the run's data for the user,
+    or None.
 
-    accept_data  whether a run goes on with other data than it has trained on
-    Raises RunError if it is another's, or its data have changed.
+    accept_data  whether a run continues with other data than it has trained on
+    Raises RunError if the directory is another run's, or its data have changed.
     """
     experiment, assembled, words = prepared.experiment, prepared.assembled, None
     record = DataRecord.of_federation(assembled.federation)
@@ -151,8 +153,8 @@ def claim(prepared: PreparedExperiment, directory: Path, accept_data: bool = Fal
 def run(
     prepared: PreparedExperiment, directory: Path, watcher: Watcher | None = None, engines: Engines = threads
 ) -> list[CompletedTrial]:
-    """Runs every trial from its last checkpoint in `directory`, which has been claimed; in the order of `trials`. What
-    is to be tuned is tuned before (tuning.py).
+    """Run every trial from its last checkpoint in `directory`, which has been claimed, in the order of `trials`.
+    Options are tuned before the trials (tuning.py).
 
     Raises  RunError as `simulate` does, or if another process runs the directory.
     """
@@ -169,7 +171,7 @@ def run(
 
 
 def _tuned(prepared: PreparedExperiment, directory: Path, watcher: Watcher, engine: MakeEngine) -> PreparedExperiment:
-    """With the options that validation data choose, if that was asked for."""
+    """Return the experiment with the options that validation data choose, if tuning was asked for."""
     experiment, told = prepared.experiment, (watcher.begin, watcher.log_record)
     federation = prepared.assembled.federation
     return prepared.tuned(tuning.tune(experiment, federation, prepared.settings, directory, *told, engine))

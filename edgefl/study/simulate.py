@@ -1,5 +1,5 @@
-"""`edgefl.simulate`: compare federated methods on this machine in one call. The request is read by run_request.py and
-run by runner.py; run.py has the results.
+"""`edgefl.simulate`: compare federated methods on this machine in one call. run_request.py reads the request, and
+runner.py runs it. run.py has the results.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def simulate(
 ) -> Run:
     """Run the methods on data that are partitioned among clients, and return the run.
 
-    method            name, label such as "fedspu:keep=1", Algorithm, or several; None: the default comparison
+    method            name, label such as "fedspu:keep=1", Algorithm, or several. None: the default comparison
     model             torch module or edgefl Model, whose weights training starts from, FILE.safetensors, or the name of
-                      a built-in model; None: the built-in model that fits the data
+                      a built-in model. None: the built-in model that fits the data
     data              (x, y) or (x, y, groups) of arrays or tensors, dict of arrays by the names of an npz file,
-                      DataSet, name of a data set, or file; None: the packaged digits. With groups every group is a
+                      DataSet, name of a data set, or file. None: the packaged digits. With groups every group is a
                       client. Arrays are kept in the run
-    directory         new directory, or the directory of this very run, which then goes on; None: new in edgefl-runs
-    data_dir, preset  directory that is searched first for data files; publication whose settings are taken
-    workers           number of clients that are trained at the same time; None: the number of processors
+    directory         new directory, or the directory of this very run, which then goes on. None: new in edgefl-runs
+    data_dir, preset  directory that is searched first for data files, and publication whose settings are taken
+    workers           number of clients that are trained at the same time. None: the number of processors
     on_round          function or functions of a round's record, called when it closes (study/round_records.py)
-    progress, engine  whether the progress is shown, None: on a terminal and in a notebook; what trains the clients
+    progress, engine  whether the progress is shown (None: on a terminal and in a notebook), and what trains clients
     accept_data       whether a run that goes on may train on data that have changed since it began
     settings          fields of Experiment (rounds, seeds, clients, lr, ...) and hyper-parameters of the methods
     Raises            ValueError, DataError, GraphError or RunError, before anything is written
@@ -69,9 +69,9 @@ def simulate(
 def _prepared(
     found: ResolvedExperiment, path: Path, data_dir: str | os.PathLike[str] | None, workers: int | None
 ) -> PreparedExperiment:
-    """The experiment as it can be run, evaluated as the run at `path` if there is one.
+    """Return the experiment ready to run, with the evaluation rounds of the run at `path` if there is one.
 
-    workers  clients trained at the same time; None: the number of processors
+    workers  clients trained at the same time. None: the number of processors
     """
     where = None if data_dir is None else os.fspath(data_dir)
     count = processors() if workers is None else workers
@@ -80,13 +80,13 @@ def _prepared(
 
 
 def _warn(words: str | None) -> None:
-    """Warns with the line of the program that called `simulate`."""
+    """Warn with the line of the program that called `simulate`."""
     if words is not None:
         warnings.warn(words, stacklevel=3)
 
 
 def _stem(data: str) -> str:
-    """The word for the data in the name of a new directory. `data`: the name of a data set, or its file."""
+    """Return the word for the data in the name of a new directory. `data` is the name of a data set, or its file."""
     return "own" if KEPT.fullmatch(data) else Path(data).stem
 
 
@@ -99,17 +99,17 @@ def _callbacks(given: Any) -> tuple[OnRound, ...]:
 
 
 def _shown(progress: bool | None, experiment: Experiment) -> list[Watcher]:
-    """The display of the progress, if there is to be one."""
+    """Return the display of the progress, if there is to be one."""
     if progress is False:
         return []
-    from edgefl.study.progress_display import Displayed, display  # rich takes a while
+    from edgefl.study.progress_display import Displayed, display  # the import of rich takes a while
 
     found = display(is_wanted=progress is True, in_all=rounds_in_all(experiment))
     return [] if found is None else [Displayed(found)]
 
 
 class _Together:
-    """Several watchers as one. All are told the end, whatever the others do."""
+    """Several watchers as one. All watchers are told the end, even if one of them fails."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = watchers

@@ -1,5 +1,5 @@
-"""Quantiles of Student's t distribution with whole degrees of freedom, by the standard library alone, because a device
-and a server have no scipy.
+"""Quantiles of Student's t distribution with whole degrees of freedom. Only the standard library is used, because a
+device and a server have no scipy.
 
 Source  Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4 (finite sums of the share within
         t), and 26.7.5 (expansion in 1 / degrees of freedom)
@@ -11,14 +11,15 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
-MOST_SUMMED = 1000  # degrees of freedom; beyond, the expansion is right to 1e-10
+MOST_SUMMED = 1000  # degrees of freedom above which the expansion is right to 1e-10
 
 
 @lru_cache(maxsize=256)
 def two_sided(freedom: int, share: float = 0.95) -> float:
-    """The t within which, on both sides of 0, this share of the distribution lies.
+    """Return the t for which this share of the distribution lies between -t and t. Raises ValueError out of range.
 
     freedom  degrees of freedom, at least 1
+    share    share of the distribution, between 0 and 1
     """
     if freedom < 1 or not 0 < share < 1:
         raise ValueError(f"freedom={freedom}, share={share}; expected freedom >= 1 and 0 < share < 1")
@@ -34,7 +35,7 @@ def two_sided(freedom: int, share: float = 0.95) -> float:
 
 
 def share_within(t: float, freedom: int) -> float:
-    """The share of the distribution from -t to t."""
+    """Return the share of the distribution from -t to t."""
     angle = math.atan(t / math.sqrt(freedom))
     cosine, is_odd = math.cos(angle), freedom % 2
     term, total = (cosine if is_odd else 1.0), 0.0
@@ -46,7 +47,7 @@ def share_within(t: float, freedom: int) -> float:
 
 
 def _expanded(freedom: int, z: float) -> float:
-    """Of many degrees of freedom. z: the normal distribution's quantile."""
+    """Return the quantile for many degrees of freedom. `z` is the quantile of the normal distribution."""
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384

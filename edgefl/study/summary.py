@@ -1,8 +1,8 @@
 """The figures of a run's methods, added up from the metrics of the rounds. Nothing is measured or printed here.
 
-Payload bytes are what the codec wrote, both directions: values, neuron ids and block headers. "Dense" is what the same
-messages would cost if every one that carried a part of a model carried all of it as float32. Not methods beside each
-other over seeds (comparison.py), sentences about them (result_text.py), tables (tables.py) nor a picture (picture.py).
+Payload bytes are the bytes that the codec wrote, in both directions: values, neuron ids and block headers. "Dense" is
+the cost if every message with a part of a model carried the whole model as float32. comparison.py compares methods over
+seeds. result_text.py writes sentences, tables.py writes tables, and picture.py draws.
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ from edgefl.study.device_costs import by_device
 from edgefl.study.energy_totals import measured
 
 PERSONAL, ADAPTED, GLOBAL, COMMON = "personal", "adapted", "global_local", "global_common"
-MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # whose accuracy counts, the first that there is
+MODELS = {PERSONAL: "own", ADAPTED: "adapted", GLOBAL: "global"}  # kinds of models, the deciding one first
 NOT_AGGREGATED = (
     "refused",
     "excluded",
     "clipped",
-)  # replies that were not aggregated as they came; columns where there are any
+)  # kinds of replies that were not aggregated unchanged
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of one method's run; see `summarise`.
+    """The figures of one method's run, which `summarise` makes.
 
-    seconds         of the rounds, by the clock of who ran them
-    device_seconds  of training, of all clients together
-    work            floating point operations that they executed to train; None: not logged
-    measured_joules  by devices, by the kind of source; None unless every reply that was taken says some
+    seconds         seconds of the rounds, by the clock of the process that ran them
+    device_seconds  seconds of training, of all clients together
+    work            floating-point operations that the clients executed to train. None: not logged
+    measured_joules  joules that devices measured, by the kind of source. None unless every accepted reply states them
     diverged        clients whose model has no finite loss any more, or whose last reply was refused for that
-    virtual_seconds, virtual_joules  of modelled devices, up to the end (device_models/simulated_clock.py); None: there
-    are none
-    devices         what a client round of each modelled device took (device_costs.py)
+    virtual_seconds, virtual_joules  totals of modelled devices (device_models/simulated_clock.py), None without them
+    devices         cost of a client round of each modelled device (device_costs.py)
     """
 
     method: str
@@ -58,9 +57,9 @@ class Summary:
     tiers: list[dict[str, Any]]
     curve: list[dict[str, Any]]
     server: dict[str, Any]
-    density: float | None = None  # of its masks, where it has some
-    flops: float | None = None  # nominal, of all clients together
-    densities: list[dict[str, Any]] = field(default_factory=list)  # what a client round cost at each
+    density: float | None = None  # density of the masks, None without masks
+    flops: float | None = None  # nominal operations of all clients together
+    densities: list[dict[str, Any]] = field(default_factory=list)  # cost of a client round at each density
     device_seconds: float = 0.0
     work: float | None = None
     diverged: list[int] = field(default_factory=list)
@@ -75,46 +74,46 @@ class Summary:
 
     @property
     def kind(self) -> str:
-        """The owner of the models that `accuracy` belongs to: the clients' own models if the method has any, else the
+        """Return the kind of models that `accuracy` belongs to: the clients' own models if the method has any, else the
         global model adapted to each client if the method adapts it, else the global model.
         """
         return kind_of(self.evaluation)
 
     @property
     def has_accuracy(self) -> bool:
-        """Whether its model's answers are right or wrong; otherwise there is its loss alone."""
+        """Return whether the model's answers are right or wrong. Otherwise there is its loss alone."""
         return "accuracy" in self.evaluation[self.kind]
 
     @property
     def accuracy(self) -> float:
-        """Unweighted mean over clients of the accuracy on their own test samples."""
+        """Return the unweighted mean over clients of the accuracy on their own test samples."""
         return float(self.evaluation[self.kind]["accuracy"])
 
     @property
     def loss(self) -> float | None:
-        """The same of the loss; None where it is no finite number."""
+        """Return the unweighted mean over clients of the loss, or None if it is not a finite number."""
         found: float | None = self.evaluation[self.kind]["loss"]
         return found
 
     @property
     def score(self) -> str:
-        """By what its model is scored."""
+        """Return the name of the score of the model, "accuracy" or "loss"."""
         return "accuracy" if self.has_accuracy else "loss"
 
     @property
     def by_client(self) -> list[float | None]:
-        """Every client's accuracy, or loss; None of one that was not tested, or whose loss is no finite number."""
+        """Return every client's accuracy or loss. It is None if the client was not tested or its loss is not finite."""
         found = self.evaluation[self.kind]
         return [_score(found, client) for client in range(len(found["examples"]))]
 
     @property
     def missing(self) -> int:
-        """Clients that the last evaluation has nothing of: no mean is over them."""
+        """Return the number of clients without figures in the last evaluation. They count in no mean."""
         return sum(examples is None for examples in self.evaluation[self.kind]["examples"])
 
     @property
     def worst_tenth(self) -> float | None:
-        """Mean over the tenth of the tested clients, rounded up, that do worst; None if one of all has no number."""
+        """Return the mean over the worst tenth of the tested clients, rounded up, or None if one has no number."""
         found = sorted(score for score in self.by_client if score is not None)
         if len(found) < len(self.by_client) - self.missing or not found:
             return None
@@ -124,8 +123,8 @@ class Summary:
 
     @property
     def standard_error(self) -> float | None:
-        """Of the mean over clients, were they drawn from many: their standard deviation over the root of their number;
-        None of fewer than two, or where one has no number.
+        """Return the standard error of the mean over clients: their standard deviation over the root of their number.
+        It is None for fewer than two clients, or if a tested client has no number.
         """
         found = [score for score in self.by_client if score is not None]
         if len(found) < max(2, len(self.by_client) - self.missing):
@@ -134,7 +133,7 @@ class Summary:
 
     @property
     def refreshed(self) -> float | None:
-        """The score after a refresh; None where that was not asked for, or is no finite number."""
+        """Return the score after a refresh, or None if no refresh was asked for or the score is not finite."""
         found: float | None = self.evaluation.get(REFRESHED, {}).get(self.score)
         return found
 
@@ -146,10 +145,10 @@ class Summary:
 
 
 def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, server: dict[str, Any]) -> Summary:
-    """Adds up the metrics of a run, a line per round, up to its last evaluation. Clients that did not answer in a round
-    count in its bytes alone.
+    """Add up the metrics of a run, a line per round, up to its last evaluation. If a client did not answer in a round,
+    only its bytes are added.
 
-    server  what the method's server recorded beside its arrays
+    server  values that the method's server recorded in addition to its arrays
     Raises  RunError if no round has been evaluated.
     """
     records = [
@@ -194,7 +193,7 @@ def _densities(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> 
 
 
 def _work(records: Sequence[dict[str, Any]]) -> float | None:
-    """Operations executed; None where a reply that was taken does not say. Those of late ones count where they do."""
+    """Return the executed operations, or None if an accepted reply states none. Late replies count if known."""
     answered = [record for record in records if "reason" not in record]
     if any(EXECUTED not in record for record in answered if record["status"] != "late"):
         return None
@@ -202,8 +201,8 @@ def _work(records: Sequence[dict[str, Any]]) -> float | None:
 
 
 def diverged_in(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]) -> list[int]:
-    """Clients whose model has no finite loss in an evaluation, or whose last reply was refused for a value that is not
-    finite: such a refusal says that it was expected to be.
+    """Return the clients whose model has no finite loss in an evaluation, and those clients whose last reply was
+    refused for a value that is not finite. Such a refusal has the word "finite" in its reason.
     """
     found, last = evaluation[kind_of(evaluation)], {record["client"]: record for record in records}
     losses = zip(found["examples"], found.get("loss_sum", found["examples"]), strict=True)
@@ -213,13 +212,13 @@ def diverged_in(records: Sequence[dict[str, Any]], evaluation: Mapping[str, Any]
 
 
 def _flops(method: str, records: Sequence[dict[str, Any]], tiers: Tiers) -> float | None:
-    """Of all client rounds that were trained; None where the method does not say."""
+    """Return the nominal operations of all client rounds that trained, or None if the method does not state them."""
     found = [tiers.flops(method, record["examples"]) for record in records if record.get("examples")]
     return sum(each for each in found if each is not None) if found and None not in found else None
 
 
 def kind_of(evaluation: Mapping[str, Any]) -> str:
-    """The kind of accuracies in an evaluation that stands for the method."""
+    """Return the kind of accuracies in an evaluation that stands for the method."""
     return next(kind for kind in MODELS if kind in evaluation)
 
 
@@ -232,7 +231,7 @@ def _added(parts: Any) -> dict[str, int]:
 
 
 def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dict[str, Any]) -> dict[str, Any]:
-    """One capacity tier: how many clients, their mean accuracy, and the mean cost of a client round."""
+    """Describe one capacity tier: its number of clients, their mean score, and the mean cost of a client round."""
     clients = [client for client, keep in enumerate(tiers.keep) if keep == p]
     mine = [record for record in records if tiers.keep[record["client"]] == p]
     found = evaluation[kind_of(evaluation)]
@@ -253,7 +252,7 @@ def _tier(p: float, tiers: Tiers, records: list[dict[str, Any]], evaluation: dic
 
 
 def _score(found: Mapping[str, Any], client: int) -> float | None:
-    """A client's accuracy, or its loss where there is none; None if it did not answer, or its loss is no number."""
+    """Return a client's accuracy, or else its loss. It is None if the client did not answer or has no finite loss."""
     examples, name = found["examples"][client], "correct" if "correct" in found else "loss_sum"
     if examples is None or found[name][client] is None:
         return None
@@ -261,8 +260,8 @@ def _score(found: Mapping[str, Any], client: int) -> float | None:
 
 
 def _curve(log_records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Accuracy, or loss, and what had been spent so far, at every evaluated round; beside them what there is of it on
-    training samples and after a refresh.
+    """Return the accuracy or loss, and the cost so far, at every evaluated round. A point also has the score on
+    training samples and after a refresh, if they were evaluated.
     """
     points, records = [], list[dict[str, Any]]()
     spent: dict[str, float] = {"payload_bytes": 0, "device_seconds": 0.0}

@@ -18,7 +18,7 @@ WRITERS: Mapping[str, Callable[[ResultPage], str]] = {"markdown": as_markdown, "
 
 
 class TableText(str):
-    """Text of tables, which prints as it is; a notebook shows it as HTML tables."""
+    """Text of tables, which prints as it is. A notebook shows it as HTML tables."""
 
     __slots__ = ("_html",)
     _html: str
@@ -33,7 +33,7 @@ class TableText(str):
 
 
 def check_format(format: str, width: object) -> None:
-    """Raises ValueError for a format that there is not, or a width that is no number of columns."""
+    """Raise ValueError for an unknown format, or for a width that is not a number of columns."""
     if isinstance(width, str):
         raise ValueError(f"width={width!r}; expected a number of columns; a format is named by format={width!r}")
     if format not in FORMATS:
@@ -41,21 +41,21 @@ def check_format(format: str, width: object) -> None:
 
 
 def formatted(page: ResultPage, rows: list[Row], format: str, width: int = WIDTH) -> str:
-    """The page in one of FORMATS. `rows`: what stands in CSV; `width`: columns of plain text."""
+    """Return the page in one of FORMATS. `rows` are the content of CSV. `width` is the width of text in columns."""
     if format == "csv":
         return as_csv(rows)
     return as_text(page, width) if format == "text" else WRITERS[format](page)
 
 
 def check_table_file(path: Path) -> None:
-    """Raises ValueError for a suffix that names no format, RequestError for a file that cannot be written."""
+    """Raise ValueError for a suffix that names no format, RequestError for a file that cannot be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"--table {path}; expected a file that ends in one of {', '.join(SUFFIXES)}")
     check_writable(path)
 
 
 def write_table(path: Path, page: ResultPage, rows: list[Row], title: str) -> None:
-    """Writes the file. `title`: of an HTML document. Raises OSError if the disk refuses."""
+    """Write the file. `title` is the title of an HTML document. Raises OSError if the disk refuses."""
     format = SUFFIXES[path.suffix.lower()]
     text = as_document(page, title) if format == "html" else formatted(page, rows, format)
     write_atomically(path, text.encode())

@@ -1,5 +1,5 @@
-"""A page of results as text of a file: Markdown, LaTeX, HTML. Names with markup in them are text in all of the formats.
-Terminals are tables.py's, numbers for programs flat_rows.py's.
+"""A page of results as text of a file: Markdown, LaTeX, HTML. Names with markup in them are text in all formats.
+tables.py prints to terminals, and flat_rows.py has numbers for programs.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from html import escape
 from edgefl.study.result_table import ResultPage, ResultTable
 from edgefl.study.result_text import NONE
 
-NUMBER_STYLE = 'style="text-align:right"'  # of a cell in a page without a style sheet
+NUMBER_STYLE = 'style="text-align:right"'  # style of a cell in a page without a style sheet
 MARKDOWN = re.compile(r"([\\|*`]|(?<=\])\()")
 LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\char34{}", "±": r"$\pm$", "[": "{[}", "]": "{]}", "*": r"$\ast$",
 }  # fmt: skip
-MINUS = re.compile(r"(?<![\w.)-])-(?=[\d.])")  # before a number, not within a name
-ACCENTED = "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿØøßÆæŒœ"  # that LaTeX knows without a package
+MINUS = re.compile(r"(?<![\w.)-])-(?=[\d.])")  # a minus sign before a number, not within a name
+ACCENTED = "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿØøßÆæŒœ"  # letters that LaTeX knows without a package
 HEAD_OF_LATEX = "% Made by edgefl. \\input this file where the tables belong; it needs no package."
 
 
 def as_markdown(page: ResultPage) -> str:
-    """Tables as GitHub and most other readers know them, a bold title above each; the sentences as a list."""
+    """Return tables as GitHub and most other readers know them, each with a bold title, and the sentences as a list."""
     parts = [_markdown_table(table) for table in page.tables]
     said = "\n".join(f"- {_markdown(sentence)}" for sentence in page.sentences)
     return "\n\n".join([*parts, *([said] if said else [])]) + "\n"
@@ -42,7 +42,7 @@ def _markdown(text: str) -> str:
 
 
 def as_latex(page: ResultPage) -> str:
-    """A `table` with its caption for each table, without any package; the sentences as comments."""
+    """Return a `table` with its caption for each table, without any package, and the sentences as comments."""
     said = [f"% {_one_line(sentence)}" for sentence in page.sentences]
     return "\n".join([HEAD_OF_LATEX, *map(_latex_table, page.tables), *said]) + "\n"
 
@@ -72,12 +72,12 @@ def _latex_table(table: ResultTable) -> str:
 
 
 def _latex(text: str) -> str:
-    """Text in which nothing is a command. A character that LaTeX does not know is named by its code."""
+    """Return text in which nothing is a command. A character that LaTeX does not know is named by its code."""
     return "".join(map(_latex_character, _one_line(text))).replace("--", "-{}-")
 
 
 def _latex_number(text: str) -> str:
-    """A cell of numbers: minus signs are as long as plus signs, and a dash stands where there is no number."""
+    """Return a cell of numbers: minus signs are as long as plus signs, and a dash stands for a missing number."""
     return "--" if text == NONE else MINUS.sub("$-$", _latex(text))
 
 
@@ -92,19 +92,19 @@ def _one_line(text: str) -> str:
 
 
 def as_html(page: ResultPage) -> str:
-    """Tables and a list of the sentences, for a page of somebody else or a notebook."""
+    """Return tables and a list of the sentences, for another page or a notebook."""
     tables = "\n".join(html_table(table, NUMBER_STYLE) for table in page.tables)
     return f"<div>\n{tables}\n{html_sentences(page)}\n</div>\n"
 
 
 def as_document(page: ResultPage, title: str) -> str:
-    """`as_html` as a file of its own."""
+    """Return `as_html` as a file of its own."""
     head = f'<meta charset="utf-8"><title>{escape(title)}</title>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{as_html(page)}</body></html>\n'
 
 
 def html_table(table: ResultTable, number: str) -> str:
-    """One table, whose first column names the rows. `number`: the attributes of a cell that is at the right."""
+    """Return one table, whose first column names the rows. `number` are the attributes of a right-aligned cell."""
     heads = "".join(
         f'<th scope="col"{"" if i < table.left else " " + number}>{escape(heading)}</th>'
         for i, heading in enumerate(table.headings)
@@ -121,5 +121,5 @@ def _html_cells(row: tuple[str, ...], left: int, number: str) -> str:
 
 
 def html_sentences(page: ResultPage) -> str:
-    """The sentences as a list."""
+    """Return the sentences as a list."""
     return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in page.sentences) + "</ul>"

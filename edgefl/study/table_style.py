@@ -1,6 +1,4 @@
-"""The style of all tables of a study in a terminal. The contents of the tables are made in tables.py and
-device_tables.py.
-"""
+"""The style of all tables of a study in a terminal. tables.py and device_tables.py make the contents of the tables."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ def new_table(title: str) -> Table:
 
 
 def styled(table: ResultTable) -> Table:
-    """The table as rich prints it. Brackets in a name are text, not markup."""
+    """Return the table as rich prints it. Brackets in a name are text, not markup."""
     found = new_table(escape(table.title))
     for i, heading in enumerate(table.headings):
         if i < table.left:

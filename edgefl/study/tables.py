@@ -1,5 +1,5 @@
-"""Tables of the figures of a run, for a terminal of 80 columns or more. The figures are computed in summary.py and
-comparison.py; table_formats.py writes other formats.
+"""Tables of the figures of a run, for a terminal of 80 columns or more. summary.py and comparison.py compute the
+figures. table_formats.py writes other formats.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from edgefl.study.result_text import NONE, number, percent, sentences
 from edgefl.study.summary import COMMON, MODELS, NOT_AGGREGATED, Summary
 from edgefl.study.table_style import styled
 
-LOST = ("missing", "diverged")  # clients; columns where there are any
-SPENT = {  # a budget in words, by its name
+LOST = ("missing", "diverged")  # counts of clients that get a column if there are any
+SPENT = {  # name of a budget -> function that writes it in words
     "rounds": lambda spent: f"{spent:.4g} rounds",
     "bytes": lambda spent: f"{spent / 1e6:.2f} MB",
     "seconds": lambda spent: f"{spent:.1f} s",
@@ -32,16 +32,16 @@ SPENT = {  # a budget in words, by its name
     "joules": lambda spent: f"{energy(spent)}*",
 }
 
-Column = tuple[str, Callable[[ComparisonRow], str]]  # its heading, and its cell in the row of a method
+Column = tuple[str, Callable[[ComparisonRow], str]]  # heading of a column, and writer of a method's cell
 
 
 def console() -> Console:
-    """The terminal; where there is none, plain text of 100 columns without colours."""
+    """Return the terminal, or without a terminal plain text of 100 columns without colours."""
     return Console() if sys.stdout.isatty() else Console(width=100, color_system=None, force_terminal=False)
 
 
 def as_text(page: ResultPage, width: int) -> str:
-    """The output of `print_page` in lines of so many columns, always without colours."""
+    """Return the output of `print_page` in lines of so many columns, always without colours."""
     lines = StringIO()
     plain = Console(file=lines, width=width, force_jupyter=False, force_terminal=False, color_system=None)
     print_page(plain, page)
@@ -49,7 +49,7 @@ def as_text(page: ResultPage, width: int) -> str:
 
 
 def print_page(console: Console, page: ResultPage) -> None:
-    """The tables, then the sentences, each of them one line."""
+    """Print the tables, then the sentences, each on one line."""
     for table in page.tables:
         console.print(styled(table))
     for sentence in page.sentences:
@@ -59,7 +59,7 @@ def print_page(console: Console, page: ResultPage) -> None:
 def print_tables(
     console: Console, by_seed: Summaries, budgets: Mapping[str, float] = {}, accuracy: float | None = None
 ) -> None:
-    """Prints what `result_page` has."""
+    """Print the page that `result_page` returns."""
     print_page(console, result_page(by_seed, budgets, accuracy))
 
 
@@ -69,11 +69,11 @@ def result_page(
     accuracy: float | None = None,
     beside: Iterable[str] = (),
 ) -> ResultPage:
-    """The methods side by side, at their ends, at equal budgets and at an accuracy, their differences, the modelled
-    devices, the capacity tiers, and the gains in sentences.
+    """Return the methods side by side, at their ends, at equal budgets and at an accuracy, their differences, the
+    modelled devices, the capacity tiers, and the gains in sentences.
 
-    budgets   as of `compare`
-    accuracy  as of `target`
+    budgets   budgets as for `compare`
+    accuracy  accuracy as for `target`
     beside    more sentences, which follow
     """
     found, first = compare(by_seed, budgets), list(next(iter(by_seed.values())))
@@ -91,7 +91,7 @@ def result_page(
 
 
 def method_table(found: Comparison, by_seed: Summaries) -> ResultTable:
-    """A row per method: its score and its cost."""
+    """Return a row per method: its score and its cost."""
     each = {name: [s for of in by_seed.values() for s in of if s.method == name] for name in found.rows}
     rows, one = list(found.rows.values()), next(iter(each.values()))[0]
     decisions = one.evaluation[one.kind].get("decisions", 1)
@@ -108,7 +108,7 @@ def method_table(found: Comparison, by_seed: Summaries) -> ResultTable:
 
 
 def _score_columns(rows: Sequence[ComparisonRow], score: str) -> Iterator[Column]:
-    """Scores on clients' own test samples. `score`: the heading of the mean score, "accuracy" or "loss"."""
+    """Yield the columns of scores on clients' own test samples. `score` is the heading: "accuracy" or "loss"."""
     yield score, lambda row: _score(row, row.score.mean, row.score.spread)
     yield "worst tenth", lambda row: _score(row, row.worst_tenth.mean)
     if any(row.refreshed for row in rows):
@@ -118,8 +118,8 @@ def _score_columns(rows: Sequence[ComparisonRow], score: str) -> Iterator[Column
 def _cost_columns(
     rows: Sequence[ComparisonRow], each: Mapping[str, Sequence[Summary]], has_rounds: bool
 ) -> Iterator[Column]:
-    """Rounds, bytes, time, energy and work. `each`: the summaries of a method by its name, one per seed; `has_rounds`:
-    whether methods ended after different numbers of rounds.
+    """Yield the columns of rounds, bytes, time, energy and work. `each` has the summaries of a method by its name, one
+    per seed. `has_rounds` says whether methods ended after different numbers of rounds.
     """
     first = {name: of[0] for name, of in each.items()}
     if has_rounds:
@@ -135,7 +135,7 @@ def _cost_columns(
 
 
 def _reply_columns(rows: Sequence[ComparisonRow], each: Mapping[str, Sequence[Summary]]) -> Iterator[Column]:
-    """Numbers of replies that were not aggregated and of clients that were lost, of each kind that there is.
+    """Yield columns with numbers of replies that were not aggregated and of clients that were lost, if there are any.
 
     each  the summaries of a method by its name, one per seed
     """
@@ -155,13 +155,13 @@ def _reply_columns(rows: Sequence[ComparisonRow], each: Mapping[str, Sequence[Su
 
 
 def _score(row: ComparisonRow, mean: float | None, spread: float | None = None) -> str:
-    """An accuracy or a loss of the row's method, and how far it spreads over the seeds."""
+    """Write an accuracy or a loss of the row's method, with its spread over the seeds."""
     return percent(mean, spread) if row.has_accuracy else number(mean, spread)
 
 
 def _of_common(found: Sequence[Mapping[str, Any] | None]) -> str:
-    """Figures on the test set that no client owns, as means over seeds; no figures where the method has no model of all
-    clients.
+    """Write the score on the test set that no client owns, as a mean over seeds. The cell is empty if the method has no
+    model of all clients.
     """
     known = [each for each in found if each is not None]
     if not known:
@@ -198,7 +198,7 @@ def tier_score_table(found: Comparison) -> ResultTable:
 
 
 def tier_cost_table(row: ComparisonRow) -> ResultTable:
-    """Of a tier in which nobody has trained there are none."""
+    """Return the costs by tier. A tier in which no client has trained has no costs."""
     headings = ("p", "clients", "rounds", "payload", "of dense", "MFLOP", "time", "memory")
     title = f"Costs per client round of {row.method} by p; memory: account exact"
     return new_result_table(title, headings, map(_tier_cells, row.tiers), left=0)
@@ -217,7 +217,7 @@ def _tier_cells(tier: Mapping[str, Any]) -> list[str]:
 
 
 def mask_table(summaries: list[Summary]) -> ResultTable:
-    """By the density at which a round was trained. A method without masks is a row for comparison."""
+    """Return the costs by the density at which a round was trained. A method without masks has a row for comparison."""
     title = "Densities, costs per client round; MFLOP nominal, executed and to move the mask"
     headings = ("method", "density", "rounds", "payload", "of dense", "nominal", "executed", "moving", "time", "memory")
     rows = (_mask_cells(summary.method, row) for summary in summaries for row in summary.densities)

@@ -21,7 +21,7 @@ from edgefl.study.export.formats import check_format, write
 
 
 class KnownScaling(NamedTuple):
-    """By what inputs are scaled, where that need not be looked up in a run's data."""
+    """The scale and shift of inputs, stored so that they need not be looked up in a run's data."""
 
     scale: float
     shift: float
@@ -67,15 +67,15 @@ class TrainedModel:
         """Write the model to a file whose suffix names the format: .safetensors, which `edgefl.load` and --model read,
         .pt or .onnx. Return the path.
 
-        Raises  ValueError for another suffix, or for a format whose package is not installed; OSError if the disk
-                refuses
+        Raises  ValueError for another suffix, or for a format whose package is not installed, OSError if the
+                disk refuses
         """
         check_format(Path(path))
         write(Path(path), self.model, self.classes)
         return Path(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the model with its numbers alone, so that it needs no run where it is taken up again.
+        """Pickle the model with its numbers alone, so that it needs no run where it is unpickled.
 
         Raises  DataError if the run's data, whose scaling is one of these numbers, cannot be had.
         """

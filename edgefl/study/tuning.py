@@ -1,9 +1,9 @@
 """Tuning of each method's options by validation data, before the runs that are compared.
 
-Every combination of values is a trial: a run of its own on the first seed, in which nobody has test samples. A client's
-validation samples are in their place, so nothing that a method may look at, or is judged by, is a test label. The best
-mean over clients counts: of accuracies; among equal ones, and where there are none, of losses; then the first. A trial
-whose clients diverge has no number and loses against any that has one.
+Every combination of values is a trial: a run of its own on the first seed, in which no client has test samples. A
+client's validation samples take their place, so no method sees a test label or is judged by one. The trial with the
+best mean accuracy over clients wins. Among trials of equal accuracy, or without accuracies, the best mean loss wins,
+and then the first trial. A trial whose clients diverge has no number and loses against any trial that has one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from edgefl.study.simulation.journal import Journal
 from edgefl.study.simulation.round_loop import simulate
 from edgefl.study.summary import diverged_in, kind_of
 
-FOLDER = "tuning"  # of the trials, in the directory of a run
+FOLDER = "tuning"  # folder of the trials, in the directory of a run
 
 
 def check(experiment: Experiment, federation: Federation) -> None:
-    """Raises ValueError for an option that no method has, a value that is out of range, or a client of the first seed
+    """Raise ValueError for an option that no method has, a value that is out of range, or a client of the first seed
     without validation samples.
     """
     methods = [Variant.of(label).method for label in experiment.methods]
@@ -56,11 +56,11 @@ def tune(
     log_record: Callable[[dict[str, Any]], None],
     engine: MakeEngine,
 ) -> Experiment:
-    """The experiment with what was chosen. A directory that has a record is not tuned again; trials go on from their
-    last checkpoints.
+    """Return the experiment with the chosen values. A directory that has a record is not tuned again. Trials continue
+    from their last checkpoints.
 
-    federation, settings  of the first seed of the runs that are to follow
-    begin, line           are told of each trial's begin and rounds
+    federation, settings  of the first seed of the runs that follow
+    begin, log_record     functions that get each trial's beginning, and its rounds
     Raises                RunError if every trial of a method has diverged
     """
     if experiment.tune and not record.read(run):
@@ -84,7 +84,7 @@ def tune(
 
 
 def rounds_in_all(experiment: Experiment) -> int:
-    """Rounds of every method, seed and trial together; 0 if the run has one method and one seed and tunes nothing."""
+    """Return the rounds of all methods, seeds and trials together, or 0 for one method, one seed and no tuning."""
     trials = sum(len(record.combinations(experiment.tune, label)) for label in experiment.methods)
     runs = experiment.seeds * len(experiment.methods)
     if runs + trials == 1:
@@ -93,7 +93,7 @@ def rounds_in_all(experiment: Experiment) -> int:
 
 
 def on_validation(federation: Federation) -> Federation:
-    """The federation whose clients are tested on their validation samples. Nobody's test samples are in it."""
+    """Return the federation whose clients are tested on their validation samples. It contains no test samples."""
     clients = tuple(replace(split, test=split.validation) for split in federation.clients)
     return replace(federation, clients=clients, common=None)
 
@@ -107,8 +107,8 @@ def _one(
     log_record: Callable[[dict[str, Any]], None],
     engine: MakeEngine,
 ) -> dict[str, Any]:
-    """What a trial reached at its end, and how many of its clients diverged; a loss of None where all did who took part
-    at last, or where it is no finite number.
+    """Run a trial. Return its last scores and its number of diverged clients. The loss is None if it is not a finite
+    number, or if the last round accepted no reply.
     """
     journal = Journal(trial.path)
     try:
@@ -126,7 +126,7 @@ def _one(
 
 
 def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:
-    """The values of the best trial; none where there was nothing to choose. Raises RunError if none has a number."""
+    """Return the values of the best trial, or {} without trials. Raises RunError if no trial has a number."""
     if not reached:
         return {}
     finite = [each for each in reached if each["loss"] is not None]
@@ -138,8 +138,8 @@ def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def words(run: Path) -> list[str]:
-    """One sentence for each method about the chosen values and the results of all values, then a warning for each value
-    at the edge of its grid. No sentence if nothing was tuned.
+    """Return one sentence for each method about the chosen values and the results of all values, then a warning for
+    each value at the edge of its grid. The list is empty if nothing was tuned.
     """
     found = record.read(run)
     if found is None:
@@ -155,8 +155,8 @@ def words(run: Path) -> list[str]:
 
 
 def found_in(run: Path) -> dict[str, Any]:
-    """As JSON: {"tuning": the record of what was chosen and reached, and "edges", the chosen values at the edge of
-    their grid}; {} if nothing was tuned.
+    """Return as JSON {"tuning": the record of the tuning, with "edges", the chosen values at the edge of their grid},
+    or {} if nothing was tuned.
     """
     found = record.read(run)
     return {} if found is None else {"tuning": {**found, "edges": [each.to_json() for each in grid_edges(found)]}}
@@ -174,11 +174,11 @@ def _text(values: dict[str, Any]) -> str:
 
 
 def _shared(experiment: Experiment) -> dict[str, Any]:
-    """The options that every method gets which has them."""
+    """Return the options that every method gets if it has them."""
     return {**{name: getattr(experiment, name) for name in SHARED}, **dict(experiment.options)}
 
 
 def _label(label: str, values: dict[str, Any]) -> str:
-    """The label of the trial of a method with these values."""
+    """Return the label of the trial of a method with these values."""
     method, own = Variant.of(label)
     return label_of(method, {**dict(own), **values})

@@ -1,5 +1,5 @@
-"""Names of settings in other programs for federated learning, and of torch's optimizers, with the words of
-`edgefl.simulate` for them. Refusals use the table to say what to write instead. No name here is a setting.
+"""Names of settings in other programs for federated learning, and of torch's optimizers, with the names that
+`edgefl.simulate` has for them. Refusals use the table to say what to write instead. No name here is a setting.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 ROUNDS, CLIENTS, EPOCHS, BATCH, RATE = "rounds", "clients", "epochs", "batch", "lr"
 PER_ROUND = "per_round, a number of clients"
 STOPPING = "on_round, which sees every round and may end the run (docs/python.md)"
-HERE: Mapping[str, str] = {  # what a setting of others is here
+HERE: Mapping[str, str] = {  # name of a setting in other programs -> its name here
     **dict.fromkeys(("num_rounds", "num_server_rounds", "global_rounds", "comm_round"), ROUNDS),
     **dict.fromkeys(("num_clients", "client_num_in_total", "num_partitions"), CLIENTS),
     **dict.fromkeys(("local_epochs", "num_epochs", "local_ep", "epoch"), EPOCHS),
@@ -25,17 +25,17 @@ HERE: Mapping[str, str] = {  # what a setting of others is here
 }
 OPTIMIZERS = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw"}
 USUAL = {"momentum": 0, "nesterov": False, "weight_decay": 0, "betas": (0.9, 0.999), "eps": 1e-08}
-MOST_LETTERS = 60  # of a value in a message
+MOST_LETTERS = 60  # most letters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """A value in one line of a message."""
+    """Write a value in one line of a message."""
     text = " ".join(repr(value).split())
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
 
 
 def check_optimizer(value: Any) -> None:
-    """Raises ValueError for an optimizer of torch, an object or a class, with the settings that mean the optimizer."""
+    """Raise ValueError for an optimizer of torch, an object or a class, and name the settings that stand for it."""
     kind = value if isinstance(value, type) else type(value)
     if not kind.__module__.startswith("torch.optim"):
         return

@@ -1,4 +1,4 @@
 """Files of the operating system: files that survive a crash, files under /sys and /proc, and TOML.
 
-No file of a model (models), of a run (experiment) or of a device (deployment) is defined here.
+Formats of files are defined elsewhere: files of a model in models, of a run in experiment, of a device in deployment.
 """

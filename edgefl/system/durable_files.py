@@ -1,8 +1,9 @@
-"""Files that survive a crash or a loss of power: written whole or not at all, locked, synced; and read back, arrays or
-JSON, with a digest by which damage is noticed.
+"""Files that survive a crash or a loss of power: they are written whole or not at all, locked and synced.
 
-Not what is in them: models (graph/model_files.py), runs (simulation/journal.py, server/store.py), a device's state
-(device/device_state.py).
+Files of arrays or JSON are read back here, too. A digest shows whether they are damaged.
+The contents are defined elsewhere: models in edgefl/models/graph/model_files.py, runs in
+edgefl/study/simulation/journal.py and server/store.py, and the state of a device in
+edgefl/deployment/device/device_state.py.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ DIGEST = "sha256"
 
 
 def private_directory(path: Path) -> None:
-    """Makes `path`, and what is missing above it, readable by its owner alone; one that is there stays as it is."""
+    """Make `path`, which its owner alone may read, and missing folders above it. An existing `path` stays as it is."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Replace `path` by a file of `data`: a temporary file beside it, fsync, rename, fsync of the directory.
+    """Replace `path` by a file of `data`: a temporary file in its directory, fsync, rename, fsync of the directory.
 
-    mode  of the file, less what the process's umask takes away
+    mode  permissions of the file, of which the umask of the process takes some away
+    Raises  OSError if the disk refuses.
     """
     beside = temporary(path)
     try:
@@ -49,7 +51,10 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def why_unwritable(path: Path) -> str | None:
-    """Why no file can be written there, by writing an empty one beside it; None: it can. A file that is there stays."""
+    """Return the reason why a file cannot be written at `path`, or None if it can. An existing file keeps its content.
+
+    To find out, it opens the file if it exists, and writes an empty temporary file in its directory.
+    """
     try:
         if path.exists():
             with open(path, "ab"):
@@ -61,7 +66,7 @@ def why_unwritable(path: Path) -> str | None:
 
 
 def check_writable(path: Path) -> None:
-    """Raises RequestError if a file that somebody asked for cannot be written, before anything is spent on it."""
+    """Raise RequestError if a file that a user asked for cannot be written. Call it before costly work."""
     if path.is_dir():
         raise RequestError(f"{path} is a directory; expected the name of a file")
     if not path.absolute().parent.is_dir():
@@ -71,14 +76,17 @@ def check_writable(path: Path) -> None:
 
 
 def temporary(path: Path) -> Path:
-    """The path that write_atomically writes to before it renames; a later write replaces the rest of a crash there."""
+    """Return the path to which write_atomically writes before it renames.
+
+    A crash may leave a file there, which the next write replaces.
+    """
     return path.with_name(f".{path.name}.tmp")
 
 
 def sync(path: Path) -> None:
-    """Brings a file's content, or the names in a directory, to the disk."""
+    """Bring the content of a file, or the names in a directory, to the disk."""
     if path.is_dir() and os.name != "posix":
-        return  # a directory cannot be opened there; the rename itself is as durable as it gets
+        return  # such systems cannot open a directory, and the rename itself is as durable as it gets
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -87,8 +95,11 @@ def sync(path: Path) -> None:
 
 
 def lock(file: Path) -> IO[bytes]:
-    """The file, open and locked until it is closed or the process ends. Raises RunError if another process holds it."""
-    import fcntl  # POSIX only; the rest of this file works elsewhere too
+    """Return the file, open and locked until it is closed or the process ends.
+
+    Raises  RunError if another process holds the lock.
+    """
+    import fcntl  # POSIX alone has fcntl, and the rest of this file works on other systems too
 
     opened = open(file, "ab")  # noqa: SIM115 (closed by the caller)
     try:
@@ -100,7 +111,7 @@ def lock(file: Path) -> IO[bytes]:
 
 
 def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """All arrays of a safetensors file, and its metadata. Raises RunError if it is missing or corrupt."""
+    """Return all arrays of a safetensors file and its metadata. Raises RunError if the file is missing or corrupt."""
     try:
         with safetensors.safe_open(str(file), "numpy") as opened:
             names = opened.keys()
@@ -110,20 +121,20 @@ def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 
 
 def sha256(data: bytes) -> str:
-    """64 hexadecimal digits."""
+    """Return the SHA-256 of the data as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values and, as DIGEST, the SHA-256 of all of them, so that none changes unnoticed."""
+    """Return JSON values and one more, DIGEST: the SHA-256 of all other values, which reveals every change."""
     rest = {name: value for name, value in content.items() if name != DIGEST}
     return {**rest, DIGEST: sha256(json.dumps(rest, sort_keys=True).encode())}
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """An object of JSON values, without its digest if it has one.
+    """Return the JSON object in a file, without its digest if it has one.
 
-    Raises  FileNotFoundError; RunError if it is damaged, or no object.
+    Raises  FileNotFoundError if there is no file, RunError if it is damaged or is not an object.
     """
     try:
         found = json.loads(file.read_bytes())
@@ -137,7 +148,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def check_sha256(file: Path, expected: str) -> None:
-    """Raises RunError unless the file has this SHA-256."""
+    """Raise RunError unless the file has this SHA-256."""
     try:
         found = sha256(file.read_bytes())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Lines of a log: their levels, and how many of a kind are shown. Not where they are written (cli/log_writer.py)."""
+"""Lines of a log: their levels, and how many lines of one kind are shown. cli/log_writer.py writes the lines."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 FIRST = 20.0  # lines of a kind that are shown at once
-AGAIN_S = 60.0  # after which one more is
+AGAIN_S = 60.0  # seconds until one more line of the kind may be shown
 COMMON = ("connect", "enrol", "version")  # events that every client of a run has
 
 
 class LogLine(str):
-    """A line with what a program reads of it. Its level is INFO, as that of a text without a class.
+    """A line of text with fields that a program reads. Its level is INFO, like the level of a plain text.
 
-    event    what has happened, in one word; empty: nothing that has a name
+    event    the event in one word, empty if the event has no name
     clients  the clients that the line is about
     """
 
@@ -27,7 +27,7 @@ class LogLine(str):
         return line
 
     def with_text(self, text: str) -> LogLine:
-        """A line of the same level, event and clients with another text."""
+        """Return a line with another text and with the level, event and clients of this line."""
         return type(self)(text, self.event, *self.clients)
 
 
@@ -38,19 +38,21 @@ class Alert(LogLine):
 
 
 class Detail(LogLine):
-    """A line for who looks for a fault; it is shown only if that is asked for."""
+    """A line for somebody who looks for a fault. It is shown only on request."""
 
     level = "DEBUG"
 
 
 def level_of(line: str) -> str:
-    """The level of a line, as the log names it."""
+    """Return the name of a line's level in the log."""
     return line.level if isinstance(line, LogLine) else LogLine.level
 
 
 def kind_of(line: str, other: str) -> str:
-    """The kind that a line with an event is counted by: the event of its client, or of all clients where each of
-    thousands has it when a run begins; `other` for a line without an event.
+    """Return the kind under which a line is counted. It is `other` for a line without an event.
+
+    An event of one client is a kind of its own for each client. The events of COMMON are one kind for all clients,
+    because each of thousands of clients may have such an event when a run begins.
     """
     if not isinstance(line, LogLine) or not line.event:
         return other
@@ -60,7 +62,12 @@ def kind_of(line: str, other: str) -> str:
 
 @dataclass
 class _Kind:
-    """left: lines that may be shown now; at: when that was so; hidden: lines since the last one that was shown."""
+    """The count of one kind of lines.
+
+    left    lines that may be shown now, not always a whole number
+    at      time in seconds at which `left` was computed
+    hidden  lines since the last line that was shown
+    """
 
     left: float
     at: float
@@ -68,16 +75,16 @@ class _Kind:
 
 
 class LineLimiter:
-    """Decides which lines of a kind are shown: the first ones, then one a minute.
+    """A limiter that decides which lines of a kind are shown: the first ones, and then one a minute.
 
-    A kind is named by us and never by a peer, so that there are as many kinds as we name.
+    Our code names the kinds and a peer never does, so the number of kinds is bounded.
     """
 
     def __init__(self) -> None:
         self._kinds: dict[str, _Kind] = {}
 
     def admit(self, kind: str, now: float) -> int | None:
-        """The number of lines of the kind that were hidden since the last shown one; None: hide this line as well.
+        """Return how many lines of the kind were hidden since the last shown line, or None to hide this line as well.
 
         now  seconds of a monotonic clock
         """
@@ -91,7 +98,7 @@ class LineLimiter:
         return hidden
 
     def take_hidden(self) -> list[tuple[str, int]]:
-        """The kinds of which lines were hidden and not counted yet, with their number."""
+        """Return the kinds with hidden lines that were not reported yet, and the number of these lines."""
         found = [(kind, of.hidden) for kind, of in self._kinds.items() if of.hidden]
         for of in self._kinds.values():
             of.hidden = 0
@@ -99,29 +106,29 @@ class LineLimiter:
 
 
 class LimitedLog:
-    """Takes lines with their kinds, and shows few of each kind.
+    """A log that takes lines with their kinds, and shows few lines of each kind.
 
     say    shows one line to the user
-    clock  a time in seconds, of which only differences count
+    clock  returns a time in seconds, counted from any moment
     """
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float]) -> None:
         self._say, self._clock, self._limiter = say, clock, LineLimiter()
 
     def say(self, line: str, kind: str) -> None:
-        """Shows the line, or counts it."""
+        """Show the line, or count it as hidden."""
         hidden = self._limiter.admit(kind, self._clock())
         if hidden is not None:
             self._say(with_hidden(line, hidden))
 
     def end(self) -> None:
-        """Says how many lines were not shown."""
+        """Say how many lines were not shown."""
         for kind, hidden in self._limiter.take_hidden():
             self._say(f"{kind}: {hidden} more that were not shown")
 
 
 def with_hidden(line: str, hidden: int) -> str:
-    """The line and how many more there were, at the line's level."""
+    """Return the line, at its level, with the number of hidden lines added to its text."""
     if not hidden:
         return line
     text = f"{line} (and {hidden} more like it before)"

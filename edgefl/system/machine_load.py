@@ -1,16 +1,16 @@
-"""Whether other programs keep this machine so busy that a time measured now should not be quoted."""
+"""A warning if other programs keep this machine so busy that a time measured now should not be quoted."""
 
 from __future__ import annotations
 
 import os
 
-FREE = 0.5  # processors that a measurement must find free beside its own, over the last minute
+FREE = 0.5  # processors that a measurement must find free besides its own, over the last minute
 
 
 def warning(threads: int = 1) -> str:
-    """One sentence if the load of the last minute leaves a measurement too few processors; "" otherwise.
+    """Return one sentence if the load of the last minute leaves a measurement too few processors. Return "" otherwise.
 
-    threads  how many processors the measurement itself keeps busy
+    threads  number of processors that the measurement itself keeps busy
     """
     if not hasattr(os, "getloadavg"):
         return ""

@@ -1,4 +1,4 @@
-"""The text of a settings file, of a size that a person writes. Not what the settings mean (who asks knows)."""
+"""The text of a settings file, up to the size that a person writes. The caller knows what the settings mean."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 1 << 20  # of a settings file; a large one of a person has some kB
+MOST_BYTES = 1 << 20  # bytes of a settings file, where a large file that a person wrote has some kB
 
 
 def read_settings_text(file: Path) -> str:
-    """The text of a file. Raises OSError; ValueError for more than MOST_BYTES, and for what is no UTF-8."""
+    """Return the text of a file.
+
+    Raises  OSError if it cannot be read, ValueError if it has more than MOST_BYTES bytes or is not UTF-8.
+    """
     return read_bounded(file, MOST_BYTES).decode("utf-8")
 
 
 def read_bounded(file: Path, most: int) -> bytes:
-    """The bytes of a file. Raises OSError; ValueError if there are more than `most`, of which no more are read."""
+    """Return the bytes of a file, of which at most `most` + 1 are read.
+
+    Raises  OSError if it cannot be read, ValueError if it has more than `most` bytes.
+    """
     with open(file, "rb") as stream:
         content = stream.read(most + 1)
     if len(content) > most:
@@ -24,7 +30,7 @@ def read_bounded(file: Path, most: int) -> bytes:
 
 
 def json_table(text: str) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError for a text that is none."""
+    """Return the JSON object in a text. Raises ValueError if the text is not a JSON object."""
     try:
         found = json.loads(text)
     except RecursionError:

@@ -1,6 +1,6 @@
-"""Standard input, output and error of a process that may lack them: a log that cannot be written loses lines, no more.
+"""Standard input, output and error of a process that may lack them. A log that cannot be written only loses lines.
 
-Not what is written (cli/log_writer.py).
+cli/log_writer.py says what is written.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO, cast
 
-LOST = (OSError, ValueError)  # a full disk, a pipe or terminal that has gone; a stream that was closed
+LOST = (OSError, ValueError)  # errors of a full disk, of a pipe or terminal that has gone, and of a closed stream
 
 
 class LossyStream:
-    """A text stream that drops what cannot be written. Everything else is as in the stream beneath."""
+    """A text stream that drops text that cannot be written. It does everything else as the stream that it wraps."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes the text, or loses the text."""
+        """Write the text, or drop it. Return the number of its characters in both cases."""
         with suppress(*LOST):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flushes what was written, or loses it."""
+        """Flush the text that was written, or drop it."""
         with suppress(*LOST):
             self._stream.flush()
 
@@ -37,7 +37,10 @@ class LossyStream:
 
 @contextmanager
 def lossy_error_stream() -> Iterator[None]:
-    """Within it, no line on standard error can end the program."""
+    """Make standard error a stream that drops what it cannot write, so that no line there ends the program.
+
+    The former stream is back at the end of the context.
+    """
     open_standard_descriptors()
     before = sys.stderr
     sys.stderr = cast(TextIO, LossyStream(before))
@@ -48,15 +51,15 @@ def lossy_error_stream() -> Iterator[None]:
 
 
 def open_standard_descriptors() -> None:
-    """Opens /dev/null in place of descriptors 0, 1 and 2 that are closed.
+    """Open /dev/null in place of each of the descriptors 0, 1 and 2 that is closed.
 
-    A file of a run would get such a number otherwise, and a line for people would land in the file.
+    Otherwise a file of a run could get such a number, and a line for people would land in the file.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one, and open takes it
     if sys.stdout is None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 (for the life of the process)
     if sys.stderr is None:
@@ -64,7 +67,7 @@ def open_standard_descriptors() -> None:
 
 
 def flush_output() -> None:
-    """Flushes standard output. Raises OSError if results cannot be written."""
+    """Flush standard output. Raises OSError if results cannot be written."""
     try:
         sys.stdout.flush()
     except LOST as error:
@@ -72,7 +75,7 @@ def flush_output() -> None:
 
 
 def abandon_output() -> None:
-    """Flushes standard output; one that cannot be written becomes /dev/null, so that Python's end is quiet about it."""
+    """Flush standard output. If that fails, replace it by /dev/null, so that Python ends without a further error."""
     try:
         sys.stdout.flush()
         return

@@ -1,6 +1,6 @@
-"""Files under /sys and /proc as text and numbers. Not what they mean: that is said where they are read.
+"""Files under /sys and /proc as text and numbers. The callers know what the files mean.
 
-None, or empty: Linux does not say. Drivers refuse at times.
+If Linux does not tell a value, it is None or an empty text. Drivers refuse to answer at times.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def folders(path: Path) -> list[Path]:
-    """The entries of a folder, in the order of names; no entries if it is not a folder."""
+    """Return the entries of a folder in the order of their names. A path that is not a folder has no entries."""
     try:
         return sorted(path.iterdir())
     except OSError:
@@ -17,7 +17,7 @@ def folders(path: Path) -> list[Path]:
 
 
 def text(file: Path) -> str:
-    """The text of a file without spaces around it; empty if the file cannot be read."""
+    """Return the text of a file without spaces around it, or an empty text if the file cannot be read."""
     try:
         return file.read_text(errors="replace").strip()
     except OSError:
@@ -25,7 +25,7 @@ def text(file: Path) -> str:
 
 
 def number(file: Path) -> int | None:
-    """A whole number of 64 bits at most; None if there is none."""
+    """Return the whole number in a file, or None if the file has no whole number of at most 64 bits."""
     try:
         found = int(text(file))
     except ValueError:
@@ -34,7 +34,7 @@ def number(file: Path) -> int | None:
 
 
 def is_refused(file: Path) -> bool:
-    """Whether it is there and this user may not read it."""
+    """Return whether the file exists and this user may not read it."""
     try:
         file.read_text(errors="replace")
     except PermissionError:
@@ -45,9 +45,9 @@ def is_refused(file: Path) -> bool:
 
 
 def supplies(root: Path) -> dict[str, list[Path]]:
-    """The batteries of /sys/class/power_supply, and under "Mains" every other supply; batteries of mice do
-    not count.
+    """Return the batteries of /sys/class/power_supply under "Battery", and all other supplies under "Mains".
 
+    Batteries of peripheral devices, such as mice, are left out.
     root  the folder that stands for /
     """
     kinds: dict[str, list[Path]] = {"Battery": [], "Mains": []}

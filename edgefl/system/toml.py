@@ -1,4 +1,4 @@
-"""TOML text as plain values, on every Python that edgefl runs on. What the values mean is for whoever asks."""
+"""TOML text as plain values, on every Python that edgefl runs on. The caller knows what the values mean."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 import sys
 from typing import Any
 
-MOST_DOTS = 256  # in a key; a parser takes quadratic time over them
+MOST_DOTS = 256  # dots in a key, because the time of a parser grows with the square of their number
 QUOTED = re.compile(r'"[^"]*"|\'[^\']*\'')
 
 
 def parse(text: str) -> dict[str, Any]:
-    """The tables of a text. Raises ValueError for one that is no TOML, or where Python 3.10 lacks the package tomli."""
+    """Return the tables of a TOML text.
+
+    Raises  ValueError if the text is not TOML, or if Python 3.10 lacks the package tomli.
+    """
     if sys.version_info >= (3, 11):
         import tomllib as toml
     else:
@@ -27,9 +30,9 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _check_keys(text: str) -> None:
-    """Raises ValueError for a dotted key of more parts than a parser takes in little time."""
+    """Raise ValueError for a dotted key with so many parts that a parser would take long."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.count(".") > MOST_DOTS:
             for part in QUOTED.sub("", line).split("="):
-                if (dots := part.count(".")) > MOST_DOTS and "," not in part:  # with commas it is a list of numbers
+                if (dots := part.count(".")) > MOST_DOTS and "," not in part:  # a part with commas is a list of numbers
                     raise ValueError(f"line {number} has {dots} dots in a key; expected at most {MOST_DOTS}")

@@ -1,4 +1,4 @@
-"""The torch layer: torch modules to Graphs and back. Only this package imports torch."""
+"""The torch layer: it converts torch modules to Graphs and back. No other room imports torch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The order of torch's axes over those of a graph: a permutation that is kept with every traced value, and the order
-that operations read.
+"""The order of torch's axes compared with the axes of a graph. Every traced value keeps it as a permutation.
 
-The graph has neurons on axis 1 behind the batch; torch has them there or last. So permute, transpose and movedim move
-nothing: what they say is written down, and values move only where an operation needs them elsewhere (trace.py).
+The graph has neurons on axis 1 behind the batch, and torch has them there or last. So permute, transpose and movedim
+move no values: they only change the permutation. Values move only where an operation needs its axes in another order
+(graph_builder.py).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from edgefl.models.graph.operations import (
     Smooth,
 )
 
-Axes = tuple[int, ...]  # of each torch axis the graph's: 0 the batch, 1 the channels, 2 and 3 the places
-Layout = Callable[[int], Axes]  # by how many axes there are, the batch among them
+Axes = tuple[int, ...]  # for each torch axis the graph's axis: 0 is the batch, 1 the channels, 2 and 3 the positions
+Layout = Callable[[int], Axes]  # takes the number of axes, with the batch, and returns their order
 
 BATCH = "the batch size"  # stands for x.size(0) while shapes are folded
 Extents = tuple[int | str, ...]
 
 
 def first(rank: int) -> Axes:
-    """Channels first, as in the graph: torch's [B, D, T]."""
+    """Return the axes with channels first, as in the graph: torch's [B, D, T]."""
     return tuple(range(rank))
 
 
 def last(rank: int) -> Axes:
-    """Channels last: torch's [B, T, D]."""
+    """Return the axes with channels last: torch's [B, T, D]."""
     return (0, *range(2, rank), 1) if rank > 1 else (0,)
 
 
 def with_channels(axes: Axes, dim: int) -> Axes:
-    """Axes like these with the channels at torch's axis `dim`; the batch stays where it is."""
+    """Return the axes with the channels at torch's axis `dim`. The batch stays where it is."""
     if axes[dim] in (0, 1):
         return axes
     if axes[0] == 0 and dim % len(axes) == len(axes) - 1:
@@ -51,12 +51,17 @@ def with_channels(axes: Axes, dim: int) -> Axes:
 
 
 def time_first(rank: int) -> Axes:
-    """Places before the batch: torch's [T, B, D] where batch_first is False."""
+    """Return the axes with positions before the batch: torch's [T, B, D], where batch_first is False."""
     return (*range(2, rank), 0, 1)
 
 
 class Value(NamedTuple):
-    """A traced value: the name and shape of a graph's result, and how torch's axes lie over its."""
+    """A traced value.
+
+    name   name of the graph's result
+    shape  shape of the graph's result, without the batch
+    axes   for each torch axis, the axis of the graph
+    """
 
     name: str
     shape: Shape
@@ -64,7 +69,7 @@ class Value(NamedTuple):
 
     @property
     def extents(self) -> Extents:
-        """The extents of torch's axes."""
+        """Return the extents of torch's axes."""
         return tuple(self.shape[axis - 1] if axis else BATCH for axis in self.axes)
 
 
@@ -73,7 +78,7 @@ WANTS: dict[type[Operation], Layout | None] = {Linear: last, Add: None, Mul: Non
 
 
 def wanted(op: Operation) -> Layout | None:
-    """The axes that an operation reads its inputs with; None: those that its first input has."""
+    """Return the axes with which an operation reads its inputs, or None for the axes of its first input."""
     if isinstance(op, Rectifier | Smooth | Dropout) or op == PReLU(1):
         return None
     if isinstance(op, LayerNorm):
@@ -82,5 +87,5 @@ def wanted(op: Operation) -> Layout | None:
 
 
 def moved(axes: Axes, to: Axes) -> Shape:
-    """The Permute of graph axes, without the batch, that takes a value with `axes` to one with `to`."""
+    """Return the axes of the Permute that takes a value with `axes` to a value with `to`, without the batch."""
     return tuple(axes[to.index(axis)] - 1 for axis in range(1, len(axes)))

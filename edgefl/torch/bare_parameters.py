@@ -1,5 +1,7 @@
-"""Parameters that a module's forward uses by themselves, such as learned positions: the meaning of an addition or a
-multiplication with one. The trace is walked elsewhere, and parameters within modules are read elsewhere.
+"""Parameters that a module's forward uses outside a layer, such as learned positions.
+
+This module gives the operation that adds or multiplies such a parameter. graph_converter.py walks the trace, and
+module_table.py reads parameters within layers.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ VIEWING = frozenset(
 
 
 def viewed(method: str, tensor: Tensor, *args: Any, **settings: Any) -> Tensor:
-    """The result of a method on a tensor that is known. Raises GraphError if the result is more than another view of
-    the tensor.
+    """Return the result of a method on a known tensor.
+
+    Raises  GraphError if the method does more than view the tensor in another way.
     """
     if method not in VIEWING:
         raise GraphError("of a parameter or buffer used outside its module; edgefl has no operation for it")
@@ -33,7 +36,10 @@ def viewed(method: str, tensor: Tensor, *args: Any, **settings: Any) -> Tensor:
 
 
 def positions(embedding: nn.Embedding, ids: Tensor) -> Tensor:
-    """The rows of a table that is looked up at 0, 1, 2, ...: all of it."""
+    """Return the rows of a table that is looked up at the constant ids 0, 1, 2, ...: the whole table.
+
+    Raises  GraphError if the ids are not all rows in order.
+    """
     expected = torch.arange(embedding.num_embeddings).expand(ids.shape) if ids.dim() else ids
     if ids.shape[-1:] != (embedding.num_embeddings,) or not torch.equal(ids, expected):
         raise GraphError(f"rows {ids.flatten().tolist()[:8]}...; expected all {embedding.num_embeddings}, in order")
@@ -41,10 +47,11 @@ def positions(embedding: nn.Embedding, ids: Tensor) -> Tensor:
 
 
 def combined(kind: Callable[..., WithParameter], parameter: Tensor, seen: Tensor, value: Value) -> WithParameter:
-    """The operation that puts a parameter together with a value.
+    """Return the operation that combines a parameter with a value.
 
-    seen    the parameter as forward has made it a view, to be broadcast over the value
-    Raises  GraphError unless that is a value for each channel, or for each value of an example.
+    kind    AddParameter or MulParameter
+    seen    the view of the parameter that forward broadcasts over the value
+    Raises  GraphError unless the parameter has a value for each channel, or for each value of a sample.
     """
     shape = tuple(parameter.shape)
     ones = next((at for at, size in enumerate(shape) if size > 1), len(shape) - 1)
@@ -58,7 +65,7 @@ def combined(kind: Callable[..., WithParameter], parameter: Tensor, seen: Tensor
 
 
 def _order(parameter: Tensor, seen: Tensor, value: Value) -> list[int]:
-    """Of each axis of the parameter that is longer than 1 the graph's axis of the value."""
+    """Return the value's graph axis for each axis of the parameter that is longer than 1."""
     axes = dict(zip(range(-1, -len(value.axes) - 1, -1), value.axes[::-1], strict=True))
     at: dict[int, int] = {}
     for dim in range(-1, -seen.dim() - 1, -1):

@@ -1,5 +1,6 @@
-"""Blocks under torch's autograd: a norm with its ReLU and max pool, or a max pool alone or after a ReLU. The modules
-that call the blocks are in native_block.py.
+"""Blocks under torch's autograd: a norm with its ReLU and max pool, or a max pool alone or after a ReLU.
+
+The modules that call the blocks are in native_block.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from edgefl.torch.pool_kernels import PoolWindow
 
 
 class NormReLU(torch.autograd.Function):
-    """x, weight, bias, running mean and variance or None -> the block's result; x is kept, nothing else of its size."""
+    """The function (x, weight, bias, running mean and variance or None) -> result of a norm with its ReLU and pool.
+
+    The backward pass keeps x, and no other tensor of its size.
+    """
 
     @staticmethod
     def forward(
@@ -46,7 +50,7 @@ class NormReLU(torch.autograd.Function):
 
 
 class MaxPool(torch.autograd.Function):
-    """x -> its max pool, or that of ReLU(x); a byte is kept for each result, and a bit for the ReLU."""
+    """The function x -> max pool of x, or of ReLU(x). It keeps one byte for each result, and one bit for a ReLU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: PoolWindow) -> Tensor:
@@ -64,7 +68,7 @@ class MaxPool(torch.autograd.Function):
 
 
 def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, norm: Norm) -> Tensor:
-    """The block by torch, with the batch's own statistics."""
+    """Return the block's result, computed by torch with the statistics of the batch."""
     if norm.groups:
         y = F.group_norm(x, norm.groups, weight, bias, norm.eps)
     else:
@@ -74,7 +78,10 @@ def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, norm: Norm) -> Tensor:
 
 
 def _sent(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
-    """The pool's gradient as a function of dy that torch can differentiate: to send it is linear."""
+    """Return the gradient of the pool's input as a function of dy that torch can differentiate.
+
+    The function is linear, because it only sends each value of dy to the cell of the largest value.
+    """
     cells, width = pool_kernels.winners(codes, shape, window), shape[3]
     if bits is not None:
         dy = dy * pool_kernels.unpacked(bits, dy.shape)

@@ -1,5 +1,6 @@
-"""Channels-first forms of torch modules that read channels last, under torch's names of parameters, for `to_torch`. A
-user's module is read elsewhere.
+"""Channels-first forms of torch modules that read channels last, with torch's parameter names, for `to_torch`.
+
+module_table.py reads a user's modules.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from edgefl.models.graph.operations import Shape
 
 
 class PositionwiseLinear(nn.Linear):
-    """Linear at each place of [B, in_features, ...]."""
+    """A Linear layer that is applied at each position of [B, in_features, ...]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.linear(x.movedim(1, -1), self.weight, self.bias).movedim(-1, 1)
 
 
 class PositionwiseLayerNorm(nn.LayerNorm):
-    """LayerNorm over the channels of each place of [B, channels, ...]."""
+    """A LayerNorm over the channels at each position of [B, channels, ...]."""
 
     def forward(self, x: Tensor) -> Tensor:
         normed = functional.layer_norm(x.movedim(1, -1), self.normalized_shape, self.weight, self.bias, self.eps)
@@ -26,20 +27,20 @@ class PositionwiseLayerNorm(nn.LayerNorm):
 
 
 class PermuteAxes(nn.Module):
-    """Axes in another order, without the batch's."""
+    """The input with its axes in another order. The axis of the batch stays first and is not counted."""
 
     def __init__(self, axes: Shape) -> None:
         super().__init__()
         self.axes = axes
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.requires_grad:  # torch's batch norm has wrong gradients of its bias for signals that are permuted views
+        if x.requires_grad:  # torch's batch norm gets its bias gradient wrong if it receives a permuted view
             x.register_hook(Tensor.contiguous)
         return x.permute(0, *(axis + 1 for axis in self.axes)).contiguous()
 
 
 class ReshapeFeatures(nn.Module):
-    """[B, ..., *places] with the values in their order."""
+    """The input as [B, channels, *places], with its values in unchanged order."""
 
     def __init__(self, places: Shape) -> None:
         super().__init__()
@@ -50,14 +51,14 @@ class ReshapeFeatures(nn.Module):
 
 
 class FlattenPositions(nn.Module):
-    """[B, channels, ...] as features, a place after another."""
+    """The input [B, channels, ...] as features [B, F], position after position."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.movedim(1, -1).flatten(1)
 
 
 class SlicePositions(nn.Module):
-    """So many places of a line."""
+    """The `length` positions of a sequence [B, channels, positions] that begin with position `start`."""
 
     def __init__(self, start: int, length: int) -> None:
         super().__init__()
@@ -68,14 +69,14 @@ class SlicePositions(nn.Module):
 
 
 class PositionwiseEmbedding(nn.Embedding):
-    """Rows of a table as [B, features, length], of ids in floats."""
+    """The rows of a table as [B, features, length], for ids [B, length] that are floats."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.long()).movedim(-1, 1)
 
 
 class RepeatPositions(nn.Module):
-    """Each place of a line so many times."""
+    """Each position of a sequence, repeated `times` times."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
-"""A torch model whose layers run over the native kernels, with the same names, values and behaviour.
+"""A torch model whose layers run over the native kernels, with unchanged names, values and behaviour.
 
-    model = convert(model)                  # a copy; train it with any loop, loss and optimizer of torch
+    model = convert(model)                  # a copy, to train with any loop, loss and optimizer of torch
     model = convert(model, density=0.2)     # its layers with a fifth of their weights, which alone are parameters
     model = plain(model)                    # torch's own modules again
 
-A converted module is a subclass of torch's with its parameters, so that state_dict, deepcopy, torch.save, hooks,
-train, eval and requires_grad are torch's. What the kernels cannot take (other devices, types, transforms) or would be
-slower with stays torch's computation. Frozen neurons are neuron_selection.py's.
+A converted module is a subclass of torch's module and has its parameters. So state_dict, deepcopy, torch.save, hooks,
+train, eval and requires_grad are torch's. Torch computes what the kernels do not support (other devices, types and
+transforms), and what they would compute more slowly. neuron_selection.py freezes neurons.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def convert(module: nn.Module, *, density: float | None = None, inplace: bool = 
     density  share of the weights that Linear layers and convolutions without groups keep: the largest weights, of which
              the parameters then consist (sparse_layers.py). With a density the result is a copy, whatever `inplace`
              says. None keeps all weights
-    inplace  whether the modules of `module` are changed, so that an optimizer over their parameters goes on; otherwise
+    inplace  whether the modules of `module` are changed, so that an optimizer over their parameters goes on. Otherwise
              the result is a copy
     Raises   ValueError for a density that is not above 0 and at most 1
 
@@ -77,7 +77,7 @@ def convert(module: nn.Module, *, density: float | None = None, inplace: bool = 
 def plain(module: nn.Module, *, inplace: bool = False) -> nn.Module:
     """Convert the native layers of a model back to torch's own modules. Sparse layers stay.
 
-    inplace  whether the modules of `module` are changed; otherwise the result is a copy
+    inplace  whether the modules of `module` are changed. Otherwise the result is a copy
     """
     found = module if inplace else copy.deepcopy(module)
     for each in found.modules():
@@ -89,7 +89,7 @@ def plain(module: nn.Module, *, inplace: bool = False) -> nn.Module:
 
 
 def converted(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """The modules over native kernels, by name."""
+    """Return the converted modules of a model, with their names."""
     return ((name, each) for name, each in module.named_modules() if type(each) in PLAIN)
 
 
@@ -105,7 +105,7 @@ def _join(model: nn.Module, chain: Chain) -> None:
 
 
 def _is_served(module: nn.Module) -> bool:
-    """Whether the kernels have the layer's settings."""
+    """Return whether the kernels support the layer's settings."""
     if isinstance(module, nn.Conv2d):
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     return not isinstance(module, nn.MaxPool2d) or is_plain_pool(module)

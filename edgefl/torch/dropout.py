@@ -1,7 +1,6 @@
-"""Dropout by edgefl's random stream inside a torch module, so that a step drops the values that the kernels
-would drop.
+"""Dropout by edgefl's random stream inside a torch module, which drops the values that the kernels would drop.
 
-torch's generator is one for the process: what it drops depends on who else draws.
+The generator of torch belongs to the whole process, so its dropout depends on other draws.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ KINDS: dict[type[nn.Module], bool] = {nn.Dropout: False, nn.Dropout1d: True, nn.
 
 
 class StreamDropout(nn.Module):
-    """Drops values of [batch, channels, ...] in training, where the learner has said where the stream is.
+    """A module that drops values of [batch, channels, ...] in training, once the learner has set `state`.
 
-    number  of the node in the graph, or of the module among those that drop
+    number  number of the node in the graph, or of the module among the modules that drop
     whole   whether whole planes are dropped
-    state   int64 [3] = key, step, first example; None: nothing is dropped
+    state   int64 [3] = key, step, first sample. With None, nothing is dropped
     """
 
     def __init__(self, p: float, number: int, whole: bool) -> None:
@@ -44,9 +43,9 @@ class StreamDropout(nn.Module):
 
 
 class Dropping:
-    """All of a module's dropout. nn.Dropout in it is replaced where the module is given.
+    """All dropout of a module. It replaces each nn.Dropout in the module by a StreamDropout.
 
-    Raises  GraphError where the graph drops values that no module does.
+    Raises  GraphError where the graph drops values and the module has no nn.Dropout for it.
     """
 
     def __init__(self, module: nn.Module, graph: Graph | None) -> None:
@@ -62,7 +61,7 @@ class Dropping:
             raise GraphError(f"dropout {unknown[0]!r} is no module of {type(module).__name__}; expected an nn.Dropout")
 
     def begin(self, position: Keyed | None) -> None:
-        """Begin a training pass. Raises TrainingError without a layer that drops values."""
+        """Begin a training pass. Raises TrainingError without a key if a layer drops values."""
         active = {name: part for name, part in self._parts.items() if part.p}
         if active and position is None:
             names = ", ".join(active)
@@ -75,7 +74,7 @@ class Dropping:
         self._move(1, 1)
 
     def count_examples(self, count: int) -> None:
-        """Of the same step."""
+        """Move on by `count` samples within a step."""
         self._move(2, count)
 
     def end(self) -> None:

@@ -1,5 +1,6 @@
-"""Frozen parts of a torch module: parameters without requires_grad, and BatchNorms in evaluation mode. They are read
-from a module into a Graph, and set on a module by their names. Nothing is trained here.
+"""Frozen parts of a torch module: parameters without requires_grad, and BatchNorms in evaluation mode.
+
+They are read from a module into a Graph, and set on a module by their names. Nothing is trained here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ STATISTICS = ("running_mean", "running_var")
 
 
 def with_frozen(graph: Graph, module: nn.Module) -> Graph:
-    """The graph of a module, with what the module keeps still as the graph's frozen parameters.
+    """Return the graph of a module, in which the frozen parts of the module are frozen parameters.
 
     A parameter is frozen if its requires_grad is False. The running statistics of a BatchNorm are frozen if the
     BatchNorm is in evaluation mode while the module itself is in training mode. A module that is in evaluation mode as
@@ -31,14 +32,14 @@ def with_frozen(graph: Graph, module: nn.Module) -> Graph:
 
 
 def freeze(module: nn.Module, frozen: Collection[str]) -> None:
-    """Takes requires_grad from the parameters with these names."""
+    """Set requires_grad to False for the parameters with these names."""
     for name, parameter in module.named_parameters(remove_duplicate=False):
         if name in frozen:
             parameter.requires_grad_(False)
 
 
 def keep_statistics(module: nn.Module, frozen: Collection[str]) -> None:
-    """Puts the BatchNorms whose running statistics have these names into evaluation mode."""
+    """Put the BatchNorms whose running statistics have these names into evaluation mode."""
     for name in frozen:
         layer, _, last = name.rpartition(".")
         if last == STATISTICS[0]:

@@ -1,8 +1,7 @@
-"""FUNCTIONS and METHODS: the graph operations for each traced function, and for each method by name, that edgefl can
-take.
+"""The tables FUNCTIONS and METHODS: the graph operations for each traced function and method that edgefl can take.
 
-Entries have torch's own signatures and return a Step, or raise GraphError naming the argument that edgefl has no
-representation for. What changes axes, shapes or places is in shape_table.py.
+Entries have torch's own signatures. They return a Step, or raise GraphError that names the argument that edgefl cannot
+represent. Functions that change axes, shapes or positions are in shape_table.py.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _add_in_place(input: Any, other: Any, *, alpha: Any = 1) -> Step:
 
 
 def _activation(op: Operation) -> Callable[..., Step]:
-    """A function without settings."""
+    """Return an entry for an activation function without settings."""
     return lambda input, inplace=False: Step((op,), (input,), inplace)
 
 
@@ -119,7 +118,7 @@ def _interpolate(
 
 
 def _as_module(kind: type[nn.Module]) -> Callable[..., Step]:
-    """A function whose settings are those of the module."""
+    """Return an entry for a function that has the settings of a module."""
 
     def entry(input: Traced, *args: Any, **settings: Any) -> Step:
         found = MODULES[kind](kind(*args, **settings))
@@ -133,7 +132,10 @@ def _adaptive_max_pool(input: Traced, output_size: Any, return_indices: bool = F
 
 
 def _dropout(kind: type[AnyDropout]) -> Callable[..., Step]:
-    """Traced in training mode, where `training=self.training` is True."""
+    """Return an entry for a function that drops values, which is traced in training mode.
+
+    In that mode the argument training=self.training is True.
+    """
 
     def step(input: Traced, p: float = 0.5, training: bool = True, inplace: bool = False) -> Step:
         return Step(dropout(kind, p) if training else (), (input,), inplace and bool(p) and training)

@@ -1,5 +1,7 @@
-"""The search for modules of a model that the kernels compute in one block: by torch.fx where it can trace the model,
-otherwise by their order in an nn.Sequential. Blocks are computed in native_block.py.
+"""The search for modules of a model that the kernels compute in one block.
+
+The search uses torch.fx where it can trace the model, and the order in an nn.Sequential otherwise. native_block.py
+computes the blocks.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from edgefl.torch.native_block import is_halving, window_of
 
 
 class Chain(NamedTuple):
-    """names      of modules of which each reads the result of the one before, and nobody else does
-    is_shared  whether the last one, a ReLU, is called elsewhere, too
+    """A chain of modules in which only the next module reads the result of a module.
+
+    names      names of the modules, in order
+    is_shared  whether the last module, a ReLU, is also called elsewhere
     """
 
     names: tuple[str, ...]
@@ -23,7 +27,7 @@ class Chain(NamedTuple):
 
 
 def chains(model: nn.Module) -> list[Chain]:
-    """The blocks of a model."""
+    """Return the blocks of a model."""
     modules = dict(model.named_modules())
     found = _traced(model)
     candidates = _in_order(model) if found is None else found
@@ -31,7 +35,7 @@ def chains(model: nn.Module) -> list[Chain]:
 
 
 def _cut(run: Chain, modules: Mapping[str, nn.Module]) -> Iterator[Chain]:
-    """The blocks in a run of modules that call each other."""
+    """Yield the blocks in a chain of modules."""
     at, names = 0, run.names
     while at < len(names):
         length = _length([modules[name] for name in names[at : at + 3]])
@@ -41,7 +45,7 @@ def _cut(run: Chain, modules: Mapping[str, nn.Module]) -> Iterator[Chain]:
 
 
 def _length(run: Sequence[nn.Module]) -> int:
-    """The number of modules, from the first on, that form a block; 1: they form no block."""
+    """Return the number of modules, from the first on, that form a block, or 1 if they form no block."""
     kinds = [type(each) for each in run]
     if len(run) > 1 and kinds[0] is nn.ReLU and kinds[1] is nn.MaxPool2d and is_plain_pool(run[1]):
         return 2
@@ -53,7 +57,7 @@ def _length(run: Sequence[nn.Module]) -> int:
 
 
 def is_plain_pool(pool: Any) -> bool:
-    """Whether the kernels have this max pool."""
+    """Return whether the kernels support this max pool."""
     if pool.return_indices or pool.dilation not in (1, (1, 1)):
         return False
     window = window_of(pool)
@@ -61,12 +65,12 @@ def is_plain_pool(pool: Any) -> bool:
 
 
 def has_parameters(norm: Any) -> bool:
-    """Whether a norm has what its kernels read."""
+    """Return whether a norm has the parameters and statistics that its kernels read."""
     return norm.weight is not None and norm.bias is not None and getattr(norm, "running_mean", norm) is not None
 
 
 def _traced(model: nn.Module) -> list[Chain] | None:
-    """Runs of modules by the calls of a trace; None if torch.fx cannot trace the model."""
+    """Return chains of modules from the calls of a trace, or None if torch.fx cannot trace the model."""
     try:
         graph = _BlockTracer().trace(model)
     except Exception:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
@@ -75,7 +79,7 @@ def _traced(model: nn.Module) -> list[Chain] | None:
     names = {id(module): name for name, module in model.named_modules()}
     calls = [node for node in graph.nodes if node.op == "call_module"]
     uses = Counter(id(modules[str(node.target)]) for node in calls)
-    runs: dict[fx.Node, Chain] = {}  # by their last call
+    runs: dict[fx.Node, Chain] = {}  # chains by the call of their last module
     ended = []
     for node in calls:
         module = modules[str(node.target)]
@@ -92,20 +96,20 @@ def _traced(model: nn.Module) -> list[Chain] | None:
 
 
 class _BlockTracer(fx.Tracer):
-    """Stops at torch's own modules, and at those that are not made of others, whatever they compute."""
+    """A tracer that stops at torch's own modules, and at every module without submodules."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return super().is_leaf_module(m, module_qualified_name) or not any(True for _ in m.children())
 
 
 def _source(call: fx.Node) -> fx.Node | None:
-    """The call whose result this one reads, if nobody else does."""
+    """Return the call whose result this call reads, or None if another call reads it, too."""
     source = call.args[0] if len(call.args) == 1 and not call.kwargs else None
     return source if isinstance(source, fx.Node) and len(source.users) == 1 else None
 
 
 def _in_order(model: nn.Module) -> list[Chain]:
-    """Runs of modules by their places in an nn.Sequential; a module with two places is in none."""
+    """Return chains of modules from their order in each nn.Sequential. A module that occurs twice is in no chain."""
     places = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
     runs = []
     for prefix, module in model.named_modules():

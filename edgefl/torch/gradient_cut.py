@@ -1,5 +1,6 @@
-"""The option delta="cut" in torch: the gradient at the output of every layer with neurons is set to zero on frozen
-neurons.
+"""The option delta="cut" in torch: the gradient at the output of every layer is set to zero on frozen neurons.
+
+This concerns every layer that has neurons.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ Rows = NDArray[np.int32]
 
 @contextmanager
 def cut(module: nn.Module, blocks: Mapping[str, RowsCols]) -> Iterator[None]:
-    """In the block signals stop at neurons outside these blocks of trained parameters: at the results of convolutions
-    and Linear layers, at queries, keys and values, and at recurrent states after each step.
+    """In the context, set gradients of activations to zero at neurons outside these blocks of trained parameters.
 
-    Raises  SelectionError for a module of a user's, where channels may lie anywhere.
+    This happens at the results of convolutions and Linear layers, at queries, keys and values, and at recurrent states
+    after each step.
+    Raises  SelectionError for a user's own module, because its channels may lie on any axis.
     """
     if not isinstance(module, GraphModule):
         raise SelectionError(f"delta=cut in {type(module).__name__}; expected exact, or a learner of the graph alone")
@@ -38,7 +40,7 @@ def cut(module: nn.Module, blocks: Mapping[str, RowsCols]) -> Iterator[None]:
     for node in planar(module.edgefl_graph).nodes:
         if not isinstance(node.op, PRODUCTS):
             continue
-        is_joined = isinstance(node.op, SelfAttention)  # of all three, not of the result
+        is_joined = isinstance(node.op, SelfAttention)  # the cut is at queries, keys and values, not at the result
         rows = blocks.get(node.full_name(node.op.main), (NONE, NONE))[0] if is_joined else own_rows(node, blocks)
         if rows is None:
             continue
@@ -62,7 +64,7 @@ def _hooked(rows: Rows, layer: nn.Module, inputs: object, output: Tensor) -> Non
 
 
 def _held(rows: Rows, axis: int, output: Tensor) -> Tensor:
-    """The output, whose signal will be stopped along this axis."""
+    """Return the output, whose gradient will be zero along this axis except at `rows`."""
     if output.requires_grad:
         output.register_hook(partial(_only, torch.tensor(rows, dtype=torch.int64, device=output.device), axis))
     return output

@@ -1,5 +1,7 @@
-"""The reach of the gradient in a model with selected neurons: below the first trained layers no gradient is needed, and
-just above them the active channels' alone. The input of the model must not have a gradient. Source: ALGORITHMS 1.2.
+"""The reach of the gradient in a model with selected neurons.
+
+No gradient is needed below the first trained layers, and just above them only the gradient of active channels. The
+input of the model must not have a gradient. The rule is stated in docs/algorithms.md section 1.2.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ LAYERS = (NativeBatchNorm2d, NativeConv2d, NativeGroupNorm, NativeLinear)
 
 
 def shorten(model: nn.Module, graph: Graph, chosen: NeuronSet) -> None:
-    """Tells every converted layer which channels of its input need a gradient. Nothing, where a first layer is not
-    converted and so could not say whether the model's input has one.
+    """Tell every converted layer which channels of its input need a gradient.
+
+    Nothing is told if one of the first layers is not a converted convolution, because such a layer could not say
+    whether the input of the model has a gradient.
     """
     needs = gradient_needs(graph, trained_blocks(ModelSpec.of(graph), chosen), "exact")
     layers = {node: model.get_submodule(node.name) for node in graph.nodes if node.op.parameters()}

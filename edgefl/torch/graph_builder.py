@@ -1,6 +1,7 @@
-"""The nodes of a graph under construction while a torch module is read: free names, the order of torch's axes for each
-result, and the moves of values whose axes lie otherwise than an operation reads them. The module's calls are read in
-graph_converter.py.
+"""The nodes of a graph under construction while a torch module is read.
+
+The builder finds free names, keeps the order of torch's axes for each result, and moves values where an operation reads
+its axes in another order. graph_converter.py reads the calls of the module.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from edgefl.torch.shape_table import AxisConversion
 
 
 class Builder:
-    """nodes  so far, in order
+    """A list of nodes to which the converter appends.
+
+    nodes  nodes so far, in order
     taken  names that a further node may not have
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.taken: set[str] = set()
-        self._turned: dict[tuple[str, Shape], Value] = {}  # a result with its axes in this order
+        self._turned: dict[tuple[str, Shape], Value] = {}  # results with moved axes, by name and order of the axes
 
     def alike(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Summands of one shape: what has one place, as features have, is repeated at those of the other."""
+        """Return summands of equal shape. A value with one position, such as features, is repeated at all positions."""
         largest = max(values, key=lambda value: math.prod(value.shape))
         wanting = [value.shape == (largest.shape[0], *(1 for _ in largest.shape[1:])) for value in values]
         if largest.shape[1:] in ((), (1,), (1, 1)) or not any(wanting):
@@ -40,7 +43,7 @@ class Builder:
     def run(
         self, ops: tuple[Operation, ...], values: tuple[Value, ...], name: str, is_free: bool, gives: Layout
     ) -> Value:
-        """The result of operations one after another, of which the first one reads all values."""
+        """Append operations one after another, of which the first reads all values. Return the last result."""
         result = values[0]
         for count, op in enumerate(ops, start=1):
             is_last = count == len(ops)
@@ -52,20 +55,23 @@ class Builder:
         return result
 
     def add(self, op: Operation, inputs: tuple[str, ...], name: str, is_free: bool = False) -> str:
-        """One more node, of that name or the next free one after it; the name that it got."""
+        """Append one node, with this name or the next free name after it. Return the name that it got."""
         unique = name if is_free else _unused(name, self.taken)
         self.taken.add(unique)
         self.nodes.append(Node(unique, op, inputs))
         return unique
 
     def shaped(self, shaped: AxisConversion, value: Value, name: str, is_free: bool = False) -> Value:
-        """A value under another shape, or with other axes."""
+        """Return a value in another shape, or with other axes."""
         if not shaped.ops:
             return value._replace(axes=shaped.axes)
         return self.run(shaped.ops, (self.placed(value, shaped.wants),), name, is_free, lambda rank: shaped.axes)
 
     def placed(self, value: Value, axes: Axes) -> Value:
-        """The value with these axes; where they are others, its values are moved."""
+        """Return the value with these axes. If its own axes differ, its values are moved by a Permute.
+
+        Raises  GraphError if the batch would have to move, or if the number of axes differs.
+        """
         if value.axes == axes:
             return value
         if value.axes.index(0) != axes.index(0) or len(value.axes) != len(axes):
@@ -81,7 +87,7 @@ class Builder:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """`name`, or name_1, name_2, ... if it is taken."""
+    """Return `name`, or the first of name_1, name_2, ... that is free if `name` is taken."""
     count, candidate = 0, name
     while candidate in taken:
         count += 1

@@ -1,6 +1,7 @@
-"""The conversion of a traced torch module to a Graph: the meaning of every call on symbols, with known values folded
-away. The tables of meanings are in module_table.py, function_table.py, shape_table.py and sequence_table.py; trace.py
-traces and checks.
+"""The conversion of a traced torch module to a Graph: the meaning of every call on symbols. Known values are folded.
+
+The tables of meanings are module_table.py, function_table.py, shape_table.py and sequence_table.py. trace.py traces the
+module and checks the result.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _Several = tuple["Callable[[], Value] | _Several", ...]
 
 
 class Converter:
-    """One pass over a traced graph. Every traced node becomes a result and its axes, or a value known now (a shape)."""
+    """One pass over a traced graph. Every traced node becomes a result with its axes, or a known value (a shape)."""
 
     def __init__(self, module: nn.Module, input_shape: Shape) -> None:
         self._modules = dict(module.named_modules())
@@ -57,10 +58,10 @@ class Converter:
         self._parameters = {value.data_ptr(): name for name, value in module.named_parameters()}
         self._build = Builder()
         self._values: dict[fx.Node, Value] = {}
-        self._several: dict[fx.Node, _Several] = {}  # results of which each is made if asked for
+        self._several: dict[fx.Node, _Several] = {}  # makers of several results, which run on demand
         self._known: dict[fx.Node, Any] = {}
         self._called: set[str] = set()
-        self.left_out: nn.Module = nn.Identity()  # of the module's end, over the graph's outputs
+        self.left_out: nn.Module = nn.Identity()  # the end of the module that the graph leaves out, such as a softmax
 
     def convert(self, traced: fx.Graph) -> Graph:
         self._build.taken = {str(node.target) for node in traced.nodes if node.op == "call_module"}
@@ -96,7 +97,7 @@ class Converter:
             self._known[node] = self._tensor(str(node.target))
 
     def _tensor(self, name: str) -> Tensor:
-        """A parameter, buffer or constant by its name."""
+        """Return a parameter, buffer or constant by its name."""
         parent, _, last = name.rpartition(".")
         found = getattr(self._modules[parent], last)
         if not isinstance(found, Tensor):
@@ -140,7 +141,7 @@ class Converter:
             self._append(node, self._step(node, args, settings), node.name)
 
     def _combine(self, node: fx.Node, kind: type[WithParameter], arguments: list[Any]) -> None:
-        """A parameter that is added or multiplied."""
+        """Add an operation for a parameter that is added or multiplied."""
         (seen,) = (argument for argument in arguments if isinstance(argument, Tensor))
         (source,) = (argument for argument in arguments if not isinstance(argument, Tensor))
         if node.target in OVERWRITING:
@@ -158,7 +159,7 @@ class Converter:
         self._values[node] = self._build.run((op,), (value,), name, True, lambda rank: value.axes)
 
     def _leave_out(self, node: fx.Node, end: nn.Module, dim: Any) -> None:
-        """A softmax of the logits at the end."""
+        """Leave out a softmax of the logits at the end of the module. Raises GraphError elsewhere."""
         source = node.args[0] if node.args else next(iter(node.kwargs.values()))
         if len(self._value_of(source).shape) != 1 or not is_end(node):
             raise GraphError("expected at the end only, over the classes")
@@ -203,7 +204,7 @@ class Converter:
         self._several[node] = (lambda: value, *ends)
 
     def _step(self, node: fx.Node, args: Any, settings: Any) -> Step:
-        """The meaning of a function or method call."""
+        """Return the meaning of a function or method call."""
         table: dict[Any, Any] = METHODS if node.op == "call_method" else FUNCTIONS
         if node.target not in table:
             raise GraphError("edgefl has no operation for it")
@@ -213,7 +214,7 @@ class Converter:
     def _append(
         self, node: fx.Node, step: Step, name: str, is_free: bool = False, means: ModuleSemantics | None = None
     ) -> None:
-        """Add the operations of `step`, the last one named `name` or the next free name after it."""
+        """Add the operations of `step`. The last one is named `name`, or the next free name after it."""
         if step.overwrites:
             _refuse_later_use(step.inputs[0], node)
         values = tuple(self._value_of(source) for source in step.inputs)
@@ -224,11 +225,11 @@ class Converter:
         if not ops:
             self._values[node] = values[0]
             return
-        if isinstance(ops[0], Mul):  # a gate comes second
+        if isinstance(ops[0], Mul):  # puts the gate second
             values = tuple(sorted(values, key=lambda value: -math.prod(value.shape)))
         means = means or ModuleSemantics(ops)
         wants = means.wants or wanted(ops[0])
-        if wants is last and means.wants is None:  # features last: wherever the batch is
+        if wants is last and means.wants is None:  # features are last, wherever the batch is
             values, wants = tuple(self._build.placed(value, with_channels(value.axes, -1)) for value in values), None
         values = tuple(
             self._build.placed(value, wants(len(value.axes)) if wants else values[0].axes) for value in values
@@ -245,7 +246,7 @@ class Converter:
             )
 
     def _join(self, node: fx.Node, tensors: Any, dim: int = 0) -> None:
-        """Results one after another along their channels."""
+        """Add an operation that puts results one after another along their channels."""
         values = [self._value_of(source) for source in tensors]
         axes = values[0].axes
         if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
@@ -259,11 +260,11 @@ class Converter:
         return self._values[node]
 
     def _resolved(self, arguments: Any) -> Any:
-        """Arguments with what is known in the place of traced nodes."""
+        """Return the arguments with known values in place of traced nodes."""
         return fx.node.map_arg(arguments, lambda node: self._known.get(node, node))
 
     def _fold(self, node: fx.Node) -> bool:
-        """Take shapes, their items and arithmetic, and items of several results out; True if `node` is one of these."""
+        """Fold shapes, their items and arithmetic, and items of several results. Return whether `node` was folded."""
         arguments: list[Any] = [*node.args, *node.kwargs.values()]
         source, *rest = arguments or [None]
         if node.target is operator.getitem and source in self._known:
@@ -287,7 +288,7 @@ class Converter:
         return any(node in known for known in (self._known, self._values, self._several))
 
     def _is_constant(self, node: fx.Node) -> bool:
-        """Whether the call makes a tensor that is known: positions, or a view of a parameter."""
+        """Return whether the call makes a tensor that is known: positions, or a view of a parameter."""
         return node.target is torch.arange or (
             bool(node.args)
             and isinstance(self._resolved(node.args[0]), Tensor)
@@ -305,7 +306,7 @@ class Converter:
         return viewed(name, *args, **settings)
 
     def _take(self, node: fx.Node, source: fx.Node, which: Any) -> None:
-        """Let the node be one of several results, if anybody reads it."""
+        """Let the node be one of several results, if another node reads it."""
         if not node.users:
             self._known[node] = None
             return
@@ -320,7 +321,7 @@ class Converter:
 
 
 def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-    """The meaning that an entry of a table gives to a call with torch's arguments."""
+    """Return the meaning that an entry of a table gives to a call with torch's arguments."""
     try:
         return entry(*args, **settings)
     except TypeError as error:
@@ -328,7 +329,7 @@ def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
 
 
 def _computed(function: Callable[..., Any], *numbers: Any) -> int:
-    """Arithmetic with extents."""
+    """Return the result of arithmetic with extents."""
     if any(not isinstance(number, int) for number in numbers):
         raise GraphError(f"arithmetic with {', '.join(map(str, numbers))}; expected extents of places or channels")
     return int(function(*numbers))
@@ -339,7 +340,7 @@ def _reads_shape(node: fx.Node) -> bool:
 
 
 def _refuse_later_use(source: fx.Node, node: fx.Node) -> None:
-    """Raise GraphError if a value that `node` overwrites is read after it: a graph has values, not memory."""
+    """Raise GraphError if a later node reads a value that `node` overwrites. A graph has values, not memory."""
     order = list(node.graph.nodes)
     later = order[order.index(node) + 1 :]
     for user in later:

@@ -1,4 +1,4 @@
-"""The torch module of a Graph, the way back from trace.py."""
+"""The torch module of a Graph. trace.py converts in the other direction."""
 
 from __future__ import annotations
 
@@ -76,10 +76,11 @@ from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSel
 
 
 def to_torch(model: Model) -> GraphModule:
-    """Make a torch module in training mode with the graph's architecture and copies of the parameters. Frozen
-    parameters have no requires_grad, and a BatchNorm that keeps its running statistics stays in evaluation mode.
+    """Make a torch module in training mode with the graph's architecture and copies of the parameters.
 
+    Frozen parameters have no requires_grad, and a BatchNorm that keeps its running statistics stays in evaluation mode.
     The state_dict has the parameter names of the model, and num_batches_tracked of each BatchNorm.
+    model   graph and parameters
     Raises  GraphError if the parameters do not belong to the graph, or if the name of a node cannot be a module's name
             in torch
     """
@@ -87,40 +88,43 @@ def to_torch(model: Model) -> GraphModule:
     module = GraphModule(model.graph)
     shapes = {name: value.shape for name, value in module.state_dict().items()}
     values = {name: torch.tensor(value).reshape(shapes[name]) for name, value in model.params.items()}
-    module.load_state_dict(values, strict=False)  # strict would ask for num_batches_tracked; check() saw all others
+    module.load_state_dict(values, strict=False)  # strict would ask for num_batches_tracked, and check() saw all others
     return module
 
 
 class Sum(nn.Module):
-    """a + b as a module, so that a residual addition keeps its name."""
+    """The sum a + b as a module, so that a residual addition keeps its name."""
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         return a + b
 
 
 class Product(nn.Module):
-    """a b as a module; b may have one value for each plane."""
+    """The product a b as a module, where b may have one value for each plane."""
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         return a * b
 
 
 class SideBySide(nn.Module):
-    """The channels of all inputs one after another, as a module."""
+    """The channels of all inputs, one after another, as a module."""
 
     def forward(self, *parts: Tensor) -> Tensor:
         return torch.cat(parts, 1)
 
 
 class MeanOfPlanes(nn.Module):
-    """The mean over all axes but those of examples and channels, which stay as 1."""
+    """The mean over all axes but samples and channels. The other axes stay with extent 1."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(tuple(range(2, x.dim())), keepdim=True)
 
 
 class GraphModule(nn.Module):
-    """Runs a Graph with torch's modules; each node is the submodule of the same dotted name."""
+    """A module that runs a Graph with torch's modules. Each node is the submodule with its dotted name.
+
+    graph  graph to run
+    """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -135,13 +139,13 @@ class GraphModule(nn.Module):
         self.train()
 
     def train(self, mode: bool = True) -> GraphModule:
-        """As in torch, but for the BatchNorms that keep their running statistics."""
+        """Set the mode as torch does, except for the BatchNorms that keep their running statistics."""
         super().train(mode)
         keep_statistics(self, self.edgefl_graph.frozen)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [batch, *input_shape] -> [batch, *output_shape]"""
+        """Return the outputs [batch, *output_shape] for x [batch, *input_shape]."""
         results = {INPUT: x}
         for node in self.edgefl_graph.nodes:
             inputs = [results[name] for name in node.inputs]
@@ -155,14 +159,17 @@ class GraphModule(nn.Module):
 
 
 def _value(root: nn.Module, name: str) -> Tensor:
-    """A parameter by its name."""
+    """Return a parameter by its name."""
     path, _, last = name.rpartition(".")
     found: Tensor = getattr(root.get_submodule(path), last)
     return found
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
-    """x, which has so many axes of places, with a parameter added or multiplied that is brought to x's axes."""
+    """Return x with a parameter added or multiplied. The parameter is brought to the axes of x.
+
+    places  number of axes of positions that x has
+    """
     extents = op.shape if len(op.shape) > 1 else (*op.shape, *(1,) * places)
     value = value.view(extents)
     value = value.movedim(-1, 0) if op.channels_last else value
@@ -170,7 +177,7 @@ def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tenso
 
 
 def _layer(op: Operation, source: Shape) -> nn.Module:
-    """The module of an operation that reads a result of this shape."""
+    """Return the module of an operation that reads a result of this shape."""
     if isinstance(op, Linear) and len(source) > 1:
         return PositionwiseLinear(op.in_features, op.out_features, op.bias)
     if isinstance(op, LayerNorm) and len(source) > len(op.normalized_shape):
@@ -227,7 +234,10 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 
 
 def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
-    """Make a module or parameter reachable from `root` under the dotted `name`, keeping what is already there."""
+    """Make a module or parameter reachable from `root` under the dotted `name`, and keep what is already there.
+
+    Raises  GraphError if the name cannot be the name of a module in torch.
+    """
     *path, last = name.split(".")
     parent = root
     try:
@@ -241,11 +251,14 @@ def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)
         parent.add_module(last, layer)
-    except KeyError as error:  # torch's way to say that an attribute of that name exists
+    except KeyError as error:  # torch raises KeyError if an attribute of that name exists
         raise GraphError(f"node {name!r} cannot be a torch module: {error.args[0]}") from None
 
 
 def _keep_children(placeholder: nn.Module | None, layer: nn.Module) -> None:
-    """A node may come after nodes whose names continue its own: hand their modules over."""
+    """Hand the submodules of a placeholder over to the layer that takes its place.
+
+    A node may come after nodes whose names begin with its own name.
+    """
     for name, child in placeholder.named_children() if placeholder else ():
         layer.add_module(name, child)

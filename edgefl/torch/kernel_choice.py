@@ -1,6 +1,7 @@
-"""The choice of layers that the native kernels compute faster than torch, by shape alone. The other layers are left to
-torch. The rule was measured with `python -m bench converted --layers`; bench/README.md has the figures. Layers with
-frozen neurons always run on the native kernels, because they have less to do.
+"""The choice of layers that the native kernels compute faster than torch, by shape alone. Torch computes other layers.
+
+The rule was measured with `python -m bench converted --layers`, and bench/README.md has the figures. Layers with frozen
+neurons always run on the native kernels, because they have less to compute.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ CELLS = 64
 
 
 def linear(rows: int, inputs: int, outputs: int) -> bool:
-    """A Linear layer on a batch of so many rows."""
+    """Return whether the kernels are faster for a Linear layer on a batch of `rows` rows."""
     return inputs % STRIDE == 0 and rows * inputs * outputs >= FEWEST
 
 
 def convolution(kernel: tuple[int, ...], stride: tuple[int, ...], groups: int, cells: int) -> bool:
-    """A convolution of planes of so many cells."""
+    """Return whether the kernels are faster for a convolution of planes of `cells` cells."""
     return cells >= CELLS or groups > 1 or kernel != (1, 1) or stride != (1, 1)
 
 
 def norm_block(is_by_groups: bool, has_pool: bool, cells: int) -> bool:
-    """A norm with its ReLU, and a pool, on planes of so many cells."""
+    """Return whether the kernels are faster for a norm with its ReLU, and maybe a pool, on planes of `cells` cells."""
     return has_pool or cells >= (CELLS if is_by_groups else 2)

@@ -1,5 +1,7 @@
-"""The trained part of one layer, and its gradients: compact as the kernels give them, or spread over the whole
-parameter as torch's optimizers need them. The active neurons are chosen in neuron_selection.py.
+"""The trained part of one layer, and its gradients.
+
+The gradients are compact as the kernels give them, or spread over the whole parameter as torch's optimizers need them.
+neuron_selection.py chooses the active neurons.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from edgefl.torch.native_tensors import Array, Ids, array, ops
 
 
 class Reach:
-    """How far down a model's signal goes in a pass. is_whole: to the model's input, which needs all of it; else to what
-    the selected neurons need. Its first layers say so in every pass.
+    """The reach of the gradient in one pass of a model, which the first layers set in every pass.
+
+    is_whole  whether the gradient goes to the input of the model. Otherwise it goes as far as the selected neurons need
     """
 
     def __init__(self) -> None:
@@ -26,9 +29,9 @@ class Reach:
 class ActiveChannels(NamedTuple):
     """Active outputs and inputs of a layer: sorted ids, or None for all.
 
-    needed    inputs whose gradient something below reads, unless the model's input has one
-    reach     of the selected model; None: everything is needed
-    is_first  whether nothing below is trained
+    needed    inputs whose gradient a layer below reads, unless the input of the model has a gradient
+    reach     reach of the gradient in the selected model. None: the gradient of every input is needed
+    is_first  whether no layer below is trained
     """
 
     outs: Ids = None
@@ -38,7 +41,7 @@ class ActiveChannels(NamedTuple):
     is_first: bool = False
 
     def needed_input_channels(self, x: Tensor) -> Ids:
-        """The channels of the layer's input x whose gradient this pass needs."""
+        """Return the channels of the layer's input x whose gradient this pass needs, or None for all channels."""
         if self.reach is None:
             return None
         if self.is_first:
@@ -50,12 +53,12 @@ WHOLE = ActiveChannels()
 
 
 def extent(ids: Ids, size: int) -> int:
-    """The number of active neurons among `size` neurons."""
+    """Return the number of active neurons among `size` neurons."""
     return size if ids is None else len(ids)
 
 
 def channels(x: Tensor, ids: Ids) -> Tensor:
-    """x [batch, channels, ...] with these channels alone, copied; x itself if they are all."""
+    """Return a copy of x [batch, channels, ...] with these channels only, or x itself if `ids` is None."""
     if ids is None:
         return x
     taken = torch.empty(x.shape[0], len(ids), *x.shape[2:])
@@ -64,7 +67,7 @@ def channels(x: Tensor, ids: Ids) -> Tensor:
 
 
 def spread(compact: Array, shape: tuple[int, ...], outs: Ids, ins: Ids = None) -> Tensor:
-    """A gradient of `shape` with these values in the active block and 0 elsewhere."""
+    """Return a gradient of `shape` with these values in the active block and 0 elsewhere."""
     if outs is None and ins is None:
         return torch.from_numpy(compact)
     whole = torch.zeros(shape)
@@ -73,7 +76,7 @@ def spread(compact: Array, shape: tuple[int, ...], outs: Ids, ins: Ids = None) -
 
 
 def mask_of(parameter: Tensor, active: ActiveChannels) -> Tensor:
-    """The mask of a parameter's active coordinates, in the parameter's shape or a shape that broadcasts to it."""
+    """Return the mask of a parameter's active coordinates, in the parameter's shape or one that broadcasts to it."""
     ins = active.ins if parameter.dim() > 1 else None
     found = torch.ones(1, dtype=torch.bool, device=parameter.device)
     for axis, ids in enumerate((active.outs, ins)):
@@ -85,14 +88,14 @@ def mask_of(parameter: Tensor, active: ActiveChannels) -> Tensor:
 
 
 def held(parameter: Tensor, active: ActiveChannels) -> Tensor:
-    """The parameter, of which torch trains the active block alone: for layers that torch computes."""
+    """Return the parameter so that torch trains only its active block, for layers that torch computes."""
     if active is WHOLE:
         return parameter
     return torch.where(mask_of(parameter, active), parameter, parameter.detach())
 
 
 def held_or_none(parameter: Tensor | None, active: ActiveChannels) -> Tensor | None:
-    """A bias or None."""
+    """Return `held` of a bias, or None if there is no bias."""
     return None if parameter is None else held(parameter, active)
 
 

@@ -1,7 +1,7 @@
-"""The kernels as operators of torch.library, with shapes for tracing and gradients, for torch.compile. Eager modules
-use autograd's functions, whose calls cost less.
+"""The kernels as operators of torch.library, with shapes for tracing and with gradients, for torch.compile.
 
-Operators take any strided float32 tensors on the CPU; others are torch's own.
+Modules that are not compiled use autograd's functions, whose calls cost less. The operators take any strided float32
+tensors on the CPU. Torch computes with other tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgefl.torch.convolution_kernels import ConvolutionGeometry
 from edgefl.torch.norm_kernels import Norm
 from edgefl.torch.pool_kernels import PoolWindow
 
-# Annotations are read by torch.library, which knows torch.Tensor, lists and numbers.
+# The annotations have the forms that torch.library reads: torch.Tensor, lists and numbers.
 
 
 @torch.library.custom_op("edgefl::convolution", mutates_args=(), device_types="cpu")
@@ -29,7 +29,7 @@ def convolution(
     dilation: list[int],
     groups: int,
 ) -> torch.Tensor:
-    """A convolution as torch.nn.functional.conv2d has it."""
+    """Return a convolution like torch.nn.functional.conv2d."""
     return convolution_kernels.product(x, weight, bias, _geometry(stride, padding, dilation, groups))
 
 
@@ -50,7 +50,7 @@ def convolution_backward(
     groups: int,
     needs: list[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of x, weight and bias; those that are not needed are empty."""
+    """Return the gradients of x, weight and bias. A gradient that is not needed is empty."""
     geometry = _geometry(stride, padding, dilation, groups)
     needs_x, needs_weight, needs_bias = needs
     dx = convolution_kernels.grad_input(dy, weight, x.shape, geometry) if needs_x else x.new_empty(0)
@@ -94,7 +94,7 @@ def _batch_norm_relu(
     relu6: bool,
     halved: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The block's result, of the batch the mean and 1 / deviation, and the running statistics as they have moved."""
+    """Return the block's result, the batch's mean and 1 / deviation, and the moved running statistics."""
     moved = running_mean.clone(), running_var.clone()
     return *norm_kernels.rectified(x, weight, bias, moved, Norm(0, eps, momentum, relu6, halved)), *moved
 
@@ -111,7 +111,7 @@ def batch_norm_relu(
     x: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, eps: float, momentum: float,
     relu6: bool, halved: bool,
 ) -> Tensor:  # fmt: skip
-    """The block's result; the running statistics move."""
+    """Return the block's result and move the running statistics."""
     y, _, _, mean, var = _batch_norm_relu(x, weight, bias, running_mean, running_var, eps, momentum, relu6, halved)
     running_mean.copy_(mean.detach())
     running_var.copy_(var.detach())
@@ -122,7 +122,7 @@ def batch_norm_relu(
 def _group_norm_relu(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, eps: float, halved: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The block's result, and of each example's groups the mean and 1 / deviation."""
+    """Return the block's result, and the mean and 1 / deviation of each sample's groups."""
     return norm_kernels.rectified(x, weight, bias, None, Norm(groups, eps, halved=halved))
 
 
@@ -132,7 +132,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, halved: 
 
 
 def group_norm_relu(x: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float, halved: bool) -> Tensor:
-    """The block's result."""
+    """Return the block's result."""
     y: Tensor = _group_norm_relu(x, weight, bias, groups, eps, halved)[0]
     return y
 
@@ -150,7 +150,7 @@ def norm_relu_backward(
     relu6: bool,
     halved: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients of x, weight and bias of either block."""
+    """Return the gradients of x, weight and bias of a block with a batch norm or a group norm."""
     return norm_kernels.gradients(dy, x, weight, bias, mean, inv_std, Norm(groups, eps, 0.0, relu6, halved))
 
 
@@ -190,7 +190,7 @@ _group_norm_relu.register_autograd(_group_norm_gradients, setup_context=_group_n
 def _max_pool(
     x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int], ceil_mode: bool, is_rectified: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The pooled x or ReLU(x), the winners' codes, and a bit for each result above 0."""
+    """Return the max pool of x or ReLU(x), the code of each largest cell, and one bit for each result above 0."""
     y, codes, bits = pool_kernels.largest(x, _window(kernel, stride, padding, ceil_mode, is_rectified))
     return y, codes, x.new_empty(0, dtype=torch.uint8) if bits is None else bits
 
@@ -206,7 +206,7 @@ def _(
 
 
 def max_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, is_rectified: bool) -> Tensor:
-    """The pooled x or ReLU(x)."""
+    """Return the max pool of x or ReLU(x)."""
     y: Tensor = _max_pool(x, kernel, stride, padding, ceil_mode, is_rectified)[0]
     return y
 
@@ -223,7 +223,7 @@ def max_pool_backward(
     ceil_mode: bool,
     is_rectified: bool,
 ) -> torch.Tensor:
-    """The gradient of x of that shape."""
+    """Return the gradient of x, which has this shape."""
     window = _window(kernel, stride, padding, ceil_mode, is_rectified)
     return pool_kernels.grad_input(dy, codes, bits if is_rectified else None, tuple(shape), window)
 
@@ -258,5 +258,5 @@ def _window(kernel: Any, stride: Any, padding: Any, ceil_mode: bool, is_rectifie
 
 
 def _block(x: Tensor, halved: bool) -> Tensor:
-    """An empty result of a norm's block on x."""
+    """Return an empty result of a norm's block on x."""
     return x.new_empty((*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2) if halved else x.shape)

@@ -1,7 +1,6 @@
-"""MaskedParameters: the parameters of a torch module and their mask. The parameters are written here, and chosen for
-training.
+"""The class MaskedParameters: the parameters of a torch module and their mask.
 
-It computes no gradient and takes no step.
+It writes parameters and chooses which are trained. It computes no gradient and takes no step.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from edgefl.torch.parameter_arrays import ModuleParameters
 
 
 class MaskedParameters:
-    """The parameters that a specification lists of a module.
+    """The parameters of a module that a specification lists, with their mask.
 
-    held         The module's own parameters and buffers, by name.
-    restriction  The mask to which they keep. Without one they are whole.
-    place        The device on which torch computes with them.
+    held         the module's own parameters and buffers, by name
+    restriction  the mask to which the parameters keep. Without a mask they are whole
+    place        the device on which torch computes with them
     """
 
     def __init__(self, held: ModuleParameters, spec: ModelSpec, place: device) -> None:
@@ -38,7 +37,11 @@ class MaskedParameters:
         self._spec, self._place = spec, place
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        """Sets an update's coordinates, or whole parameters; see GraphLearner.write."""
+        """Set the coordinates of an update, or whole parameters, like GraphLearner.write.
+
+        Raises  ValueError for a parameter that does not exist or has another shape, SelectionError for an update that
+                does not fit the mask.
+        """
         names = list(new.blocks if isinstance(new, Update) else new)
         if isinstance(new, Update):
             self.restriction.check(new)
@@ -55,23 +58,23 @@ class MaskedParameters:
         self._clear(names)
 
     def keep_to(self, restriction: Restriction) -> None:
-        """Keeps the parameters to another mask. Coordinates outside become 0.0."""
+        """Keep the parameters to another mask. Coordinates outside become 0.0."""
         self.restriction = restriction
         self._clear(list(restriction))
 
     def shared_with(self, relative: MaskedParameters) -> Restriction:
-        """The mask of the parameters that a relative's module shares with this one."""
+        """Return the mask of the parameters that a relative's module shares with this module."""
         own = self.held.tensors
         shared = [name for name, tensor in relative.held.tensors.items() if tensor is own.get(name)]
         return Restriction(relative._spec, self.restriction.only(shared))
 
     def check_whole(self, what: str, expected: str) -> None:
-        """Raises SelectionError, which says that `what` cannot be combined with a mask, if there is a mask."""
+        """Raise SelectionError, which says that `what` cannot be combined with a mask, if there is a mask."""
         if self.restriction:
             raise SelectionError(f"{what} of a model with masks of {', '.join(self.restriction)}; expected {expected}")
 
     def trained(self, trainable: Trainable) -> dict[str, TrainedCoordinates]:
-        """The trained parameters, each with its trained coordinates.
+        """Return the trained parameters, each with its trained coordinates.
 
         Raises  SelectionError for neurons while there is a mask.
         """
@@ -83,7 +86,7 @@ class MaskedParameters:
 
     @contextmanager
     def statistics_kept(self, channels: Mapping[str, Index]) -> Iterator[None]:
-        """After the block, these channels of running statistics have the values that they had before it."""
+        """Give these channels of running statistics, after the context, the values that they had before it."""
         before = {name: self.held[name].copy() for name in channels}
         yield
         for name, ids in channels.items():
@@ -93,7 +96,7 @@ class MaskedParameters:
             self.held.set(name, now)
 
     def _clear(self, names: Collection[str]) -> None:
-        """Sets to 0.0 what the mask leaves out of these parameters."""
+        """Set the coordinates of these parameters that the mask leaves out to 0.0."""
         arrays = {name: self.held[name] for name in names if name in self.restriction}
         for name, array in arrays.items():
             self.restriction.clear(name, array)

@@ -1,5 +1,6 @@
-"""The model that a user's own code makes: a torch module, or a function that returns a torch module. The command line
-finds the code.
+"""The model that a user's own code makes: a torch module, or a function that returns a torch module.
+
+The command line finds the code.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Shape
 from edgefl.torch.trace import from_torch
 
-EXAMPLES = 2  # that graph and module are compared on
+EXAMPLES = 2  # samples on which graph and module are compared
 
 
 def made_by(factory: object, name: str, input_shape: Shape) -> Model:
-    """The graph of the module, and its present weights.
+    """Return the graph of the module that a factory makes, with the present weights.
 
-    factory      an nn.Module, or a function without arguments that gives one
-    input_shape  of one example
-    Raises       GraphError if it gives something else, or what edgefl cannot take; whatever the function raises
+    factory      an nn.Module, or a function without arguments that returns one
+    name         name of the factory, for error messages
+    input_shape  shape of one sample
+    Raises       GraphError if the factory makes something else or a module that edgefl cannot take, and errors of the
+                 function
     """
     made = module_by(factory, name)
     return from_torch(made, examples(made, input_shape))
 
 
 def module_by(factory: object, name: str) -> nn.Module:
-    """The module itself. Raises GraphError if it is none; whatever the function raises."""
+    """Return the module that a factory makes. Raises GraphError if it is not a module, and errors of the function."""
     made = factory if isinstance(factory, nn.Module) or not callable(factory) else factory()
     if not isinstance(made, nn.Module):
         raise GraphError(f"{name} gives {type(made).__name__}; expected a torch.nn.Module")
@@ -35,7 +38,7 @@ def module_by(factory: object, name: str) -> nn.Module:
 
 
 def examples(module: nn.Module, input_shape: Shape, count: int = EXAMPLES) -> torch.Tensor:
-    """Random numbers, or ids where the module looks up rows of a table."""
+    """Return `count` samples of random numbers, or of ids if the module looks up rows of a table."""
     generator = torch.Generator().manual_seed(1)
     rows = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)]
     if rows:

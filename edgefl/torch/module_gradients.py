@@ -1,4 +1,4 @@
-"""ModuleGradients: gradients of the mean loss of a torch module, without a change of any parameter or buffer."""
+"""The class ModuleGradients: gradients of the mean loss of a torch module. It changes no parameter and no buffer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from edgefl.torch.passes import Passes, chunks
 
 
 class ModuleGradients:
-    """Computes gradients of the module that the passes run."""
+    """A computer of gradients of the module that the passes run."""
 
     def __init__(self, module: nn.Module, spec: ModelSpec, parameters: MaskedParameters, passes: Passes) -> None:
         self._module, self._spec, self._parameters, self._passes = module, spec, parameters, passes
@@ -30,9 +30,9 @@ class ModuleGradients:
     def gradient(
         self, samples: Samples, index: NDArray[np.int32], options: FitOptions, chunk: int | None, key: int | None
     ) -> Gradient:
-        """The gradient of the mean loss over `index`; see TorchLearner.gradient.
+        """Return the gradient of the mean loss over `index`, like TorchLearner.gradient.
 
-        options  Its `trainable` and `delta` say what the gradient is of.
+        options  options of a fit, whose `trainable` and `delta` say which parameters the gradient is for
         """
         passes = self._passes
         passes.check(samples, index)
@@ -54,8 +54,9 @@ class ModuleGradients:
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
     ) -> Mapping[str, NDArray[np.uint32]]:
-        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|; see
-        GraphLearner.strongest.
+        """Return the `counts[name]` coordinates outside a mask with the largest |gradient|, for each named parameter.
+
+        It works like GraphLearner.strongest.
         """
         self._passes.check(samples, index)
         outside = Mask.of(self._spec, outside.bits)

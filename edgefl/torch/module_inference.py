@@ -1,4 +1,7 @@
-"""ModuleInference: passes of a torch module without training: scores, logits and features, chunk by chunk."""
+"""The class ModuleInference: passes of a torch module without training, chunk by chunk.
+
+It computes scores, logits and features.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from edgefl.torch.passes import Passes, chunks
 
 
 class ModuleInference:
-    """Runs the module of the passes with running statistics, without dropout and without gradients."""
+    """A runner of the module of the passes, with running statistics and without dropout and gradients."""
 
     def __init__(self, module: nn.Module, spec: ModelSpec, passes: Passes) -> None:
         self._module, self._spec, self._passes = module, spec, passes
 
     def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
-        """Loss and right decisions over the samples of `index`."""
+        """Return the loss and the number of right decisions over the samples of `index`."""
         total, correct, outputs = 0.0, 0, 0
         with self._passes.predicting():
             for rows in chunks(index, EVALUATION_BATCH):
@@ -37,21 +40,19 @@ class ModuleInference:
         return Evaluation(total * share, correct, len(index), samples.loss.decisions(outputs))
 
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
-        """The logits [N, classes] of the samples of `index`."""
+        """Return the logits [N, classes] of the samples of `index`."""
         with self._passes.predicting():
             found = [self._module(self._passes.inputs(samples, rows)) for rows in chunks(index, EVALUATION_BATCH)]
         logits: Array = torch.cat(found).cpu().numpy()
         return logits
 
     def results(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Array:
-        """The results of the module for the samples of `index`, [N, *shape of one result], in passes of `chunk`
-        samples.
-        """
+        """Return the results [N, *shape of one result] for the samples of `index`, in passes of `chunk` samples."""
         found: Array = torch.cat(list(self._counted(samples, index, chunk))).cpu().numpy()
         return found
 
     def features(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Array:
-        """The inputs [N, in_features] of the last Linear layer for the samples of `index`, in passes of `chunk`.
+        """Return the inputs [N, in_features] of the last Linear layer, in passes of `chunk` samples of `index`.
 
         Raises  GraphError if there is no Linear layer.
         """
@@ -66,7 +67,7 @@ class ModuleInference:
         return features
 
     def _counted(self, samples: Samples, index: NDArray[np.int32], chunk: int | None) -> Iterator[Tensor]:
-        """The outputs of the module, pass by pass. Their operations are counted as training."""
+        """Yield the outputs of the module, pass by pass. Their operations are counted as training."""
         with self._passes.predicting():
             for rows in chunks(index, chunk or EVALUATION_BATCH):
                 kind = self._spec.fingerprint, "features", len(rows)

@@ -1,5 +1,6 @@
-"""Modules made of parts of another module: the body under another head, the head alone, or either side of a cut. They
-share the parameters as torch objects; no values are read here.
+"""Modules made of parts of another module: the body under another head, the head alone, or either side of a cut.
+
+They share the parameters as torch objects, and no values are read here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from edgefl.torch.parameter_arrays import ModuleParameters
 
 
 class Alone(nn.Module):
-    """One layer under the name that it has elsewhere."""
+    """A module of one layer, under the name that the layer has in the whole model."""
 
     def __init__(self, name: str, layer: nn.Module) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class Alone(nn.Module):
 
 
 def last_linear(module: nn.Module, spec: ModelSpec) -> nn.Linear:
-    """The layer that the head begins with. Raises GraphError if there is none."""
+    """Return the layer with which the head begins. Raises GraphError if there is no such Linear layer."""
     found = module.get_submodule(layer_of(spec.head[0])) if spec.head else None
     if not isinstance(found, nn.Linear):
         raise GraphError(f"head of {type(module).__name__}: {found}; expected a Linear layer")
@@ -39,9 +40,9 @@ def last_linear(module: nn.Module, spec: ModelSpec) -> nn.Linear:
 
 
 def under_head(module: nn.Module, held: ModuleParameters, spec: ModelSpec, classes: int) -> nn.Module:
-    """The module with a last Linear layer of its own, zeros; everything else is shared.
+    """Return the module with another last Linear layer, which is zero. All other parameters are shared.
 
-    Raises  GraphError if something with parameters follows the last Linear layer, or there is none.
+    Raises  GraphError if a layer with parameters follows the last Linear layer, or if there is no Linear layer.
     """
     last, name = last_linear(module, spec), layer_of(spec.head[0])
     if any(layer_of(parameter) != name for parameter in spec.head):
@@ -56,7 +57,10 @@ def under_head(module: nn.Module, held: ModuleParameters, spec: ModelSpec, class
 
 
 def part(held: ModuleParameters, spec: ModelSpec, graph: Graph) -> tuple[Graph, ModelSpec, nn.Module]:
-    """Some nodes of the model as a graph of their own, in its torch form, on the same parameters."""
+    """Return some nodes of the model as a graph of their own, with its specification and its torch form.
+
+    The torch form shares the parameters of the model.
+    """
     own = GraphModule(graph)
     for name in graph.parameters():
         layer, _, last = name.rpartition(".")
@@ -65,7 +69,7 @@ def part(held: ModuleParameters, spec: ModelSpec, graph: Graph) -> tuple[Graph, 
 
 
 def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple[Graph | None, ModelSpec]:
-    """Graph and specification of the same."""
+    """Return the graph and the specification of the model with `classes` outputs."""
     if graph is not None:
         resized = with_classes(graph, classes)
         return resized, ModelSpec.of(resized)
@@ -76,7 +80,11 @@ def spec_under_head(graph: Graph | None, spec: ModelSpec, classes: int) -> tuple
 def head_alone(
     module: nn.Module, held: ModuleParameters, graph: Graph | None, spec: ModelSpec
 ) -> tuple[Graph | None, ModelSpec, nn.Module]:
-    """The last Linear layer and what follows it, on the same parameters. Raises GraphError if there is none."""
+    """Return the last Linear layer and the nodes after it, which share the parameters of the model.
+
+    The result is their graph, if the model has one, their specification and their module.
+    Raises  GraphError if there is no Linear layer.
+    """
     if graph is not None:
         return part(held, spec, head_of(graph))
     linear, name = last_linear(module, spec), layer_of(spec.head[0])

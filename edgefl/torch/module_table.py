@@ -1,7 +1,7 @@
-"""MODULES: the graph operations for each torch module that edgefl can take, by the module's type.
+"""The table MODULES: the graph operations for each torch module that edgefl can take, by the module's type.
 
-An entry raises GraphError naming the argument that edgefl has no representation for. nn.Flatten and nn.Unflatten mean
-the functions of their names, which are in shape_table.py.
+An entry raises GraphError that names the argument that edgefl cannot represent. nn.Flatten and nn.Unflatten mean the
+functions of their names, which are in shape_table.py.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def _conv(module: nn.Conv2d) -> tuple[Operation, ...]:
 
 
 def _padding(padding: Any, kernel: Pair, dilation: Pair) -> tuple[Pair, Pair]:
-    """Zeros before and after each axis; 'same' has one more after where they are odd in number."""
+    """Return the numbers of zeros before and after each axis.
+
+    If 'same' needs an odd number, the larger half comes after.
+    """
     if padding == "valid":
         return (0, 0), (0, 0)
     if padding != "same":

@@ -1,6 +1,6 @@
-"""ModuleTraining: the steps of a fit of a torch module.
+"""The class ModuleTraining: the steps of a fit of a torch module.
 
-Gradients are computed by passes.py, and parameters are moved by optimizer_steps.py.
+passes.py computes the gradients, and optimizer_steps.py moves the parameters.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from edgefl.torch.passes import Passes
 
 
 class ModuleTraining:
-    """Trains the parameters that a specification lists of the module of the passes."""
+    """A trainer of the parameters that a specification lists, with the passes of their module."""
 
     def __init__(self, spec: ModelSpec, parameters: MaskedParameters, passes: Passes) -> None:
         self._spec, self._parameters, self._passes = spec, parameters, passes
 
     def fit(self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions) -> FitResult:
-        """Takes one step per batch, in order; see TorchLearner.fit. The options have no cut."""
+        """Take one step per batch, in order, like TorchLearner.fit. The options have no cut."""
         passes, trainable = self._passes, options.trainable
         passes.check(samples)
         sizes_of(batches, len(samples))

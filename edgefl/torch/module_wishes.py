@@ -1,5 +1,6 @@
-"""Properties of a torch module that the trace does not show: hooks, parametrizations, a mode, parameters that forward
-does not use. Each property is refused, named in a warning, or kept for export.
+"""Properties of a torch module that the trace does not show: hooks, parametrizations, a mode, and unused parameters.
+
+Each property is refused, named in a warning, or kept for export.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from edgefl.torch.module_table import MODULES
 from edgefl.torch.sequence_table import SEQUENCES
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d)
-MOST_NAMES = 6  # that one sentence lists
-REMEDIES = {  # how torch takes what computes a weight away, by the class that computes it
+MOST_NAMES = 6  # names that one sentence lists
+REMEDIES = {  # by class that computes a weight: the call of torch that makes it a plain parameter again
     "WeightNorm": "torch.nn.utils.remove_weight_norm(module, {name!r})",
     "SpectralNorm": "torch.nn.utils.remove_spectral_norm(module, {name!r})",
 }
@@ -29,7 +30,10 @@ PRUNING = "torch.nn.utils.prune.remove(module, {name!r})"
 
 
 def check_wishes(module: nn.Module) -> None:
-    """Raises GraphError for what would change the training and has no form here: a computed weight, a gradient hook."""
+    """Raise GraphError for properties that would change the training and cannot be represented in a Graph.
+
+    These are computed weights and gradient hooks.
+    """
     for name, part in module.named_modules():
         where = f"module {name!r} ({type(part).__name__})" if name else type(part).__name__
         for weight, how, remedy in _computed_weights(part):
@@ -45,7 +49,7 @@ def check_wishes(module: nn.Module) -> None:
 
 
 def check_inputs(module: nn.Module) -> None:
-    """Raises GraphError for a forward that needs more than one input. What has a default keeps it."""
+    """Raise GraphError if forward needs more than one input. Arguments with a default keep the default."""
     needed = [
         name
         for name, found in inspect.signature(module.forward).parameters.items()
@@ -59,7 +63,7 @@ def check_inputs(module: nn.Module) -> None:
 
 
 def _computed_weights(part: nn.Module) -> Iterator[tuple[str, str, str]]:
-    """Weights that torch computes of others: their name, what computes them, and how it is taken away."""
+    """Yield the weights that torch computes: their name, what computes them, and how to remove the computation."""
     if parametrize.is_parametrized(part):
         for name, found in part.parametrizations.items():  # type: ignore[operator,union-attr]
             kinds = ", ".join(type(each).__name__.lstrip("_") for each in found)
@@ -71,7 +75,7 @@ def _computed_weights(part: nn.Module) -> Iterator[tuple[str, str, str]]:
 
 
 def unheard_hooks(module: nn.Module) -> list[str]:
-    """The forward hooks that no trace shows, those of single layers and of the whole module, in words."""
+    """Return the forward hooks that a trace does not show, on single layers and on the whole module, in words."""
     return [
         f"forward hooks of {repr(name) if name else 'the module itself'} ({type(part).__name__})"
         for name, part in module.named_modules()
@@ -80,7 +84,7 @@ def unheard_hooks(module: nn.Module) -> list[str]:
 
 
 def unused_values(module: nn.Module, model: Model) -> Params:
-    """The entries of the module's state_dict that are not parameters of the graph, by name."""
+    """Return the entries of the module's state_dict that are not parameters of the graph, by name."""
     used = to_torch(model).state_dict().keys()
     state = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
     return {name: _as_array(value) for name, value in state.items() if name not in used}
@@ -88,12 +92,12 @@ def unused_values(module: nn.Module, model: Model) -> Params:
 
 def _as_array(value: Tensor) -> np.ndarray:
     plain = value.detach().cpu()
-    plain = plain.float() if plain.dtype == torch.bfloat16 else plain  # a module's own dtype takes it back
+    plain = plain.float() if plain.dtype == torch.bfloat16 else plain  # a module that loads it casts it back
     return np.array(plain.numpy(), order="C")
 
 
 def say_unheard(module: nn.Module, model: Model) -> None:
-    """Warns of each wish that is not followed: hooks, parameters that are in no operation, evaluation mode."""
+    """Warn of each property that is not followed: hooks, parameters that no operation uses, and evaluation mode."""
     for hooks in unheard_hooks(module):
         warnings.warn(f"{hooks} are not run in training", stacklevel=4)
     if idle := [name for name, _ in module.named_parameters() if name in model.unused]:

@@ -1,6 +1,7 @@
-"""Modules of blocks that the native kernels compute in one: a norm, its ReLU and its 2x2 max pool; a ReLU and a max
-pool. Each module keeps its name: the first module computes the block, the others pass its result on. fusible_blocks.py
-finds the blocks.
+"""Modules of blocks that the native kernels compute in one.
+
+A block is a norm with its ReLU and maybe its 2x2 max pool, or a ReLU and a max pool. Each module keeps its name: the
+first module computes the block, and the others pass its result on. fusible_blocks.py finds the blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from edgefl.torch.pool_kernels import PoolWindow, extents
 
 
 def _nothing() -> Tensor | None:
-    """What a reference to no result gives."""
+    """Return None, as a reference to a result that is gone does."""
     return None
 
 
@@ -30,9 +31,9 @@ class FusedBlock:
     """The common state of the modules of a block.
 
     followers  the modules after the first one, in order
-    is_shared  whether the follower is called elsewhere, too; then there is one
-    joined     how many of them the first one's last result holds already
-    last       that result, for a shared follower to know it by
+    is_shared  whether the follower is also called elsewhere. There is then only one follower
+    joined     number of followers that the last result of the first module includes
+    last       reference to this result, by which a shared follower recognises it
     """
 
     def __init__(self, followers: Sequence[nn.Module], is_shared: bool) -> None:
@@ -44,18 +45,18 @@ class FusedBlock:
         return {**self.__dict__, "last": _nothing}
 
     def can_join(self) -> bool:
-        """Whether the first module may compute the block now."""
+        """Return whether the first module may compute the block now."""
         self.joined = 0
         return not self.is_watched and not (self.is_shared and torch.compiler.is_compiling())
 
     def note(self, y: Tensor) -> None:
-        """The block's result."""
+        """Note the result of the block for a shared follower."""
         if self.is_shared:
             self.last = weakref.ref(y)
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at what a follower gets or gives, which is then computed one by one."""
+        """Return whether a hook looks at what a follower reads or returns. The modules then compute one by one."""
         return any(
             each._forward_hooks or each._forward_pre_hooks or each._backward_hooks or each._backward_pre_hooks
             for each in self.followers
@@ -63,29 +64,31 @@ class FusedBlock:
 
 
 class _Follower:
-    """edgefl_links  of the blocks it is in: one, unless it is shared
-    edgefl_place  which of their followers it is
+    """A module that is not the first one of its block.
+
+    edgefl_links  the blocks that it belongs to: one block, unless it is shared
+    edgefl_place  its position among the followers of its block
     """
 
     edgefl_links: tuple[FusedBlock, ...] = ()
     edgefl_place: int = 0
 
     def _is_done(self, x: Tensor) -> bool:
-        """Whether x is what this module would make of it already."""
+        """Return whether x is already the result of this module, because the block computed it."""
         if any(link.is_shared for link in self.edgefl_links):
             return not torch.compiler.is_compiling() and any(link.last() is x for link in self.edgefl_links)
         return bool(self.edgefl_links) and self.edgefl_links[0].joined > self.edgefl_place
 
 
 class FollowingReLU(_Follower, nn.ReLU):
-    """The ReLU of a block, or of several."""
+    """The ReLU of one block or of several blocks."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x if self._is_done(x) else super().forward(x)
 
 
 class FollowingReLU6(_Follower, nn.ReLU6):
-    """The ReLU6 of a block, or of several."""
+    """The ReLU6 of one block or of several blocks."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x if self._is_done(x) else super().forward(x)
@@ -105,7 +108,7 @@ class NativeMaxPool2d(_Follower, nn.MaxPool2d):
 
 
 class LeadingReLU(nn.ReLU):
-    """A ReLU before a max pool."""
+    """A ReLU that begins a block with a max pool."""
 
     edgefl_link: FusedBlock
 
@@ -117,7 +120,7 @@ class LeadingReLU(nn.ReLU):
 
 
 class NativeBatchNorm2d(nn.BatchNorm2d):
-    """A norm over the batch, with what follows; in evaluation, and alone, torch's."""
+    """A norm over the batch that begins a block. In evaluation mode, or alone, torch computes it."""
 
     edgefl_link: FusedBlock | None = None
     edgefl_active: ActiveChannels = WHOLE
@@ -158,7 +161,7 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
         return y
 
     def _plain(self, x: Tensor) -> Tensor:
-        """Compute the block by torch, with frozen channels."""
+        """Compute the norm by torch, with frozen channels."""
         tracks, factor = self.training and self.running_mean is not None, float(self.momentum or 0)
         if tracks and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
@@ -173,7 +176,7 @@ class NativeBatchNorm2d(nn.BatchNorm2d):
 
 
 class NativeGroupNorm(nn.GroupNorm):
-    """A norm by groups, with what follows; alone, torch's."""
+    """A norm by groups that begins a block. Alone, it is computed by torch."""
 
     edgefl_link: FusedBlock | None = None
     edgefl_active: ActiveChannels = WHOLE
@@ -193,18 +196,18 @@ class NativeGroupNorm(nn.GroupNorm):
 
 
 def window_of(pool: nn.Module) -> PoolWindow:
-    """Of a max pool without dilation that gives no indices."""
+    """Return the window of a max pool without dilation that returns no indices."""
     kernel, stride, padding = (_pair(getattr(pool, name)) for name in ("kernel_size", "stride", "padding"))
     return PoolWindow(kernel, stride, padding, bool(pool.ceil_mode))
 
 
 def is_halving(pool: nn.Module) -> bool:
-    """Whether a norm's kernels have this pool at their end."""
+    """Return whether a norm's kernels can end with this pool."""
     return window_of(pool) == PoolWindow((2, 2), (2, 2), (0, 0))
 
 
 def pooled(x: Tensor, window: PoolWindow) -> Tensor:
-    """The max pool of x, or of ReLU(x)."""
+    """Return the max pool of x, or of ReLU(x)."""
     if torch.compiler.is_compiling():
         sizes = (list(window.kernel), list(window.stride), list(window.padding))
         return library_operators.max_pool(x, *sizes, window.ceil_mode, window.is_rectified)
@@ -213,16 +216,16 @@ def pooled(x: Tensor, window: PoolWindow) -> Tensor:
 
 
 def _has_window(x: Tensor, window: PoolWindow) -> bool:
-    """Whether torch would pool it; else it has the words for it."""
+    """Return whether x has a window to pool. Without a window, torch computes the pool and raises the error."""
     return x.dim() == 4 and min(extents(x.shape, window)[2:]) > 0
 
 
 def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: ActiveChannels) -> None:
-    """Gives statistics of frozen channels their values of before."""
+    """Give the running statistics of frozen channels the values that they had before."""
     if active.outs is None:
         return
     for statistic, old in zip(running, before, strict=True):
-        values = statistic.data  # autograd has seen these, and reads them no more
+        values = statistic.data  # autograd has already used these values and reads them no more
         moved = values.cpu().numpy()[active.outs]
         kept = old.cpu().numpy()
         kept[active.outs] = moved
@@ -230,7 +233,10 @@ def keep_frozen(running: Sequence[Tensor], before: Sequence[Tensor], active: Act
 
 
 def _is_worth(norm: NativeBatchNorm2d | NativeGroupNorm, link: FusedBlock, x: Tensor) -> bool:
-    """Whether x is of images, and its block faster in one."""
+    """Return whether x has planes, and the kernels compute its block faster than torch.
+
+    A block with frozen channels always counts as faster.
+    """
     if x.dim() != 4 or norm.edgefl_active is not WHOLE:
         return x.dim() == 4
     by_groups = isinstance(norm, nn.GroupNorm)
@@ -238,7 +244,7 @@ def _is_worth(norm: NativeBatchNorm2d | NativeGroupNorm, link: FusedBlock, x: Te
 
 
 def _with_pool(norm: Norm, link: FusedBlock, x: Tensor) -> tuple[Norm, int]:
-    """The block with its pool, where it has one and planes hold a window; and how many followers that are."""
+    """Return the norm with its pool, if there is one whose window fits, and the number of followers in the block."""
     is_halved = len(link.followers) > 1 and x.shape[2] > 1 and x.shape[3] > 1
     return norm._replace(halved=is_halved), 1 + is_halved
 

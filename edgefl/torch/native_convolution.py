@@ -1,5 +1,6 @@
-"""nn.Conv2d over the native kernels, whole or with frozen channels. conversion.py chooses the layers, and
-library_operators.py serves torch.compile.
+"""nn.Conv2d over the native kernels, whole or with frozen channels.
+
+conversion.py chooses the layers, and library_operators.py serves torch.compile.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from edgefl.torch.native_tensors import again, serves
 
 
 class NativeConv2d(nn.Conv2d):
-    """A convolution that pads with zeros, in numbers; others stay nn.Conv2d."""
+    """A convolution whose padding is zeros and is given in numbers. Other convolutions stay nn.Conv2d."""
 
     edgefl_active: ActiveChannels = WHOLE
 
@@ -39,7 +40,7 @@ class NativeConv2d(nn.Conv2d):
 
 
 class Convolution(torch.autograd.Function):
-    """x [batch, inputs, height, width], weight, bias or None -> [batch, outputs, ...]."""
+    """The function (x [batch, inputs, height, width], weight, bias or None) -> [batch, outputs, ...]."""
 
     @staticmethod
     def forward(
@@ -70,7 +71,7 @@ def _again(
     active: ActiveChannels,
     dy: Tensor,
 ) -> list[Tensor | None]:
-    """Gradients that can be differentiated in turn."""
+    """Return gradients that can be differentiated in turn. Raises RuntimeError if the layer has frozen neurons."""
     if x is None or active is not WHOLE:
         missing = "of which not the whole input was kept"
         raise RuntimeError(f"the gradient of a gradient of a convolution {missing}; expected all its neurons trained")

@@ -1,5 +1,6 @@
-"""nn.Linear over the native kernels, whole or with frozen neurons, where the kernels are faster than torch's libraries
-(kernel_choice.py). conversion.py chooses the layers.
+"""nn.Linear over the native kernels, whole or with frozen neurons, where they are faster than torch's libraries.
+
+kernel_choice.py says where they are faster, and conversion.py chooses the layers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from edgefl.torch.native_tensors import array, array_or_none, ops, serves
 
 
 class NativeLinear(nn.Linear):
-    """y = x weight^T + bias; of its gradients the active part is computed, and of x the active inputs are kept."""
+    """A Linear layer, y = x weight^T + bias. It keeps active inputs of x only, and computes active gradients only."""
 
     edgefl_active: ActiveChannels = WHOLE
 
@@ -36,7 +37,7 @@ class NativeLinear(nn.Linear):
 
 
 class LinearProduct(torch.autograd.Function):
-    """x [rows, inputs], weight [outputs, inputs], bias or None -> [rows, outputs]."""
+    """The function (x [rows, inputs], weight [outputs, inputs], bias or None) -> [rows, outputs]."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, active: ActiveChannels) -> Tensor:

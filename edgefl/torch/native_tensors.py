@@ -1,6 +1,7 @@
-"""torch's tensors as arguments of the native kernels: the tensors that can be served, their memory as arrays without a
-copy, and one number of threads for torch and the kernels. The kernels are called in native_linear.py and its
-neighbours.
+"""torch's tensors as arguments of the native kernels.
+
+This module says which tensors the kernels can take, gives their memory as arrays without a copy, and keeps one number
+of threads for torch and the kernels. native_linear.py and other modules call the kernels.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from edgefl import kernels
 from edgefl.errors import BackendError
 
 Array = NDArray[Any]
-Ids = NDArray[np.int32] | None  # sorted unique ids; None is all of them
+Ids = NDArray[np.int32] | None  # sorted unique ids, where None is all ids
 
 
 @functools.cache
 def ops() -> Any:
-    """The native kernels, or None where they are not built, or EDGEFL_KERNELS names others."""
+    """Return the native kernels, or None if they are not built, or if EDGEFL_KERNELS names another backend."""
     try:
         found = kernels.backend()
     except BackendError:
@@ -33,7 +34,10 @@ def ops() -> Any:
 
 
 def serves(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether the kernels can take these: plain float32 on the CPU. Says once for each other kind what torch takes."""
+    """Return whether the kernels can take these tensors: plain float32 on the CPU.
+
+    The first time that a kind of tensors is left to torch, a warning says so.
+    """
     for each in (x, *others):
         if each is not None and not (each.dtype is torch.float32 and each.is_cpu and type(each) in _PLAIN):
             return not torch.compiler.is_compiling() and _say(f"{each.dtype} on {each.device.type}")
@@ -45,7 +49,7 @@ def serves(x: Tensor, *others: Tensor | None) -> bool:
 
 
 def array(tensor: Tensor) -> Array:
-    """The tensor's memory, copied only where it is not contiguous."""
+    """Return the tensor's memory as an array. It is copied only if it is not contiguous."""
     found: Array = (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
     return found
 
@@ -55,10 +59,10 @@ def array_or_none(tensor: Tensor | None) -> Array | None:
 
 
 def again(plain: Callable[..., Tensor], inputs: Sequence[Tensor | None], dy: Tensor) -> list[Tensor | None]:
-    """Gradients of `plain(*inputs)` that can be differentiated in turn: torch computes it anew from what was saved.
+    """Return gradients of `plain(*inputs)` that can be differentiated in turn.
 
-    plain   torch's way from the tensors that were saved
-    inputs  of which some may need no gradient, and then have none
+    plain   torch's computation of the result, which runs again on the saved tensors
+    inputs  saved tensors. An input that needs no gradient has None in the result
     """
     with torch.enable_grad():
         y = plain(*inputs)
@@ -71,7 +75,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def _is_ready() -> bool:
-    """Lets the kernels have as many threads as torch has, so that neither pool has more than its share."""
+    """Give the kernels as many threads as torch has, and return whether there are native kernels."""
     found = ops()
     if found is None:
         return _say("everything, for want of native kernels,")
@@ -82,6 +86,6 @@ def _is_ready() -> bool:
 
 @functools.cache
 def _say(kind: str) -> bool:
-    """False; and a warning, once for each kind."""
+    """Return False, and warn once for each kind of tensors."""
     warnings.warn(f"converted layers leave {kind} to torch; native kernels take float32 on the CPU", stacklevel=4)
     return False

@@ -1,5 +1,6 @@
-"""The selection of the neurons of a torch model that are trained. The frozen neurons take part in the forward pass, and
-converted layers compute no gradients for them.
+"""The selection of the neurons of a torch model that are trained.
+
+The frozen neurons take part in the forward pass, and converted layers compute no gradients for them.
 
     model = convert(model)
     select(model, 0.2, example_input=x[:2])      # a fifth of each hidden layer's neurons, drawn anew at every call
@@ -7,8 +8,9 @@ converted layers compute no gradients for them.
     loss(model(x), y).backward()                 # .grad is 0 outside the active blocks
     blocks = compact_gradients(model)            # which are these, as a message carries them
 
-Which neurons a model has follows from its graph, which from_torch reads (edgefl/models/neurons/model_spec.py). Where it
-cannot, ids by layer select outputs of these layers, whatever their inputs. Source: FedSPU (ALGORITHMS 1).
+The graph of a model, which from_torch reads, tells which neurons it has (edgefl/models/neurons/model_spec.py). If
+from_torch cannot read the model, ids by layer select outputs of these layers, and no inputs. The source is FedSPU
+(docs/algorithms.md section 1).
 """
 
 from __future__ import annotations
@@ -45,11 +47,12 @@ _HOOKS: WeakKeyDictionary[nn.Module, list[Any]] = WeakKeyDictionary()
 def select(
     model: nn.Module, neurons: Neurons | None, *, example_input: Tensor | None = None, seed: int = 0, round: int = 0
 ) -> NeuronSet | None:
-    """Train only these neurons of a model until the next call, and return their set. None trains all neurons again.
+    """Train only these neurons of a model until the next call, and return their set, or train all neurons again.
 
-    neurons        set of the model's specification; share of each group above 0 and at most 1, drawn for `seed` and
-                   `round`; or ids by group. If no call has had an example: ids by layer
-    example_input  example as `from_torch` takes it, at the first call; the example tells which neurons the model has
+    neurons        set of the model's specification, or a share of each group above 0 and at most 1, drawn for `seed`
+                   and `round`, or ids by group. If no call has had an example, ids by layer. None: all neurons are
+                   trained again
+    example_input  example as `from_torch` takes it, at the first call, which tells which neurons the model has
     seed, round    numbers that the draw of a share follows
     Raises         GraphError if `from_torch` cannot read the model, SelectionError for neurons that the model does not
                    have, ValueError for a share out of bounds or without an example
@@ -73,10 +76,10 @@ def select(
 
 
 def compact_gradients(model: nn.Module) -> Update:
-    """Copy the gradients of the active blocks, or of all parameters where no neurons are selected.
+    """Copy the gradients of the active blocks of a model with selected neurons.
 
     model   model that has run a backward pass
-    Raises  ValueError if a parameter has no gradient, or if no neurons were ever selected
+    Raises  ValueError if a parameter has no gradient, or if no neurons are selected
     """
     spec, chosen = _chosen(model)
     gradients: dict[str, Array] = {}
@@ -90,11 +93,11 @@ def compact_gradients(model: nn.Module) -> Update:
 
 
 def keep_frozen(optimizer: torch.optim.Optimizer, model: nn.Module) -> Callable[[], None]:
-    """Keep the steps of an optimizer from moving frozen coordinates, whatever its momentum and weight decay. Return a
-    function that ends this.
+    """Keep the steps of an optimizer from moving frozen coordinates, whatever its momentum and weight decay.
 
+    Return a function that ends this.
     optimizer  optimizer over parameters of the model
-    model      model whose neurons `select` selects; the frozen coordinates may change from step to step
+    model      model whose neurons `select` selects. The frozen coordinates may change from step to step
     """
     before: list[tuple[Tensor, ActiveChannels, Tensor]] = []
 
@@ -117,7 +120,7 @@ def keep_frozen(optimizer: torch.optim.Optimizer, model: nn.Module) -> Callable[
 
 
 def _spec(model: nn.Module, neurons: Neurons, example_input: Tensor | None) -> ModelSpec:
-    """The specification of the model's neurons: from its graph, or with ids by layer from the named layers."""
+    """Return the specification of the model's neurons: from its graph, or from the layers that `neurons` names."""
     found: ModelSpec | None = model.__dict__.get(SPEC)
     if example_input is not None:
         example = example_input.float() if example_input.is_floating_point() else example_input
@@ -131,7 +134,7 @@ def _spec(model: nn.Module, neurons: Neurons, example_input: Tensor | None) -> M
 
 
 def _by_layer(model: nn.Module, layers: list[str]) -> ModelSpec:
-    """Of these layers a group each, along the outputs of what they have; no group along inputs."""
+    """Return a specification with one group for each layer, along its outputs. No group lies along inputs."""
     params, groups = {}, {}
     for layer in layers:
         for name, value in model.get_submodule(layer).named_parameters(layer, recurse=False):
@@ -152,13 +155,13 @@ def _chosen(model: nn.Module) -> Chosen:
 
 
 def _blocks(spec: ModelSpec, chosen: NeuronSet) -> dict[str, ActiveChannels]:
-    """The restricted parameters."""
+    """Return the active channels of each restricted parameter."""
     found = chosen.blocks(spec, KINDS).items()
     return {name: ActiveChannels(rows, cols) for name, (rows, cols) in found if rows is not None or cols is not None}
 
 
 def _frozen(model: nn.Module) -> list[tuple[Tensor, ActiveChannels]]:
-    """Parameters with frozen coordinates, detached."""
+    """Return the parameters with frozen coordinates, detached from autograd."""
     if CHOSEN not in model.__dict__:
         return []
     spec, chosen = _chosen(model)
@@ -167,7 +170,7 @@ def _frozen(model: nn.Module) -> list[tuple[Tensor, ActiveChannels]]:
 
 
 def _apply(model: nn.Module, spec: ModelSpec, chosen: NeuronSet) -> None:
-    """Converted layers leave out what is frozen; of others the gradients are cut, and statistics put back."""
+    """Tell converted layers what is frozen. In other layers, cut the gradients and put the statistics back by hooks."""
     handles = _HOOKS.setdefault(model, [])
     for name, active in _blocks(spec, chosen).items():
         owner = model.get_submodule(layer_of(name))
@@ -181,7 +184,7 @@ def _apply(model: nn.Module, spec: ModelSpec, chosen: NeuronSet) -> None:
 
 
 def _merged(known: ActiveChannels, active: ActiveChannels) -> ActiveChannels:
-    """Of a layer, from those of its weight, whose axes are both known, and its bias."""
+    """Return the active channels of a layer: the known channels, completed by the channels of one more parameter."""
     return ActiveChannels(
         known.outs if active.outs is None else active.outs, known.ins if active.ins is None else active.ins
     )
@@ -192,7 +195,7 @@ def _cut(active: ActiveChannels, gradient: Tensor) -> Tensor:
 
 
 def _statistics_kept(owner: nn.Module, statistic: Tensor, active: ActiveChannels) -> list[Any]:
-    """Hooks that give frozen channels of a statistic their values again after each call of the layer."""
+    """Add hooks that restore the frozen channels of a statistic after each call of the layer, and return the hooks."""
     before: list[Tensor] = []
 
     def remember(*_: Any) -> None:
@@ -205,7 +208,7 @@ def _statistics_kept(owner: nn.Module, statistic: Tensor, active: ActiveChannels
 
 
 def _release(model: nn.Module) -> None:
-    """All neurons are trained again."""
+    """Let all neurons be trained again."""
     model.__dict__.pop(CHOSEN, None)
     for handle in _HOOKS.pop(model, []):
         handle.remove()

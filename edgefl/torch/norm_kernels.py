@@ -1,5 +1,6 @@
-"""A normalisation with its ReLU, and a 2x2 max pool, on torch's tensors by the native kernels, without autograd and
-modules. A norm alone is left to torch, which is as fast.
+"""A norm with its ReLU and maybe a 2x2 max pool on torch's tensors by the native kernels, without autograd and modules.
+
+A norm alone is left to torch, which is as fast.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from edgefl.torch.native_tensors import Ids, array, ops
 
 
 class Norm(NamedTuple):
-    """groups    of channels that are normalised together in each example; 0: each channel over the batch
-    momentum  of the running statistics; of a norm over the batch alone
-    relu6     whether ReLU6 follows in place of ReLU; of a norm over the batch alone
+    """The settings of a norm with its ReLU.
+
+    groups    number of groups of channels that are normalised together in each sample. 0: each channel over the batch
+    momentum  momentum of the running statistics, for a norm over the batch only
+    relu6     whether ReLU6 follows in place of ReLU, for a norm over the batch only
     halved    whether a 2x2 max pool of stride 2 comes last
     """
 
@@ -31,9 +34,10 @@ class Norm(NamedTuple):
 def rectified(
     x: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor] | None, norm: Norm
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """x [batch, channels, ...] normalised, rectified and pooled; mean and 1 / deviation, for the backward pass.
+    """Return x [batch, channels, ...] normalised, rectified and pooled.
 
-    running  mean and variance, which move; None for a norm by groups
+    The mean and 1 / deviation follow for the backward pass.
+    running  mean and variance, which move, or None for a norm by groups
     """
     y = torch.empty((*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2) if norm.halved else x.shape)
     statistics = (x.shape[0], norm.groups) if norm.groups else (x.shape[1],)
@@ -58,7 +62,11 @@ def gradients(
     active: ActiveChannels = WHOLE,
     needed: Ids = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dx, dweight and dbias; 0 in channels of dx that are not needed (whole groups are), and for frozen channels."""
+    """Return dx, dweight and dbias.
+
+    They are 0 for frozen channels. dx is 0 in channels that are not `needed`, but a norm by groups computes whole
+    groups.
+    """
     dx = (torch.empty if needed is None else torch.zeros)(x.shape)
     rows = extent(active.outs, weight.shape[0])
     dw, db = np.empty(rows, np.float32), np.empty(rows, np.float32)

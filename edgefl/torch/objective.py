@@ -1,4 +1,4 @@
-"""The training objective in torch: the mean loss of a batch, and the right decisions."""
+"""The training objective in torch: the mean loss of a batch, and the number of right decisions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from edgefl.learning.losses import MSE, BinaryCrossEntropy, CrossEntropy, Huber,
 
 
 def mean_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean over the batch, as the loss divides it.
+    """Return the mean loss over the batch, as the loss divides it.
 
-    Raises  GraphError if outputs are no vector for each example, DataError if the targets do not fit them.
+    outputs  [N, outputs]
+    targets  labels [N], or values [N, outputs]
+    Raises   GraphError if the outputs are not one vector for each sample, DataError if the targets do not fit the
+             outputs.
     """
     if outputs.dim() != 2:
         raise GraphError(f"output of shape {tuple(outputs.shape[1:])}; expected one logit per class")
@@ -29,8 +32,9 @@ def mean_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def right(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The number of right decisions: for labels the first largest logit decides, for binary targets each output at
-    logit 0.
+    """Return the number of right decisions.
+
+    For labels the first largest logit decides. For binary targets each output decides at logit 0.
     """
     if loss.has_labels:
         return (outputs.argmax(1) == targets).sum()

@@ -14,8 +14,10 @@ Result = TypeVar("Result")
 
 
 class TorchFlopCounter:
-    """training, search  as in ExecutedFlops: two for each multiply-accumulate of products, as torch's own counter
-    counts them. Fused recurrent layers are in no table of torch's, and count 0.
+    """A counter of floating point operations, two for each multiply-accumulate of products, like torch's own counter.
+
+    training, search  operations of training and of the search for coordinates, as in ExecutedFlops. Torch has no count
+                      for fused recurrent layers, so that they count 0
     """
 
     def __init__(self) -> None:
@@ -24,11 +26,15 @@ class TorchFlopCounter:
 
     @property
     def work(self) -> ExecutedFlops:
-        """So far."""
+        """Return the operations that were executed so far."""
         return ExecutedFlops(self.training, self.search)
 
     def counted(self, kind: Hashable, run: Callable[[], Result], search: bool = False) -> Result:
-        """Count and return the result of `run`; `kind` names everything that its operations depend on."""
+        """Count the operations of `run` and return its result.
+
+        kind    names everything on which the operations depend. A kind is counted once and then known
+        search  whether they count as search instead of training
+        """
         if kind in self._known:
             result = run()
         else:
@@ -43,14 +49,14 @@ class TorchFlopCounter:
 
 
 class _Count(TorchDispatchMode):
-    """Of the operations in the block."""
+    """A mode that counts the operations that torch executes in its context."""
 
     def __init__(self) -> None:
         super().__init__()
         self.total = 0
 
     @classmethod
-    def _should_skip_dynamo(cls) -> bool:  # as torch says to: else the first call loads its compiler (4 s, 70 MB)
+    def _should_skip_dynamo(cls) -> bool:  # torch's advice: True would load its compiler (4 s, 70 MB)
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,7 +1,7 @@
 """Steps on the trained coordinates of whole parameters, by torch.optim. The gradients are computed elsewhere.
 
-Optimizers see compact copies, so velocities and moments, the norm that clips and the terms are those of the trained
-coordinates, and every other bit stays.
+Optimizers see compact copies of the trained coordinates. So velocities, moments, the norm that clips and the further
+terms belong to these coordinates only, and every other coordinate keeps its bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TrainedCoordinates:
-    """Trained coordinates of a parameter: rows and columns, or positions in the flattened parameter; None: all."""
+    """Trained coordinates of a parameter: rows and columns, or positions in the flattened parameter, or all."""
 
     rows: Tensor | None = None
     cols: Tensor | None = None
@@ -35,7 +35,7 @@ class TrainedCoordinates:
 
     @staticmethod
     def of(axes: RowsCols, flat: NDArray[np.uint32] | None, device: torch.device) -> TrainedCoordinates:
-        """flat  goes before the axes"""
+        """Return the coordinates `flat` of the flattened parameter, or the rows and columns `axes` without `flat`."""
         lists = (None, None, flat) if flat is not None else (*axes, None)
         return TrainedCoordinates(
             *(None if ids is None else torch.tensor(ids.astype(np.int64), device=device) for ids in lists)
@@ -46,14 +46,14 @@ class TrainedCoordinates:
         return self.rows is None and self.cols is None and self.flat is None
 
     def take(self, whole: Tensor) -> Tensor:
-        """A copy of these coordinates; of a whole parameter it may be the tensor itself."""
+        """Return a copy of the values at these coordinates. If all are trained, it may be the tensor itself."""
         if self.flat is not None:
             return whole.reshape(-1)[self.flat]
         block = whole if self.rows is None else whole.index_select(0, self.rows)
         return (block if self.cols is None else block.index_select(1, self.cols)).contiguous()
 
     def put(self, whole: Tensor, values: Tensor) -> None:
-        """Write these coordinates of a contiguous tensor."""
+        """Write the values to these coordinates of a contiguous tensor."""
         if self.flat is not None:
             whole.view(-1)[self.flat] = values
         elif self.rows is None and self.cols is not None:
@@ -63,10 +63,12 @@ class TrainedCoordinates:
 
 
 class Stepper:
-    """Of one fit: the settings, and what the optimizer keeps from step to step.
+    """The steps of one fit: its settings, and the state that the optimizer keeps from step to step.
 
-    wholes        trained parameters, which are written; of the shapes of the specification
-    options       The steps use `pull` and `linear`.
+    wholes     trained parameters of the shapes of the specification, which are written
+    positions  trained coordinates of each parameter
+    settings   optimizer
+    options    options of the fit, of which the steps use `pull` and `linear`
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Stepper:
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor]) -> None:
-        """One step by the gradients of the whole parameters, of the shapes of the specification."""
+        """Take one step by the gradients of the whole parameters, which have the shapes of the specification."""
         if not self._moved:
             return
         found = {name: self._positions[name].take(gradients[name]).contiguous() for name in self._moved}
@@ -109,13 +111,16 @@ class Stepper:
 
 
 def _scale(gradients: Iterable[Tensor], clip: float) -> Tensor:
-    """The factor that keeps the norm of all gradients together within `clip`, like torch.nn.utils.clip_grad_norm_."""
+    """Return the factor that keeps the norm of all gradients within `clip`, like torch.nn.utils.clip_grad_norm_."""
     norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     return (clip / (norm + 1e-6)).clamp(max=1.0)
 
 
 def _made(values: list[Tensor], settings: Optimizer) -> Callable[[list[Tensor]], None]:
-    """Moves the values by their gradients: torch.optim's functions, whose classes load its compiler (5 s, 70 MB)."""
+    """Return the function that moves the values by their gradients.
+
+    It calls torch.optim's functions, because torch.optim's classes load its compiler (5 s, 70 MB).
+    """
     if isinstance(settings, Adam):
         return _adam(values, settings)
     velocities: list[Tensor | None] = [None] * len(values)

@@ -21,11 +21,12 @@ Array = NDArray[Any]
 
 
 class ModuleParameters(Mapping[str, Array]):
-    """The parameters of a module that a specification lists, as arrays of its shapes. Where the module is in this
-    process's memory the arrays are views, else copies, which `store` brings back.
+    """The parameters of a module that a specification lists, as arrays with the specification's shapes.
 
-    tensors  by name: the module's own parameters and buffers
-    Raises   GraphError naming a parameter that the module has not, or has in another shape.
+    The arrays are views if the module is in this process's memory. Otherwise they are copies, which `store` brings
+    back.
+    tensors  the module's own parameters and buffers, by name
+    Raises   GraphError that names a parameter that the module does not have, or has in another shape.
     """
 
     def __init__(self, module: nn.Module, spec: ModelSpec) -> None:
@@ -55,21 +56,21 @@ class ModuleParameters(Mapping[str, Array]):
         return len(self.tensors)
 
     def whole(self, name: str) -> Tensor:
-        """A view of the specification's shape, apart from autograd."""
+        """Return a view of a parameter in the specification's shape, detached from autograd."""
         return self.tensors[name].detach().view(self.shapes[name])
 
     def read(self, names: Collection[str] | None = None) -> dict[str, Array]:
-        """Read-only, all or some. Raises ValueError for a name that is none of them."""
+        """Return all or some parameters as read-only arrays. Raises ValueError for a name that is not a parameter."""
         return {name: read_only(parameter(self, name)) for name in (self if names is None else names)}
 
     def store(self, arrays: Mapping[str, Array]) -> None:
-        """Arrays that were got here and then written in place."""
+        """Bring arrays back that were taken from here and then written in place."""
         for name, array in arrays.items():
             if self.tensors[name].device.type != "cpu":
                 self.set(name, array)
 
     def set(self, name: str, value: Array) -> None:
-        """A whole parameter, cast to the module's type."""
+        """Set a whole parameter, cast to the module's type."""
         self.whole(name).copy_(torch.tensor(np.asarray(value)))
 
     @property
@@ -79,7 +80,7 @@ class ModuleParameters(Mapping[str, Array]):
 
 @contextmanager
 def buffers_kept(module: nn.Module) -> Iterator[None]:
-    """The module's buffers, running statistics among them, are afterwards as they were before."""
+    """Give the module's buffers, such as running statistics, after the context the values that they had before it."""
     before = [(buffer, buffer.clone()) for buffer in module.buffers()]
     yield
     for buffer, value in before:
@@ -87,5 +88,5 @@ def buffers_kept(module: nn.Module) -> Iterator[None]:
 
 
 def _long(shape: Collection[int]) -> Shape:
-    """The extents above 1: a parameter that is added may have more axes in torch."""
+    """Return the extents above 1, because an added parameter may have more axes in torch."""
     return tuple(extent for extent in shape if extent > 1)

@@ -1,5 +1,6 @@
-"""Forward and backward passes of a user's own model in several ways: torch's, converted, and with frozen neurons. The
-clock is the caller's (edgefl/cli/bench.py).
+"""Forward and backward passes of a user's own model in several ways: by torch, converted, and with frozen neurons.
+
+The caller measures the time (edgefl/cli/bench.py).
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from edgefl.torch.saved_tensors import saved_by
 
 
 class Way(NamedTuple):
-    """forward, backward  one after the other a pass, gradients being set anew
+    """One way to compute a forward and a backward pass.
+
+    forward, backward  functions to call one after the other for one pass, where `forward` first drops the former
+                       gradients
     saved  bytes that the forward pass keeps for the backward pass
-    share  of the multiply-adds of a whole step, those that this one cannot do without; None: not known
+    share  share of the multiply-adds of a whole training step that this way needs, or None if it is not known
     """
 
     name: str
@@ -36,7 +40,11 @@ class Way(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """without: why no neurons could be frozen; empty where they were."""
+    """The ways to compute the passes of a model.
+
+    without  reason why no neurons could be frozen, or empty if neurons could be frozen
+    threads  number of threads of torch
+    """
 
     ways: tuple[Way, ...]
     without: str
@@ -44,9 +52,13 @@ class Ways(NamedTuple):
 
 
 def ways_of(factory: object, name: str, input_shape: Shape, batch: int, keep: float, threads: int | None) -> Ways:
-    """Three ways of the module that a factory makes, in training mode, on random inputs.
+    """Return three ways to compute the module that a factory makes, in training mode, on random inputs.
 
-    Raises  GraphError if it makes none, or its result is no tensor; ValueError for a share out of bounds
+    batch    number of samples in the batch
+    keep     share of the neurons that are trained in the third way
+    threads  number of threads of torch, or None for torch's own number
+    Raises  GraphError if the factory makes no module, or the module returns no tensor, ValueError for a share out of
+            bounds
     """
     torch.set_num_threads(threads or torch.get_num_threads())
     module = plain(module_by(factory, name)).train()

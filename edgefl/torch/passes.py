@@ -1,4 +1,4 @@
-"""Passes of a torch module over samples: inputs, objective and mode."""
+"""Passes of a torch module over samples, with the module's inputs, objective and mode."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ Rows = NDArray[np.int32]
 
 
 class Passes:
-    """Of a module whose parameters have the specification's names; `graph` is what it computes, where that is known.
+    """The passes of a module whose parameters have the specification's names.
 
-    dtype, device  of the module
+    graph          graph that the module computes, or None if it is not known
+    executed       counter of the executed operations
+    dtype, device  type and device of the module's parameters
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Passes:
         self._reads_ids = any(type(part) is nn.Embedding for part in module.modules())
 
     def check(self, samples: Samples, index: Rows | None = None) -> None:
-        """Raises DataError for what does not fit, as far as it is known without the module."""
+        """Raise DataError for samples that do not fit, as far as this is known without running the module."""
         if self._graph is not None:
             check_samples(samples, self._graph, self._floats)
         elif samples.x.dtype not in (np.uint8, self._floats):
@@ -61,7 +63,7 @@ class Passes:
             check_index(index, len(samples))
 
     def inputs(self, samples: Samples, rows: Rows) -> Tensor:
-        """The inputs that the module reads of these samples."""
+        """Return the inputs that the module reads for these samples."""
         x = torch.from_numpy(samples.x[rows]).to(self.device, self.dtype)
         if (samples.scale, samples.shift) != (1, 0):
             x = x * samples.scale + samples.shift
@@ -70,14 +72,14 @@ class Passes:
         return x.long() if self._reads_ids else x
 
     def targets(self, samples: Samples, rows: Rows) -> Tensor:
-        """Labels in int64, or values."""
+        """Return the labels of these samples as int64, or their values."""
         y = torch.from_numpy(samples.y[rows]).to(self.device)
         return y.long() if samples.loss.has_labels else y
 
     def gradients(
         self, samples: Samples, rows: Rows, names: Collection[str], search: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The mean loss of a batch, and its gradients by these whole parameters."""
+        """Return the mean loss of a batch, and its gradients with respect to the whole parameters `names`."""
         x, y = self.inputs(samples, rows), self.targets(samples, rows)
         sought = [self._held.tensors[name] for name in names]
         for parameter in self._module.parameters():
@@ -98,14 +100,18 @@ class Passes:
         }
 
     def _heading(self) -> tuple[tuple[int, ...], ...]:
-        """Of a module without a graph what its fingerprint does not say."""
+        """Return the shapes of the head, which the fingerprint of a module without a graph does not tell."""
         return tuple(self._held.shapes[name] for name in self._spec.head)
 
     @contextmanager
     def training(
         self, position: Keyed | None, trainable: Trainable, delta: Delta, saved: Saved = "fp32"
     ) -> Iterator[None]:
-        """The module trains in the block, with dropout from this place of its stream."""
+        """Put the module into training mode for the context, with dropout from this position of its stream.
+
+        delta  "cut" sets gradients to zero at frozen neurons
+        saved  "fp16" keeps values for the backward pass as float16
+        """
         with ExitStack() as stack:
             self.dropping.begin(position)
             stack.callback(self.dropping.end)
@@ -116,26 +122,26 @@ class Passes:
             yield
 
     def train(self) -> None:
-        """Training mode, but for the BatchNorms that keep their running statistics."""
+        """Set training mode, except for the BatchNorms that keep their running statistics."""
         self._module.train()
         keep_statistics(self._module, self._spec.frozen)
 
     @contextmanager
     def predicting(self) -> Iterator[None]:
-        """Run the block with running statistics, without dropout or gradients."""
+        """Put the module into evaluation mode for the context, in which torch computes no gradients."""
         self._module.eval()
         with torch.no_grad():
             yield
 
 
 def chunks(index: Rows, size: int | None) -> Iterator[Rows]:
-    """Consecutive parts of `index` with `size` rows each, of which the last may be shorter. None: one part."""
+    """Return consecutive parts of `index` with `size` rows each, or one part for None. The last may be shorter."""
     step = size or len(index)
     return (index[start : start + step] for start in range(0, len(index), step))
 
 
 def _narrowed(held: ModuleParameters) -> Any:
-    """Let the values that autograd saves wait as float16, except the parameters themselves."""
+    """Store the values that autograd saves for the backward pass in float16, except the parameters."""
     own = {tensor.untyped_storage().data_ptr() for tensor in held.tensors.values()}
 
     def pack(tensor: Tensor) -> Callable[[], Tensor]:

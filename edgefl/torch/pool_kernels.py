@@ -1,7 +1,7 @@
 """A max pool, and a ReLU before a max pool, on torch's tensors by the native kernels, without autograd and modules.
 
-The ReLU is computed after the pool, on fewer values: the largest cell of a window is the same before and after it, and
-where no cell is above 0 no gradient passes.
+The ReLU is computed after the pool, on fewer values. The largest cell of a window stays the largest one after the ReLU,
+and no gradient passes where no cell is above 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ Pair = tuple[int, int]
 
 
 class PoolWindow(NamedTuple):
-    """The window of a max pool without dilation; is_rectified: the pool reads ReLU(x)."""
+    """The window of a max pool without dilation.
+
+    is_rectified  whether the pool reads ReLU(x)
+    """
 
     kernel: Pair
     stride: Pair
@@ -27,19 +30,22 @@ class PoolWindow(NamedTuple):
 
 
 def extents(shape: tuple[int, ...], window: PoolWindow) -> tuple[int, int, int, int]:
-    """The shape of the result for x of that shape."""
+    """Return the shape of the result for x of this shape."""
     axes = zip(shape[2:], window.kernel, window.stride, window.padding, strict=True)
     high, wide = (_cells(*each, window.ceil_mode) for each in axes)
     return shape[0], shape[1], high, wide
 
 
 def bits_shape(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Bytes for each plane, of a bit for each cell."""
+    """Return the shape [planes, bytes] of one bit for each cell of a result of this shape."""
     return shape[0] * shape[1], (shape[2] * shape[3] + 7) // 8
 
 
 def largest(x: Tensor, window: PoolWindow) -> tuple[Tensor, Tensor, Tensor | None]:
-    """x [batch, channels, height, width] pooled; the winners' codes, a byte each; a bit for each result above 0."""
+    """Return x [batch, channels, height, width] pooled, and two tensors for the backward pass.
+
+    These are the position of the largest cell in its window, one byte each, and one bit for each result above 0.
+    """
     y = torch.empty(extents(x.shape, window))
     codes = torch.empty(y.shape, dtype=torch.uint8)
     ops().maxpool_forward(array(x), y.numpy(), codes.numpy(), window.kernel, window.stride, window.padding)
@@ -51,7 +57,7 @@ def largest(x: Tensor, window: PoolWindow) -> tuple[Tensor, Tensor, Tensor | Non
 
 
 def grad_input(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
-    """dx of `shape`."""
+    """Return dx of `shape`."""
     if bits is not None:
         passed = torch.empty(dy.shape)
         ops().relu_backward(array(dy), bits.numpy(), passed.numpy(), None)
@@ -62,7 +68,7 @@ def grad_input(dy: Tensor, codes: Tensor, bits: Tensor | None, shape: tuple[int,
 
 
 def _cells(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -> int:
-    """Windows along an axis, by torch's rule: the last one begins inside."""
+    """Return the number of windows along an axis by torch's rule: the last window begins inside."""
     room = size + 2 * padding - kernel
     if not ceil_mode:
         return room // stride + 1
@@ -71,7 +77,10 @@ def _cells(size: int, kernel: int, stride: int, padding: int, ceil_mode: bool) -
 
 
 def winners(codes: Tensor, shape: tuple[int, ...], window: PoolWindow) -> Tensor:
-    """The cell of the plane that each result came from, counted along its rows; x has this shape."""
+    """Return the position of the cell that each result came from, counted along the rows of its plane.
+
+    shape  shape of x
+    """
     kernel_width, code = window.kernel[1], codes.long()
     rows = torch.arange(codes.shape[2]).view(-1, 1) * window.stride[0] - window.padding[0] + code // kernel_width
     cols = torch.arange(codes.shape[3]) * window.stride[1] - window.padding[1] + code % kernel_width
@@ -79,7 +88,7 @@ def winners(codes: Tensor, shape: tuple[int, ...], window: PoolWindow) -> Tensor
 
 
 def unpacked(bits: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Bits of planes, low ones first, as 0 and 1 in float32 of that shape."""
+    """Return bits of planes, low bits first, as 0 and 1 in float32 of this shape."""
     cells = shape[2] * shape[3]
     found = (bits.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
     return found.flatten(1)[:, :cells].reshape(shape).float()

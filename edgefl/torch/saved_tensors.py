@@ -15,28 +15,30 @@ from edgefl.torch.graph_module import to_torch
 
 
 def saved_bytes_of(model: Model, x: NDArray[np.float32], y: NDArray[np.int32]) -> int:
-    """`saved_bytes` of the model's torch form."""
+    """Return `saved_bytes` of the model's torch form."""
     return saved_bytes(to_torch(model), torch.from_numpy(x), torch.from_numpy(y).long())
 
 
 def saved_bytes(module: nn.Module, x: Tensor, y: Tensor) -> int:
-    """Bytes that autograd holds between the forward and the backward pass of one training step.
+    """Return the bytes that autograd holds between the forward and the backward pass of one training step.
 
-    Storages of saved tensors, each counted once, its whole size; parameters and buffers are not counted.
-    x  float32 [batch, ...];  y  int64 [batch]; the loss is the cross-entropy.
+    Each storage of saved tensors counts once, with its whole size. Parameters and buffers are not counted. The loss is
+    the cross-entropy.
+    x  float32 [batch, ...]
+    y  int64 [batch]
     """
     return saved_by(module, lambda: functional.cross_entropy(module(x), y))
 
 
 def saved_by(module: nn.Module, forward: Callable[[], Tensor]) -> int:
-    """The same of any forward pass of the module."""
+    """Return the bytes that autograd holds for the backward pass after any forward pass of the module."""
     own = {tensor.untyped_storage().data_ptr() for tensor in (*module.parameters(), *module.buffers())}
     kept: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()  # alive until backward, so no other takes its address
+            kept[storage.data_ptr()] = storage.nbytes()  # lives until backward, so its address is its own
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

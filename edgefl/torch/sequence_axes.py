@@ -1,6 +1,7 @@
-"""Reading of a torch module from samples whose axes the caller names: the order in which the module takes channels and
-steps is found by trying. The module is traced in trace.py, and the axes of a graph's operations are in
-models/graph/axis_reading.py.
+"""The conversion of a torch module with samples whose axes the caller names.
+
+The order in which the module takes channels and steps is found by trying. trace.py traces the module, and
+models/graph/axis_reading.py knows the axes of a graph's operations.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ ALONG_STEPS = (nn.Conv1d, nn.BatchNorm1d, nn.RNNBase, nn.MultiheadAttention, nn.
 
 
 def read_with(module: nn.Module, inputs: Inputs, axes: str = "") -> Read:
-    """The result of `read_module` with real inputs, which are ids where the module looks up rows of a table.
+    """Return the result of `read_module` with real inputs, which are ids if the module looks up rows of a table.
 
-    inputs  [N, ...] as data sets have them: lines are [N, channels, steps], or [N, 1, rows, columns] where nothing was
-            said of their axes
-    axes    what was said of the data's axes; empty: nothing
-    Raises  GraphError if edgefl cannot take the module, or the module does not take such inputs: then the sentence
+    inputs  [N, ...] as data sets have them: sequences are [N, channels, steps], or [N, 1, rows, columns] if their axes
+            were not named
+    axes    name of the data's axes, empty if they were not named
+    Raises  GraphError if edgefl cannot take the module, or if the module does not take such inputs. The message then
             says which axes would fit.
     """
     if inputs.ndim == 3:
@@ -50,7 +51,7 @@ def _read(module: nn.Module, inputs: Inputs) -> Read:
 
 
 def _in_either_order(module: nn.Module, inputs: Inputs, axes: str) -> Read:
-    """Of lines whose axes are known: in the order in which the caller has them, or else in the other one."""
+    """Convert with sequences whose axes are known, in the caller's order, and in the other order if that fails."""
     orders = (NLC, NCL) if axes == NLC else (NCL, NLC)
     shape = (inputs.shape[1], inputs.shape[2])
     given = {NCL: inputs, NLC: inputs.transpose(0, 2, 1)}
@@ -78,7 +79,7 @@ def _in_either_order(module: nn.Module, inputs: Inputs, axes: str) -> Read:
 
 
 def _told(failures: dict[str, str], given: dict[str, Inputs], orders: tuple[str, ...]) -> str:
-    """What is wrong: that the axes are otherwise, if that is it; or what either order comes to."""
+    """Return what is wrong: that the axes are in another order, or else the failures of both orders."""
     contradictions = [text for text in failures.values() if text.startswith("the module reads")]
     if contradictions:
         return contradictions[0]
@@ -90,9 +91,9 @@ def _told(failures: dict[str, str], given: dict[str, Inputs], orders: tuple[str,
 
 
 def _as_lines(module: nn.Module, inputs: Inputs, error: GraphError) -> Read:
-    """Of rows and columns whose axes nobody has named, and which are no image to the module.
+    """Convert with rows and columns whose axes are not named, and which the module does not take as images.
 
-    error   what the module says of them as images with one channel
+    error   the failure with the samples as images of one channel
     """
     try:
         with _warnings_of_success():
@@ -123,7 +124,7 @@ def _named(order: str) -> str:
 
 @contextmanager
 def _warnings_of_success() -> Iterator[None]:
-    """Warnings of the block are given if it succeeds: what an attempt in vain has said is of no use."""
+    """Give the warnings of the context only if it succeeds. The warnings of an attempt that fails are dropped."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
         yield

@@ -1,5 +1,7 @@
-"""Modules that mix the steps of a sequence [B, features, steps] as in a graph, under torch's names of parameters, for
-`to_torch`. Gradients may be stopped at their neurons (gradient_cut.py). A user's module is read elsewhere.
+"""Modules that mix the steps of a sequence [B, features, steps] as a graph does, for `to_torch`.
+
+They have torch's parameter names. Gradients may be stopped at their neurons (gradient_cut.py). sequence_table.py reads
+a user's modules.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from torch.nn import functional
 
 from edgefl.models.graph.operations import SelfAttention
 
-Hold = Callable[[Tensor], Tensor]  # of values whose last axis has the neurons: the same, with what happens to signals
+Hold = Callable[[Tensor], Tensor]  # returns its argument, whose last axis has the neurons, with gradient hooks
 
 
 class SequenceGRU(nn.GRU):
-    """States after each step, as one."""
+    """A GRU that returns the states after each step as one tensor."""
 
     hold: Hold | None = None
 
@@ -26,7 +28,7 @@ class SequenceGRU(nn.GRU):
 
 
 class SequenceLSTM(nn.LSTM):
-    """The same of an LSTM."""
+    """An LSTM that returns the states after each step as one tensor."""
 
     hold: Hold | None = None
 
@@ -35,9 +37,10 @@ class SequenceLSTM(nn.LSTM):
 
 
 def _states(run: Callable[..., Any], x: Tensor, hold: Hold | None, joined: Callable[[Tensor, Any], Any]) -> Tensor:
-    """At once; or step by step, where something happens at the states between.
+    """Return the states after each step. With `hold`, torch computes one step after another, and `hold` gets each
+    state.
 
-    joined  of a state [1, B, units] and what torch carries on, what the next step is given
+    joined  makes the state for the next step from a held state [1, B, units] and the state that torch returned
     """
     x = x.transpose(1, 2)
     if hold is None:
@@ -53,7 +56,7 @@ def _states(run: Callable[..., Any], x: Tensor, hold: Hold | None, joined: Calla
 
 
 class SequenceSelfAttention(nn.Module):
-    """nn.MultiheadAttention of a line to itself, up to its out_proj, with its names."""
+    """Self-attention of a sequence like nn.MultiheadAttention, up to its out_proj, with its parameter names."""
 
     hold: Hold | None = None
 

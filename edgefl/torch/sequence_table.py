@@ -1,7 +1,8 @@
-"""The graph operations for torch's recurrent layers, attention and Transformer encoders. Pure: no tracing here.
+"""The graph operations for torch's recurrent layers, attention and Transformer encoders. Nothing is traced here.
 
-SEQUENCES are modules that read a sequence and return several results: an entry reads a module and the arguments of its
-call. UNFOLDED are modules made of others, whose forward has ways that cannot be traced: here it is what it computes.
+SEQUENCES are modules that read a sequence and return several results. An entry reads a module and the arguments of its
+call. UNFOLDED are modules made of other modules, whose forward has branches that cannot be traced. An entry is a
+forward without these branches, which computes the same result.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from edgefl.torch.zero_state import is_zero_state
 class SequenceCall(NamedTuple):
     """A call on a sequence.
 
-    source   what it reads
-    ops      one after another, each with what its node's name has after the module's
-    layout   torch's axes of the input, and of the result
-    has_end  whether the second result is the last state; `nested`: as the first of several
+    source   traced input of the call
+    ops      operations one after another, each with the suffix of its node's name after the module's name
+    layout   torch's axes of the input and of the result
+    has_end  whether the second result is the last state
+    nested   whether the last state is the first of several states
     """
 
     source: Traced
@@ -79,7 +81,10 @@ def _attention(
 
 
 def _is_causal(mask: Any) -> bool:
-    """Whether a mask of attention leaves out what comes later; False if it leaves out nothing."""
+    """Return True if a mask of attention leaves out all later steps, and False if it leaves out nothing.
+
+    Raises  GraphError for every other mask.
+    """
     if mask is None:
         return False
     if not isinstance(mask, Tensor):

@@ -1,5 +1,7 @@
-"""Branches of a forward on the shape of its input, such as `if x.dim() == 2` or `assert x.shape[2] == 28`: the branch
-that the shape of the data takes. Branches on values, on the batch size or on the shapes of results are refused.
+"""Branches of a forward on the shape of its input, such as `if x.dim() == 2` or `assert x.shape[2] == 28`.
+
+The trace takes the branch that the shape of the data takes. Branches on values, on the batch size or on the shapes of
+results are refused.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ COMPUTED = (
 
 
 def decided(condition: fx.Node, shape: Shape) -> bool:
-    """The way that a branch goes. `shape`: of one input, without the batch.
+    """Return whether the condition of a branch holds.
 
+    shape   shape of one input, without the batch
     Raises  GraphError for a condition that the shape of one input does not decide.
     """
     found = _value(condition, condition, shape)
@@ -33,7 +36,7 @@ def decided(condition: fx.Node, shape: Shape) -> bool:
 
 
 def _value(node: Any, condition: fx.Node, shape: Shape) -> Any:
-    """The value of a traced node for inputs of a given shape."""
+    """Return the value of a traced node for inputs of a given shape."""
     if not isinstance(node, fx.Node):
         return node
     source, *rest = [*node.args, None]
@@ -63,9 +66,9 @@ def _undecided(condition: fx.Node) -> GraphError:
 
 
 def without_branches(traced: fx.Graph, shape: Shape) -> fx.Graph:
-    """The graph without what only branches and torch._assert read.
+    """Return the graph without the nodes that only branches and torch._assert read.
 
-    Raises  GraphError where torch._assert does not hold for such an input.
+    Raises  GraphError if torch._assert does not hold for such an input.
     """
     for node in reversed(list(traced.nodes)):
         if node.target is torch._assert:
@@ -79,7 +82,7 @@ def without_branches(traced: fx.Graph, shape: Shape) -> fx.Graph:
 
 
 def _is_of_shapes(node: fx.Node) -> bool:
-    """Whether the call reads a shape, or computes with what reads shapes."""
+    """Return whether the call reads a shape, or computes with shapes."""
     if node.target in ("size", *RANKS) or (node.target is getattr and node.args[1] in ("shape", *RANKS)):
         return True
     return node.target in COMPUTED and bool(node.all_input_nodes) and all(map(_is_of_shapes, node.all_input_nodes))

@@ -1,8 +1,9 @@
-"""SHAPING: the graph operations for torch's functions that change axes, shapes or positions. Pure: no tracing here.
+"""The table SHAPING: the graph operations for torch's functions that change axes, shapes or positions.
 
-An entry gets a value and torch's own further arguments, and says which axes the value must have, which operations
-follow, and how torch's axes lie over the result's. Where a value lies as torch has it, or with the channels last, most
-are bookkeeping or views. Raises GraphError where a graph has no such result.
+Nothing is traced here. An entry gets a value and torch's own further arguments. It says which axes the value must have,
+which operations follow, and how torch's axes lie over the axes of the result. If the value has torch's order of axes,
+or the channels last, most entries only change the order or the view. An entry raises GraphError if a graph has no such
+result.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from edgefl.models.graph.operations import (
 from edgefl.torch.axis_order import BATCH, Axes, Extents, Value, first, last
 from edgefl.torch.traced_call import expect
 
-MOST_EXTENTS = 3  # of a result, without the batch
+MOST_EXTENTS = 3  # extents of a result, without the batch
 
 
 class AxisConversion(NamedTuple):
@@ -86,12 +87,12 @@ def squeeze(value: Value, dim: Any = None) -> AxisConversion:
     dims = range(len(value.axes)) if dim is None else [_axis(value, each) for each in _listed(dim)]
     gone = [each for each in dims if value.extents[each] == 1]
     if gone and len(value.shape) == 2 and [value.axes[each] for each in gone] == [2]:
-        return _part(value, gone[0], 0)  # wherever the batch is
+        return _part(value, gone[0], 0)  # the slice works wherever the batch is
     return reshaped(value, tuple(size for at, size in enumerate(value.extents) if at not in gone))
 
 
 def leaves_batch_alone(target: Any, *args: Any, **settings: Any) -> bool:
-    """Whether a call makes [B] of [B, 1], as models of one output do at their end."""
+    """Return whether a call makes [B] of [B, 1], as models of one output do at their end."""
     if target in ("squeeze", torch.squeeze):
         return settings.get("dim", args[0] if args else None) in (None, 1, -1)
     if target in ("view", "reshape", torch.reshape):
@@ -105,7 +106,7 @@ def unsqueeze(value: Value, dim: int) -> AxisConversion:
 
 
 def reshaped(value: Value, target: Extents) -> AxisConversion:
-    """The value with these extents, in torch's order."""
+    """Return the conversion of a value to these extents, in torch's order."""
     found = value.extents
     if target == found:
         return _renamed(value, value.axes)
@@ -119,7 +120,10 @@ def reshaped(value: Value, target: Extents) -> AxisConversion:
 
 
 def _with_channels_last(value: Value, source: tuple[int, ...], sizes: tuple[int, ...]) -> AxisConversion | None:
-    """Where the channels stay apart from the places, or all become features."""
+    """Return the conversion where the channels stay apart from the positions, or all values become features.
+
+    Return None for other conversions.
+    """
     rank = len(sizes) + 1
     if value.axes != last(len(value.axes)):
         return None
@@ -136,7 +140,7 @@ def _as_torch_has_it(value: Value, sizes: tuple[int, ...]) -> AxisConversion:
 
 
 def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> AxisConversion:
-    """The mean over places: over all of them, or over rows or columns of planes."""
+    """Return the conversion for the mean over all positions, or over rows or columns of planes."""
     expect("dtype", dtype, None)
     value, over = _positions(value, dim)
     if len(over) == len(value.shape) - 1:
@@ -146,7 +150,7 @@ def mean(value: Value, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 def maximum(value: Value, dim: Any = (), keepdim: bool = False) -> AxisConversion:
-    """The largest of all places."""
+    """Return the conversion for the largest value over all positions."""
     value, over = _positions(value, dim)
     if len(over) < len(value.shape) - 1:
         raise GraphError(f"dim={dim!r} of {_shown(value.extents)}; expected all places")
@@ -158,7 +162,10 @@ def _whole_pool(height: int, width: int | None = None) -> Operation:
 
 
 def _positions(value: Value, dim: Any) -> tuple[Value, set[int]]:
-    """The graph's axes that torch's are, all of them places; and the value, of a line with these as its places."""
+    """Return the value and the graph's axes for torch's axes `dim`, which must all be positions.
+
+    If they are the channels of a sequence, the value has its channels and positions exchanged.
+    """
     over = {value.axes[_axis(value, each)] for each in _listed(dim)} if dim is not None else {0}
     if over == {1} and len(value.shape) == 2:
         value, over = _exchanged(value), {2}
@@ -168,7 +175,7 @@ def _positions(value: Value, dim: Any) -> tuple[Value, set[int]]:
 
 
 def _exchanged(line: Value) -> Value:
-    """A line whose places become its channels."""
+    """Return a sequence whose positions become its channels."""
     axes = tuple({1: 2, 2: 1}.get(axis, axis) for axis in line.axes)
     return Value(line.name, line.shape[::-1], axes)
 
@@ -183,7 +190,10 @@ def _pooled(value: Value, pool: Operation, over: set[int], keepdim: bool) -> Axi
 
 
 def item(value: Value, index: Any) -> AxisConversion:
-    """value[index]: whole axes, one of length 1 more, or a place or a run of places of a line."""
+    """Return the conversion for value[index].
+
+    The index takes whole axes, adds one axis of length 1, or takes one position or a run of positions of a sequence.
+    """
     wanted = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in wanted:
         at = wanted.index(Ellipsis)
@@ -208,7 +218,10 @@ def _is_whole(part: Any, extent: int | str) -> bool:
 
 
 def _part(value: Value, dim: int, part: Any) -> AxisConversion:
-    """Places of a line; where torch's axis is the graph's channels, the two are exchanged before."""
+    """Return the conversion that takes positions of a sequence.
+
+    If torch's axis is the graph's channels, channels and positions are exchanged first.
+    """
     wants = _exchanged(value).axes if value.axes[dim] == 1 else value.axes
     length = int(value.extents[dim])
     if isinstance(part, slice):
@@ -223,7 +236,7 @@ def _part(value: Value, dim: int, part: Any) -> AxisConversion:
 
 
 def ids(value: Value, *args: Any) -> AxisConversion:
-    """The input as integers."""
+    """Return the conversion of the input to integers. Raises GraphError for other values."""
     if value.name != INPUT:
         raise GraphError("integers of a result; expected those of the input, for an Embedding")
     return _renamed(value, value.axes)
@@ -242,14 +255,14 @@ def _renamed(value: Value, axes: Axes) -> AxisConversion:
 
 
 def _axis(value: Value, dim: int) -> int:
-    """A torch axis, counted from the front."""
+    """Return a torch axis, counted from the front."""
     if not isinstance(dim, int) or not -len(value.axes) <= dim < len(value.axes):
         raise GraphError(f"dim={dim!r}; expected one of {len(value.axes)} axes")
     return dim % len(value.axes)
 
 
 def _together(dims: tuple[Any, ...]) -> Sequence[Any]:
-    """torch's sequence, or as many arguments."""
+    """Return the dims as one sequence, whether torch got one sequence or several arguments."""
     return dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
 
 
@@ -258,7 +271,7 @@ def _listed(dims: Any) -> Sequence[Any]:
 
 
 def _complete(value: Value, sizes: list[Any]) -> Extents:
-    """The sizes with -1 replaced by what it stands for."""
+    """Return the sizes with -1 replaced by the size that it stands for."""
     known, found = [size for size in sizes if size != -1], list(sizes)
     if len(sizes) - len(known) > 1 or any(not isinstance(size, int) and size != BATCH for size in known):
         raise GraphError(f"sizes {sizes}; expected numbers, x.size(0), and -1 once")

@@ -1,7 +1,6 @@
-"""The search for a layer of a torch module without a graph that normalises over single values, by one pass without
-training.
+"""The search for a layer that normalises over single values, in a torch module without a graph.
 
-Of a graph the shapes say it: edgefl/models/graph/single_value_norm.py.
+One pass without training shows the layer. For a graph its shapes show it: edgefl/models/graph/single_value_norm.py.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from edgefl.torch.passes import Passes
 
 
 def single_value_layer(module: nn.Module, passes: Passes, samples: Samples) -> str:
-    """The name of the first batch normalisation that sees one value per channel in a sample; "" if there is none."""
+    """Return the name of the first batch normalisation that sees one value per channel in a sample, or ""."""
     layers = {part: name for name, part in module.named_modules() if isinstance(part, _BatchNorm)}
     if not layers or not len(samples):
         return ""

@@ -1,8 +1,8 @@
-"""Products with masked weights under torch's autograd: by the sparse kernels, or by dense kernels with zeros where the
-sparse kernels cannot serve. The modules are in sparse_layers.py.
+"""Products with masked weights under torch's autograd, by the sparse kernels, or by dense kernels with zeros.
 
-The kernels serve float32 on the CPU, once differentiated, where the native backend is there. A gradient of a gradient,
-another type or another device takes the dense way, whose numbers are the same to rounding.
+The modules are in sparse_layers.py. The sparse kernels serve float32 on the CPU for first derivatives, if the native
+backend is built. A gradient of a gradient, another type or another device takes the dense way, which gives equal
+numbers up to rounding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Words = NDArray[np.uint32]
 
 
 class SparseConvolutionGeometry(NamedTuple):
-    """A convolution without groups."""
+    """The settings of a convolution without groups."""
 
     stride: Pair
     padding: Pair
@@ -32,8 +32,12 @@ class SparseConvolutionGeometry(NamedTuple):
 
 
 class Structures(NamedTuple):
-    """A mask as the kernels read it. order: of each of their values the flat index in the weight; order_t: of each
-    transposed value the forward one, None where the gradient of the input needs no structure of its own.
+    """A mask as the kernels read it.
+
+    structure    packed positions of the weights in the mask
+    order        for each value of the structure, its index in the flattened weight
+    structure_t  the transposed structure, or None if the gradient of the input needs no structure of its own
+    order_t      for each value of the transposed structure, its index in the structure, or None
     """
 
     structure: Words
@@ -43,7 +47,7 @@ class Structures(NamedTuple):
 
 
 def native() -> Any:
-    """The native kernels, or None where they are not built."""
+    """Return the native kernels, or None if they are not built."""
     try:
         return kernels.backend("native")
     except BackendError:
@@ -51,16 +55,16 @@ def native() -> Any:
 
 
 def is_faster(shape: tuple[int, ...], batch: int, density: float) -> bool:
-    """Whether the kernels are faster than writing the values into a whole weight and computing with that.
+    """Return whether the sparse kernels are faster than a product with a whole weight, which is written first.
 
-    shape   of the weight, and of a convolution the height and width of its images
+    shape   shape of the weight, followed by height and width of the images for a convolution
     """
     op = "linear" if len(shape) == 2 else "conv2d"
     return sparse_choice.runs_sparse(op, shape, batch, density, native().isa(), scatters=True)
 
 
 def of_linear(mask: NDArray[np.bool_], batch: int) -> Structures:
-    """mask [outputs, inputs], laid out for batches of about `batch` examples."""
+    """Return the structures of mask [outputs, inputs], laid out for batches of about `batch` samples."""
     (outs, ins), count = mask.shape, int(np.count_nonzero(mask))
     turned = (
         weight_structure.plan(ins, outs, count, batch).words
@@ -73,7 +77,10 @@ def of_linear(mask: NDArray[np.bool_], batch: int) -> Structures:
 
 
 def of_convolution(mask: NDArray[np.bool_], size: Pair, geometry: SparseConvolutionGeometry) -> Structures | None:
-    """mask [outputs, inputs, kernel height, width], for images of that size; None if they are too large for it."""
+    """Return the structures of mask [outputs, inputs, kernel height, kernel width] for images of this size.
+
+    Return None if the images are too large for the structures.
+    """
     outs, ins, *kernel = mask.shape
     count = int(np.count_nonzero(mask))
     layer = sparse_layout.ConvolutionShape(ins, outs, size, (kernel[0], kernel[1]), *geometry)
@@ -94,7 +101,10 @@ def _empty(words: int, count: int, words_t: int | None) -> Structures:
 
 
 class Products(Protocol):
-    """The kernels of one layer. Arrays are float32 and C-contiguous; values in the order of the structure."""
+    """The protocol of the kernels of one layer.
+
+    Arrays are float32 and C-contiguous. Values are in the order of the structure.
+    """
 
     structures: Structures
 
@@ -106,6 +116,8 @@ class Products(Protocol):
 
 
 class LinearProducts:
+    """The sparse kernels of a Linear layer."""
+
     def __init__(self, structures: Structures, outs: int) -> None:
         self.structures, self._outs, self._ops = structures, outs, native()
 
@@ -130,6 +142,8 @@ class LinearProducts:
 
 
 class ConvolutionProducts:
+    """The sparse kernels of a convolution."""
+
     def __init__(self, structures: Structures, outs: int, kernel: Pair, geometry: SparseConvolutionGeometry) -> None:
         self.structures, self._outs, self._kernel, self._geometry = structures, outs, kernel, geometry
         self._ops = native()
@@ -160,8 +174,8 @@ class ConvolutionProducts:
 class Slots(NamedTuple):
     """The correspondence between the values of the structure and the values of a module, in both directions.
 
-    value  of each value of the structure, the place among the module's
-    slot   of each value of the module, the place among the structure's
+    value  for each value of the structure, its position among the values of the module
+    slot   for each value of the module, its position among the values of the structure
     """
 
     value: Words
@@ -169,7 +183,11 @@ class Slots(NamedTuple):
 
     @staticmethod
     def of(positions: NDArray[np.int64], order: Words) -> Slots:
-        """places: the flat indices of the module's values, sorted; order: those of the structure's."""
+        """Return the slots.
+
+        positions  indices of the module's values in the flattened weight, sorted
+        order      indices of the structure's values in the flattened weight
+        """
         value = np.searchsorted(positions, order).astype(np.uint32)
         slot = np.empty_like(value)
         slot[value] = np.arange(len(value), dtype=np.uint32)
@@ -177,7 +195,10 @@ class Slots(NamedTuple):
 
 
 class SparseProduct(torch.autograd.Function):
-    """y of x, a module's values and bias, by the kernels of `products`, in whose order `slots` brings the values."""
+    """The function (x, values of a module, bias or None) -> y, by the kernels of `products`.
+
+    `slots` brings the values into the order of the structure.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, values: Tensor, bias: Tensor | None, products: Products, slots: Slots) -> Tensor:

@@ -1,12 +1,11 @@
-"""Linear layers and convolutions of torch models with a mask: the weights that the mask keeps are the only
-parameters.
+"""Linear layers and convolutions of torch models with a mask. The weights that the mask keeps are the only parameters.
 
     model = sparsify(model, density=0.1)          # the largest weights of every layer stay, by ERK
     layer = SparseLinear.from_dense(nn.Linear(784, 200), density=0.2)
 
-Which weights there are is a buffer, so that a state_dict holds the mask, too, and loads strictly. A layer that would be
-slower so runs dense, with a weight that is 0 elsewhere. How products are computed is in sparse_autograd.py. Source:
-FedSpa (ALGORITHMS 3 and 8).
+The mask is a buffer, so that a state_dict contains it and loads strictly. A layer that would be slower with sparse
+kernels runs dense, with a weight that is 0 outside the mask. sparse_autograd.py computes the products. The source is
+FedSpa (docs/algorithms.md sections 3 and 8).
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ LAYOUTS_KEPT = 4
 class _Sparse(nn.Module):
     """The common part of both sparse layers.
 
-    values  the weights that there are, in the order of their places in the flattened weight
-    mask    uint8: a bit for each place of the flattened weight, low bits first
+    values  weights in the mask, in the order of their positions in the flattened weight
+    mask    uint8 with one bit for each position of the flattened weight, low bits first
     """
 
     values: nn.Parameter
@@ -68,11 +67,11 @@ class _Sparse(nn.Module):
 
     @property
     def density(self) -> float:
-        """The share of the weights that there are."""
+        """Return the share of the weights that are in the mask."""
         return self.values.numel() / math.prod(self.shape)
 
     def bits(self) -> Tensor:
-        """The mask of the kept weights, in the weight's shape."""
+        """Return the mask of the kept weights as booleans in the weight's shape."""
         return torch.from_numpy(self._bits())
 
     def _bits(self) -> NDArray[np.bool_]:
@@ -80,7 +79,7 @@ class _Sparse(nn.Module):
         return flat.view(np.bool_).reshape(self.shape)
 
     def weight(self) -> Tensor:
-        """The whole weight, 0 where there is none; differentiable."""
+        """Return the whole weight, which is 0 outside the mask. Autograd can differentiate it."""
         if self._places is None or self._places.device != self.values.device:
             self._places = torch.from_numpy(np.flatnonzero(self._bits())).to(self.values.device)
         flat = self.values.new_zeros(math.prod(self.shape))
@@ -93,7 +92,7 @@ class _Sparse(nn.Module):
                 self.bias.data = bias.detach().clone()
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any, **named: Any) -> None:
-        """A mask with another number of weights is refused, as values of another shape are."""
+        """Load the layer. Raises ValueError if the mask in the file has another number of weights."""
         mask = state_dict.get(f"{prefix}mask")
         if mask is not None and mask.shape == self.mask.shape:
             ones = int(np.unpackbits(mask.cpu().numpy(), count=math.prod(self.shape), bitorder="little").sum())
@@ -104,7 +103,7 @@ class _Sparse(nn.Module):
         self._products.clear()
 
     def _product(self, x: Tensor, key: Any, size: tuple[int, ...] = ()) -> Tensor | None:
-        """y by the sparse kernels, or None where they cannot serve or a whole weight would be faster.
+        """Return y by the sparse kernels, or None if they cannot serve or a whole weight would be faster.
 
         size    height and width of images
         """
@@ -123,7 +122,7 @@ class _Sparse(nn.Module):
         return result
 
     def _laid_out(self, key: Any) -> tuple[Products, Slots] | None:
-        """The kernels for a batch or a size of images, and which of our values each of theirs is."""
+        """Return the kernels for a batch or a size of images, and the positions of our values among theirs."""
         products = self._products_for(key, self._bits())
         if products is None:
             return None
@@ -133,12 +132,18 @@ class _Sparse(nn.Module):
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without structures, which are made anew."""
+        """Return the state without structures, which are made anew."""
         return {**self.__dict__, "_places": None, "_products": OrderedDict()}
 
 
 class SparseLinear(_Sparse):
-    """y = x weight^T + bias with the weights of `mask` [out_features, in_features] alone, which start at 0."""
+    """A Linear layer y = x weight^T + bias with the weights of a mask only, which start at 0.
+
+    in_features, out_features  numbers of features of x and of y
+    mask  booleans [out_features, in_features]
+    bias  whether the layer has a bias
+    Raises  ValueError if the mask has another type or shape.
+    """
 
     def __init__(self, in_features: int, out_features: int, mask: Tensor, bias: bool = True) -> None:
         super().__init__((out_features, in_features), mask, bias)
@@ -146,9 +151,12 @@ class SparseLinear(_Sparse):
 
     @staticmethod
     def from_dense(module: nn.Linear, mask: Tensor | None = None, *, density: float | None = None) -> SparseLinear:
-        """The layer with the weights of a mask, or with the largest ones, in a share of all.
+        """Make the layer with the weights of a mask, or with the largest weights.
 
-        Raises  ValueError for both or neither of them, or a density that is not above 0 and at most 1.
+        module   dense layer that has the weights
+        mask     booleans in the weight's shape
+        density  share of the weights that stay
+        Raises  ValueError for both or neither of mask and density, or a density that is not above 0 and at most 1.
         """
         kept = _chosen(module.weight, mask, density)
         layer = SparseLinear(module.in_features, module.out_features, kept, module.bias is not None)
@@ -156,7 +164,7 @@ class SparseLinear(_Sparse):
         return layer.train(module.training)
 
     def to_dense(self) -> nn.Linear:
-        """A Linear layer with the same weights, and 0 where there is none."""
+        """Make a Linear layer with these weights, and 0 outside the mask."""
         layer = nn.Linear(self.in_features, self.out_features, self.bias is not None)
         return _filled(layer, self)
 
@@ -173,9 +181,11 @@ class SparseLinear(_Sparse):
 
 
 class SparseConv2d(_Sparse):
-    """A convolution with the weights of `mask` [out_channels, in_channels, height, width] alone, which start at 0.
+    """A convolution with the weights of a mask only, which start at 0. It has no groups.
 
-    Raises  ValueError if it has groups or pads with other than zeros.
+    mask  booleans [out_channels, in_channels, height, width]
+    in_channels, out_channels, kernel_size, stride, padding, dilation, bias  as in nn.Conv2d, with numbers or pairs
+    Raises  ValueError if a pair has another number of values, or if the mask has another type or shape.
     """
 
     def __init__(
@@ -198,7 +208,10 @@ class SparseConv2d(_Sparse):
 
     @staticmethod
     def from_dense(module: nn.Conv2d, mask: Tensor | None = None, *, density: float | None = None) -> SparseConv2d:
-        """As SparseLinear.from_dense. Raises ValueError, too, if it has groups or pads with other than zeros."""
+        """Make the layer like SparseLinear.from_dense.
+
+        Raises  ValueError, too, if the module has groups, or pads with other values than zeros.
+        """
         if module.groups != 1 or module.padding_mode != "zeros" or isinstance(module.padding, str):
             found = f"groups={module.groups}, padding_mode={module.padding_mode!r}, padding={module.padding!r}"
             raise ValueError(f"{found}; expected one group, and zeros as padding in numbers")
@@ -210,7 +223,7 @@ class SparseConv2d(_Sparse):
         return layer.train(module.training)
 
     def to_dense(self) -> nn.Conv2d:
-        """A convolution with the same weights, and 0 where there is none."""
+        """Make a convolution with these weights, and 0 outside the mask."""
         channels, (stride, padding, dilation) = (self.in_channels, self.out_channels), self.geometry
         has_bias = self.bias is not None
         layer = nn.Conv2d(*channels, self.kernel_size, stride, padding, dilation, bias=has_bias)
@@ -240,9 +253,9 @@ def sparsify(
 ) -> nn.Module:
     """Copy a model, with only a share of the weights in its Linear layers and convolutions without groups.
 
-    density       share of all these weights together; each layer keeps its largest weights
-    distribution  "erk": layers with few weights are denser; "uniform": all layers have the same density
-    masks         masks by module name, instead of a density; layers that are not named keep all weights
+    density       share of all these weights together. Each layer keeps its largest weights
+    distribution  "erk": layers with few weights are denser, "uniform": all layers have one density
+    masks         masks by module name, instead of a density. Layers that are not named keep all weights
     Raises        ValueError for both or neither of density and masks, or for a name that is not the name of such a
                   layer
     """
@@ -272,7 +285,7 @@ def _converted(module: nn.Module, kept: Tensor) -> _Sparse:
 
 
 def _masks(layers: Mapping[str, Any], density: float | None, distribution: Distribution) -> dict[str, Tensor]:
-    """Of layers that do not stay whole, their largest weights."""
+    """Return the masks of the largest weights, for the layers that do not stay whole."""
     assert density is not None
     shapes = {name: tuple(module.weight.shape) for name, module in layers.items()}
     ones = counts(shapes, density, distribution)
@@ -290,7 +303,7 @@ def _chosen(weight: Tensor, mask: Tensor | None, density: float | None) -> Tenso
 
 
 def _largest(weight: Tensor, count: int) -> Tensor:
-    """The weights of the largest magnitudes, of equal ones the first."""
+    """Return the mask of the `count` weights of largest magnitude. The first of equal weights are taken."""
     order = weight.detach().abs().reshape(-1).sort(descending=True, stable=True).indices
     kept = torch.zeros(weight.numel(), dtype=torch.bool, device=weight.device)
     kept[order[:count]] = True

@@ -1,5 +1,6 @@
-"""A model as a torch state_dict, for torch.load. The file is not a pickled module: a reader needs a module with the
-same names.
+"""A model as a torch state_dict, for torch.load.
+
+The file is not a pickled module: a reader needs a module that has these parameter names.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from edgefl.torch.graph_module import to_torch
 
 
 def write_state_dict(model: Model, file: BinaryIO) -> None:
-    """Writes the model's values under torch's names, with num_batches_tracked of each BatchNorm and the values that the
-    graph does not use, for `torch.load(..., weights_only=True)`. Raises GraphError like to_torch.
+    """Write the model's values under torch's names, for `torch.load(..., weights_only=True)`.
+
+    The file also has num_batches_tracked of each BatchNorm, and the values that the graph does not use.
+    Raises  GraphError like to_torch.
     """
     unused = {name: torch.from_numpy(value) for name, value in model.unused.items()}
     torch.save({**to_torch(model).state_dict(), **unused}, file)

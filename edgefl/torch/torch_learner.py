@@ -1,8 +1,8 @@
-"""TorchLearner: the Learner over a torch module, which torch computes: a graph's own form, or a module of the user's.
+"""The class TorchLearner: a Learner over a torch module, which is a graph's own form or a user's module.
 
-The arithmetic is torch's, so results are GraphLearner's up to rounding. The learner keeps the modules beside its own.
-Parameters are written by masked_parameters.py, steps taken by module_training.py, gradients computed by
-module_gradients.py, evaluations and predictions by module_inference.py.
+Torch computes, so the results equal GraphLearner's results up to rounding. Parts of the learner are in other files:
+masked_parameters.py writes parameters, module_training.py takes steps, module_gradients.py computes gradients, and
+module_inference.py evaluates and predicts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class TorchLearner:
     neurons  specification of a module without a graph: the group that each axis of its parameters belongs to
     dtype    float32, or float64, which takes samples in uint8 or float64
     device   device on which torch computes
-    Raises   GraphError if model and module do not fit each other; ValueError unless there is either a model, or a
+    Raises   GraphError if model and module do not fit each other, ValueError unless there is either a model, or a
              module with its neurons
     """
 
@@ -118,8 +118,9 @@ class TorchLearner:
     def _relative(
         self, graph: Graph | None, spec: ModelSpec, module: nn.Module, executed: TorchFlopCounter | None = None
     ) -> TorchLearner:
-        """A learner of another module of the same type and device. Without a counter of its own it counts its
-        operations together with this learner's.
+        """Return a learner of another module with the type and device of this learner.
+
+        Without a counter of its own it counts its operations together with this learner's operations.
         """
         other = object.__new__(TorchLearner)
         other._dtype, other._device = self._dtype, self._device
@@ -127,10 +128,10 @@ class TorchLearner:
         return other._begin(graph, spec, module.to(self._device, DTYPES[self._dtype]), counter)
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
-        """Whole parameters by torch's names, read-only. The arrays are views where torch has the values in this
-        process's memory.
+        """Return whole parameters by torch's names, read-only.
 
-        names   names of the parameters; None: all parameters
+        The arrays are views if torch has the values in this process's memory.
+        names   names of the parameters. None: all parameters
         Raises  ValueError for a name that is not the name of a parameter
         """
         return self._parameters.held.read(names)
@@ -142,19 +143,20 @@ class TorchLearner:
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """Copy the blocks under these neurons, or the values in this mask. None copies everything (see gather.take)."""
+        """Copy the blocks under these neurons, or the values in this mask, or everything for None (see gather.take)."""
         return take(self._parameters.held, self.spec, selection, kinds=kinds, names=names)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        """Set the coordinates of an update, or whole parameters. All other coordinates keep their bits. Raises as
-        GraphLearner.write.
+        """Set the coordinates of an update, or whole parameters. All other coordinates keep their bits.
+
+        Raises the errors of GraphLearner.write.
         """
         self._parameters.write(new)
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
-        """Restrict the model to the coordinates of this mask from now on. None ends the restriction. `batch` changes
-        nothing here.
+        """Restrict the model to the coordinates of this mask from now on, or end the restriction if `mask` is None.
 
+        `batch` changes nothing here.
         Raises  SelectionError if the mask does not fit the model, or lists a running statistic
         """
         self._parameters.keep_to(Restriction(self.spec, mask))
@@ -162,7 +164,7 @@ class TorchLearner:
             self._share_mask(relative)
 
     def _share_mask(self, relative: TorchLearner) -> TorchLearner:
-        """Keeps the parameters that a relative shares with this learner to this learner's mask. Gives the relative."""
+        """Keep the parameters that a relative shares with this learner to this learner's mask. Return the relative."""
         relative._parameters.keep_to(self._parameters.shared_with(relative._parameters))
         return relative
 
@@ -175,11 +177,11 @@ class TorchLearner:
         *former: Any,
         **named: Any,
     ) -> FitResult:
-        """Takes one step per batch, in order, on the parameters that the options select; arguments and errors are those
-        of GraphLearner.
+        """Take one step per batch, in order, on the parameters that the options select.
 
-        delta="cut" needs a graph in its own torch form. A module of the user's raises SelectionError. `cut` needs a
-        graph, which is then computed in its torch form. A module without a graph raises GraphError.
+        The arguments and errors are as in GraphLearner. The option delta="cut" needs a graph in its own torch form, and
+        raises SelectionError for a user's module. The option `cut` needs a graph, which is then computed in its torch
+        form, and raises GraphError for a module without a graph.
         """
         options = options_of(options, former, named)
         if options.cut:
@@ -194,8 +196,9 @@ class TorchLearner:
         return self._training.fit(samples, self.joined(batches), optimizer, options)
 
     def joined(self, batches: Batches) -> Batches:
-        """The batches that `fit` takes its steps on (see GraphLearner.joined). For a module without a graph `fit` finds
-        them from the samples.
+        """Return the batches on which `fit` takes its steps (see GraphLearner.joined).
+
+        For a module without a graph, only `fit` can find them, from the samples.
         """
         return batches if self.graph is None else trainable_batches(batches, single_value_norm(self.graph))
 
@@ -208,22 +211,26 @@ class TorchLearner:
         chunk: int | None = None,
         key: int | None = None,
     ) -> Gradient:
-        """Compute the gradient of the mean loss over the samples `index`: for each parameter its compact block [|rows|,
-        |cols|, ...], or [|ids|] under a mask. Arguments and errors are those of GraphLearner.
+        """Compute the gradient of the mean loss over the samples `index`.
+
+        It has for each parameter its compact block [|rows|, |cols|, ...], or [|ids|] under a mask. The arguments and
+        errors are as in GraphLearner.
         """
         return self._gradients.gradient(samples, index, FitOptions(trainable, delta=delta), chunk, key)
 
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
     ) -> Mapping[str, NDArray[np.uint32]]:
-        """Find for each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|, as
-        GraphLearner does.
+        """Find the `counts[name]` coordinates outside a mask with the largest |gradient|, for each named parameter.
+
+        It works like GraphLearner.strongest.
         """
         return self._gradients.strongest(samples, index, outside, counts)
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
-        """Compute the loss and the number of right decisions over the samples `index`, with running statistics. None
-        takes all samples.
+        """Compute the loss and the number of right decisions over the samples `index`, with running statistics.
+
+        If `index` is None, it takes all samples.
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._passes.check(samples, chosen)
@@ -240,10 +247,10 @@ class TorchLearner:
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
     ) -> Array:
         """Compute the results [N, *shape of one result] at a cut for the samples `index`, in passes of `chunk` samples.
-        None takes all samples. Without the name of a cut the results are the inputs [N, in_features] of the last Linear
-        layer.
 
-        Raises  GraphError if the graph has no such result or no Linear layer, or for a cut of a module without a graph;
+        Without the name of a cut the results are the inputs [N, in_features] of the last Linear layer. The index None
+        takes all samples.
+        Raises  GraphError if the graph has no such result or no Linear layer, or for a cut of a module without a graph,
                 DataError like `fit`
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
@@ -253,17 +260,16 @@ class TorchLearner:
         return self._inference.features(samples, chosen, chunk)
 
     def _part(self, side: Callable[[Graph, str], Graph], cut: str) -> TorchLearner:
-        """A learner of one side of a cut, on the same parameters."""
+        """Return a learner of one side of a cut, which shares the parameters of this learner."""
         if self.graph is None:
             raise GraphError(f"cut of {type(self._module).__name__}, which is no graph; expected a model")
         part = module_parts.part(self._parameters.held, self.spec, side(self.graph, cut))
         return self._share_mask(self._relative(*part))
 
     def with_head(self, classes: int) -> TorchLearner:
-        """A learner with the body of this learner, whose parameters both share, and with a last Linear layer of its
-        own. The layer has `classes` outputs. It is zero at first, and keeps its values for the last few numbers of
-        classes that were asked for.
+        """Return a learner that shares this learner's body and has its own last Linear layer with `classes` outputs.
 
+        The layer is zero at first. It keeps its values for the last few numbers of classes that were asked for.
         Raises  GraphError unless the last node is a Linear layer
         """
         learner = self._heads.pop(classes, None)
@@ -274,9 +280,9 @@ class TorchLearner:
         return kept(self._heads, classes, learner, HEADS_KEPT)
 
     def head(self) -> TorchLearner:
-        """A learner of the last Linear layer alone, which shares its parameters with this learner. Its inputs are
-        features.
+        """Return a learner of the last Linear layer alone, which shares its parameters with this learner.
 
+        Its inputs are features.
         Raises  GraphError if the model has no Linear layer
         """
         if self._head is None:
@@ -285,10 +291,12 @@ class TorchLearner:
         return self._head
 
     def sub(self, neurons: NeuronSet) -> TorchLearner:
-        """A learner of the smaller graph that has only these neurons, in its torch form, with a copy of their blocks.
+        """Return a learner of the smaller graph that has only these neurons, with a copy of their blocks.
 
-        Raises  GraphError for a module without a graph, or where a GroupNorm or grouped convolution would break;
-                SelectionError for the neurons of another model, or where this learner is restricted to a mask
+        Torch computes it in the torch form of the graph.
+
+        Raises  GraphError for a module without a graph, or where a GroupNorm or grouped convolution would break,
+                SelectionError for the neurons of another model, or if this learner is restricted to a mask
         """
         self._parameters.check_whole("sub", "whole parameters: restrict(None)")
         if self.graph is None:
@@ -299,20 +307,22 @@ class TorchLearner:
         return kept(self._subs, graph, learner, SUBS_KEPT)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
-        """Write the parameters of a learner that `sub(neurons)` returned to their places here. All other coordinates
-        keep their bits.
+        """Write the parameters of a learner that `sub(neurons)` returned to their positions in this learner.
+
+        All other coordinates keep their bits.
         """
         self.write(lifted(smaller.read(), self.spec, neurons))
 
     def clone(self) -> TorchLearner:
-        """An independent learner with equal parameters and mask, which counts its own operations from 0."""
+        """Return an independent learner with equal parameters and mask, which counts its own operations from 0."""
         twin = self._relative(self.graph, self.spec, deepcopy(self._module), TorchFlopCounter())
         twin._parameters.keep_to(self._parameters.restriction)
         return twin
 
     def memory(self) -> dict[str, int]:
-        """The bytes that this learner and its learners of other heads hold: params, and indices (of masks). The memory
-        of torch's allocator during a pass is not known: arena, states and scratch are 0.
+        """Return the bytes that this learner and its learners of other heads hold: params, and indices (of masks).
+
+        The memory of torch's allocator during a pass is not known, so that arena, states and scratch are 0.
         """
         family = (self, *self._heads.values(), *([self._head] if self._head else []))
         tensors = {id(tensor): tensor.nbytes for each in family for tensor in each._parameters.held.tensors.values()}
@@ -320,7 +330,8 @@ class TorchLearner:
         return {"params": sum(tensors.values()), "arena": 0, "states": 0, "indices": indices, "scratch": 0}
 
     def work(self) -> ExecutedFlops:
-        """The operations that this learner, its learners of other heads and its learners of smaller graphs have
-        executed since it was made. Whole layers are counted, as torch computes them.
+        """Return the operations that this learner and its learners of other heads and smaller graphs have executed.
+
+        The count begins when the learner is made. Whole layers are counted, as torch computes them.
         """
         return self._passes.executed.work

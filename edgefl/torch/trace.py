@@ -1,7 +1,6 @@
-"""The conversion of a torch module to a Graph by torch.fx: forward is run once on symbols, and every call becomes a
-node.
+"""The conversion of a torch module to a Graph by torch.fx: forward runs once on symbols, and every call becomes a node.
 
-The result is checked on the example input, so a module whose forward does more than the trace shows (in-place writes
+The result is checked on the example input. So a module whose forward does more than the trace shows (in-place writes
 through views, branches on data) is refused and not converted wrongly.
 """
 
@@ -28,13 +27,13 @@ from edgefl.torch.module_wishes import check_inputs, check_wishes, say_unheard, 
 from edgefl.torch.sequence_table import UNFOLDED
 from edgefl.torch.shape_branches import decided, without_branches
 
-TOLERANCE = 1e-4  # of the largest output; both sides run torch's own kernels, so real differences are far larger
+TOLERANCE = 1e-4  # share of the largest output, far below real differences, as torch's kernels compute both sides
 
 
 def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     """Read the graph and the parameters of a torch module that is made of edgefl's operations.
 
-    module         any nn.Module that torch.fx can trace; the module is not changed
+    module         any nn.Module that torch.fx can trace. The module is not changed
     example_input  float32 [batch, channels, height, width], [batch, features] or the like, or int64 ids [batch,
                    length]. The example gives the input shape, and checks the result in evaluation mode
     Raises         GraphError that names the first operation or argument that edgefl cannot take
@@ -49,8 +48,10 @@ def from_torch(module: nn.Module, example_input: Tensor) -> Model:
 
 
 def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module]:
-    """The result of `from_torch`, and the part that it leaves out at the module's end: the softmax that the loss has,
-    or nn.Flatten where the module gives [N] of [N, 1]; nn.Identity where it leaves nothing out.
+    """Return the result of `from_torch`, and the part that it leaves out at the module's end.
+
+    This part is the softmax that the loss includes, or nn.Flatten if the module makes [N] of [N, 1]. It is nn.Identity
+    if nothing is left out.
     """
     if not isinstance(example_input, Tensor):
         raise GraphError(f"example_input is {type(example_input).__name__}; expected a torch.Tensor, a batch of inputs")
@@ -59,7 +60,7 @@ def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Mod
         raise GraphError(f"example_input: {found}; expected float32 batches, or ids in int64")
     check_wishes(module)
     check_inputs(module)
-    if type(module) in MODULES:  # names need a part before ".weight": those of a Sequential of one
+    if type(module) in MODULES:  # parameter names need a prefix, which a Sequential of one layer gives
         module = nn.Sequential(module).train(module.training)
     graph, left_out = _converted(module, tuple(example_input.shape[1:]))
     graph = with_frozen(graph, module)
@@ -72,9 +73,10 @@ def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Mod
 
 
 def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]:
-    """The graph of what the module does in training, and what of the module's end the graph leaves out.
+    """Return the graph of the module in training mode, and the end of the module that the graph leaves out.
 
-    Raises  GraphError, also where the module can be converted in evaluation mode alone: its training would be lost.
+    Raises  GraphError, also if the module can be converted in evaluation mode alone, because its training would be
+            lost.
     """
     try:
         return _converted_in_mode(module, input_shape, True)
@@ -105,7 +107,7 @@ def _trace(module: nn.Module, input_shape: Shape) -> fx.Graph:
 
 
 class _ModuleTracer(fx.Tracer):
-    """Stops at the modules that the table knows, and at torch's own, but for those that are made of others."""
+    """A tracer that stops at the modules of the table and at torch's own modules, but not at modules of UNFOLDED."""
 
     def __init__(self, input_shape: Shape) -> None:
         super().__init__()
@@ -114,7 +116,7 @@ class _ModuleTracer(fx.Tracer):
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        def one_input(module: nn.Module, x: Any) -> Any:  # all others are at their defaults
+        def one_input(module: nn.Module, x: Any) -> Any:  # all other arguments have their defaults
             return root_fn(module, x)
 
         return super().create_args_for_root(one_input, is_module, concrete_args)
@@ -136,7 +138,7 @@ class _ModuleTracer(fx.Tracer):
 
 
 def _parameters(graph: Graph, module: nn.Module) -> Params:
-    """float32 copies of the module's values of the graph's parameters."""
+    """Return float32 copies of the module's values for the graph's parameters."""
     state = module.state_dict()
     seen: dict[int, str] = {}
     for name in graph.parameters():
@@ -154,7 +156,7 @@ def _parameters(graph: Graph, module: nn.Module) -> Params:
 
 
 def _check_ids(graph: Graph, example_input: Tensor) -> None:
-    """Raise GraphError if the module looks up rows that the example does not name."""
+    """Raise GraphError if the module looks up rows of a table and the example has values that are not ids of rows."""
     if graph.vocabulary is None:
         return
     ids = example_input.detach().to(torch.float64)
@@ -164,7 +166,10 @@ def _check_ids(graph: Graph, example_input: Tensor) -> None:
 
 
 def check_output(model: Model, module: nn.Module, example_input: Tensor, left_out: nn.Module) -> None:
-    """Raise GraphError unless graph, and what was left out after it, agree with the module on the example, twice."""
+    """Raise GraphError unless the graph, followed by what it left out, gives the module's output on the example.
+
+    The module runs twice and must give equal outputs.
+    """
     twin = to_torch(model).eval()
     with torch.no_grad(), _in_mode(module, False), _unchanged(module):
         expected = module(example_input.clone()).cpu()
@@ -188,7 +193,10 @@ def check_output(model: Model, module: nn.Module, example_input: Tensor, left_ou
 
 @contextmanager
 def _unchanged(module: nn.Module) -> Iterator[None]:
-    """Every part gets its attributes back: torch.fx leaves constants there, and a forward may write its results."""
+    """Restore the attributes of every submodule after the context.
+
+    torch.fx leaves constants in them, and a forward may write its results there.
+    """
     before = [(part, dict(vars(part))) for part in module.modules()]
     try:
         yield
@@ -200,9 +208,9 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Training or evaluation mode for the block; every submodule gets its own mode back.
+    """Set training or evaluation mode for the context, and then restore the mode of every submodule.
 
-    In training mode a part stays in evaluation mode if its owner has put that part alone into it.
+    In training mode a submodule stays in evaluation mode if its owner has put only this submodule into it.
     """
     modes = {part: part.training for part in module.modules()}
     if not (training and module.training):

@@ -1,5 +1,6 @@
-"""The meaning of a traced call as graph operations, and the reading of torch's arguments. The tables are in
-module_table.py and function_table.py.
+"""The meaning of a traced call as graph operations, and the reading of torch's arguments.
+
+The tables are in module_table.py and function_table.py.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from edgefl.models.graph.operations import (
 from edgefl.models.graph.operations.pool import LARGEST_WINDOW
 from edgefl.torch.axis_order import Layout
 
-Fitting = Callable[[Shape], tuple[Operation, ...]]  # what it is for an input of a shape
+Fitting = Callable[[Shape], tuple[Operation, ...]]  # returns the operations for an input of a shape
 
 
 class ModuleSemantics(NamedTuple):
-    """The meaning of a module whose operations alone do not say it.
+    """The meaning of a module that its operations alone do not tell.
 
-    ops      in order
-    wants    the axes that the first of them reads its inputs with; None: as axis_order.py says of it
-    gives    the axes of the result; None: as its inputs
-    results  of a module that returns several: what follows `ops` to make each of them. None: it returns one
+    ops      operations in order
+    wants    axes with which the first operation reads its inputs. None: the axes that axis_order.py tells
+    gives    axes of the result. None: the axes of the inputs
+    results  for each of several results, the operations that follow `ops`. None: the module returns one result
     """
 
     ops: tuple[Operation, ...] | Fitting
@@ -49,7 +50,12 @@ class ModuleSemantics(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Operations in order (none: the input itself), the traced inputs, and whether the first one is overwritten."""
+    """The operations of a call.
+
+    ops         operations in order. Without operations the result is the input itself
+    inputs      traced inputs
+    overwrites  whether the call overwrites the first input
+    """
 
     ops: tuple[Operation, ...] | Fitting
     inputs: tuple[Traced, ...]
@@ -63,7 +69,7 @@ def expect(setting: str, value: object, *accepted: object) -> None:
 
 
 def described(node: Traced, modules: dict[str, nn.Module]) -> str:
-    """The words of a reader of the module's code for a traced node."""
+    """Return the words for a traced node that a reader of the module's code knows."""
     if node.op == "call_module":
         return f"module {node.target!r} ({type(modules[str(node.target)]).__name__})"
     if node.op == "call_function":
@@ -72,12 +78,12 @@ def described(node: Traced, modules: dict[str, nn.Module]) -> str:
 
 
 def is_end(node: Traced) -> bool:
-    """Whether nothing but the module's result reads it."""
+    """Return whether only the output of the module reads the node."""
     return all(user.op == "output" for user in node.users)
 
 
 def pair(value: Any) -> Pair:
-    """torch's int or sequence of one or two ints as a pair."""
+    """Return torch's int, or its sequence of one or two ints, as a pair."""
     values = (value,) if isinstance(value, int) else tuple(value)
     return (values[0], values[-1])
 
@@ -107,7 +113,7 @@ def adaptive_pool(output_size: Any) -> Operation:
 
 
 def dropout(kind: type[AnyDropout], p: Any) -> tuple[Operation, ...]:
-    """Nothing where nothing is dropped."""
+    """Return the dropout with probability p, or no operation if p is 0."""
     return (kind(float(p)),) if p else ()
 
 
@@ -121,7 +127,10 @@ def max_pool_sequence(
 
 
 def adaptive_max_pool(output_size: Any, return_indices: bool = False) -> Fitting:
-    """Of planes or lines that divide; windows of more cells than one pool takes are pools of parts of them."""
+    """Return the function that gives the max pools for planes or sequences of a shape that output_size divides.
+
+    Windows of more cells than one pool takes are divided into several pools.
+    """
     expect("return_indices", return_indices, False)
     sizes = tuple(output_size) if isinstance(output_size, tuple | list) else (output_size, output_size)
 
@@ -139,7 +148,7 @@ def adaptive_max_pool(output_size: Any, return_indices: bool = False) -> Fitting
 
 
 def _max_pools(window: Pair) -> tuple[MaxPool2d, ...]:
-    """Maxima over such windows: at once, or along rows and then along columns, in parts that divide them."""
+    """Return the pools for the largest value of a window: one pool, or pools along rows and then along columns."""
     if math.prod(window) <= LARGEST_WINDOW:
         return (MaxPool2d(window, window),)
     rows = [MaxPool2d((1, part), (1, part)) for part in _parts(window[1])]
@@ -147,7 +156,7 @@ def _max_pools(window: Pair) -> tuple[MaxPool2d, ...]:
 
 
 def _parts(cells: int) -> list[int]:
-    """Factors of a number that a window can have. Raises GraphError where it has none."""
+    """Return factors of a number, each of which a window can have. Raises GraphError if there are no such factors."""
     if cells <= LARGEST_WINDOW:
         return [cells] if cells > 1 else []
     part = max((n for n in range(2, LARGEST_WINDOW + 1) if cells % n == 0), default=0)
@@ -169,7 +178,7 @@ def adaptive_pool_sequence(output_size: Any) -> Operation:
 
 
 def single(value: Any) -> int:
-    """torch's int or sequence of one."""
+    """Return torch's int, or its sequence of one int, as an int."""
     return int(value if isinstance(value, int) else value[0])
 
 

@@ -1,5 +1,6 @@
-"""A user's torch module as the model that a loss trains: a last layer that a loss of logits includes is taken off. The
-module is read in trace.py and sequence_axes.py.
+"""A user's torch module as the model that a loss trains. A last layer that the loss includes is taken off.
+
+trace.py and sequence_axes.py read the module.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from edgefl.torch.sequence_axes import read_with
 
 
 def model_of(module: nn.Module, inputs: NDArray[np.float32], axes: str, loss: Loss) -> Model:
-    """The graph of the module, and its present weights, without a last layer that the loss has in itself.
+    """Return the graph of the module with its present weights, without a last layer that the loss includes.
 
-    inputs  [N, ...] as data sets have them, at least one
-    axes    what was said of their axes; empty: nothing
-    Raises  GraphError if edgefl cannot take the module, or the loss and the module's end do not go together.
+    inputs  [N, ...] as data sets have them, at least one sample
+    axes    name of their axes, empty if they were not named
+    loss    loss that trains the model
+    Raises  GraphError if edgefl cannot take the module, or if the loss does not go together with the end of the module.
     """
     model, left_out = read_with(module, inputs, axes)
     if not isinstance(left_out, nn.Identity | nn.Flatten) and not isinstance(loss, CrossEntropy):

@@ -1,5 +1,6 @@
-"""Zeros that a forward gives to a recurrent layer as its initial state, which is zero by default. An initial state that
-is learned or kept from the batch before is not zero and is handled elsewhere.
+"""Zeros that a forward gives to a recurrent layer as its initial state. The initial state is zero by default.
+
+An initial state that is learned, or kept from an earlier batch, is not zero. sequence_table.py refuses it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ KEEPING = ("to", "cpu", "cuda", "float", "type_as", "detach", "contiguous", "clo
 
 
 class _Zeros:
-    """Zeros of any shape."""
+    """A placeholder for zeros of any shape."""
 
     def __repr__(self) -> str:
         return "torch.zeros"
@@ -25,14 +26,17 @@ ZEROS = _Zeros()
 
 
 def are_zeros(node: fx.Node, known: Mapping[fx.Node, Any]) -> bool:
-    """Whether a traced call makes zeros, or gives zeros on. `known`: what is known of the calls before it."""
+    """Return whether a traced call makes zeros, or passes zeros on.
+
+    known  values of earlier calls that are known
+    """
     if node.target in MAKING:
         return True
     return node.op == "call_method" and node.target in KEEPING and known.get(node.args[0]) is ZEROS  # type: ignore[arg-type]
 
 
 def is_zero_state(state: Any) -> bool:
-    """Whether an initial state, or each of its parts, is none or zeros that forward makes."""
+    """Return whether an initial state, or each of its parts, is None or zeros that forward makes."""
     if isinstance(state, tuple | list):
         return all(map(is_zero_state, state))
     return state is None or state is ZEROS

@@ -1,8 +1,8 @@
 """Renames classes by the map classes.tsv, where they are defined and wherever they are imported.
 
-The map has one row per class: its module, a tab, its name of before, a tab, its name now. A name is renamed in a file
-only if the file's imports lead to that class, so two classes with one name of before are told apart.
-`python scripts/renames/classes.py FILE ...` rewrites the files named in place.
+The map has one row per class: its module, a tab, its former name, a tab, its present name. A name is renamed in a file
+only if the file's imports lead to that class, so two classes with one former name are told apart. `python
+scripts/renames/classes.py FILE ...` rewrites the named files in place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, str]  # module and class
 
 
 def read(path: Path = MAP) -> dict[Key, str]:
-    """Raises ValueError, naming the row, if a row has not three columns."""
+    """Read the map. Raises ValueError with the row if a row does not have three columns."""
     rows = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         if line.count("\t") != 2:
@@ -44,13 +44,13 @@ class Sources:
         self.imports = {module: bindings(tree, module, package) for module, (tree, package) in self.trees.items()}
 
     def origin(self, module: str, name: str, depth: int = 0) -> Key:
-        """The module that defines what `module` calls `name`, and the name there."""
+        """Return the module that defines what `module` calls `name`, and the name there."""
         found = self.imports.get(module, {}).get(name)
         return (module, name) if found is None or depth > 8 else self.origin(*found, depth + 1)
 
 
 def bindings(tree: ast.Module, module: str, is_package: bool) -> dict[str, Key]:
-    """What the imports of a module bind: a name, and where it comes from."""
+    """Return what the imports of a module bind: a name, and where it comes from."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -63,7 +63,7 @@ def bindings(tree: ast.Module, module: str, is_package: bool) -> dict[str, Key]:
 
 
 def rewritten(source: str, path: str, rows: Mapping[Key, str], sources: Sources) -> str:
-    """A Python source with the classes of the map under their new names."""
+    """Return a Python source with the classes of the map under their new names."""
     module, is_package = dotted(path), path.endswith("__init__.py")
     tree = ast.parse(source)
     bound = bindings(tree, module, is_package)
@@ -91,7 +91,7 @@ def rewritten(source: str, path: str, rows: Mapping[Key, str], sources: Sources)
 def replaced(
     source: str, tree: ast.Module, names: Mapping[str, str], aliased: Mapping[Key, str], attributes: Mapping[tuple, str]
 ) -> str:
-    """The source with name tokens, imports under other names, attributes of modules, and prose replaced."""
+    """Return the source with name tokens, imports under other names, attributes of modules, and prose replaced."""
     if not (names or aliased or attributes):
         return source
     lines = source.splitlines(keepends=True)
@@ -125,13 +125,13 @@ def replaced(
 
 
 def exported(tree: ast.Module) -> set[int]:
-    """The rows of __all__."""
+    """Return the rows of __all__."""
     found = [n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__"]
     return {row for node in found for row in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
 def prose(text: str, names: Mapping[str, str], is_string: bool, is_exported: bool) -> str:
-    """Class names inside comments, docstrings and quoted annotations; a word that opens a sentence is left alone."""
+    """Rename classes inside comments, docstrings and quoted annotations. A word that opens a sentence is left alone."""
     if is_string and not text.lstrip("rRfFbB").startswith('"""'):
         inner = text.strip("\"'")
         return text.replace(inner, names[inner]) if inner in names and is_exported else text

@@ -1,6 +1,6 @@
 """Rewrites imports, dotted names and file paths by the map modules.tsv: `python scripts/renames/modules.py FILE ...`.
 
-The map has one row per moved file: its path of before, a tab, its path now. The files named are rewritten in place, so
+The map has one row per moved file: its former path, a tab, its present path. The named files are rewritten in place. So
 the script also brings a program of one's own to the module paths of today. It moves no file.
 """
 
@@ -20,7 +20,7 @@ FOLDER = re.compile(r"(?<![\w./-])((?:edgefl|tests)(?:/\w+)+)(?=/|\b)(?!\.\w)")
 
 
 def dotted(path: str) -> str:
-    """The import name of a file of the repository: edgefl/kernels/__init__.py is edgefl.kernels."""
+    """Return the import name of a file of the repository: edgefl/kernels/__init__.py is edgefl.kernels."""
     parts = path.removesuffix(".py").split("/")
     parts[:1] = [PACKAGES.get(parts[0], parts[0])]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -39,7 +39,7 @@ class Renames:
 
     @classmethod
     def read(cls, path: Path = MAP) -> Renames:
-        """Raises ValueError, naming the row, if a row has not two columns."""
+        """Read the map. Raises ValueError with the row if a row does not have two columns."""
         rows = {}
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             if line.count("\t") != 1:
@@ -49,7 +49,7 @@ class Renames:
         return cls(rows)
 
     def name(self, old: str) -> str:
-        """The import name that a dotted name has now: its longest prefix that is a module of before is replaced."""
+        """Return the present import name for a dotted name: its longest prefix that is a former module is replaced."""
         parts = old.split(".")
         for length in range(len(parts), 1, -1):
             prefix = ".".join(parts[:length])
@@ -58,7 +58,9 @@ class Renames:
         return old
 
     def mention(self, text: str, beside: str) -> str:
-        """A path in prose as it is now, with as many folders as before; `beside` is the folder of the file it is in."""
+        """Return the present form of a path in prose, with as many folders as before. `beside` is the folder of its
+        file.
+        """
         if text in self.paths:
             return self.paths[text]
         ends = [old for old in self.paths if old.endswith("/" + text)]
@@ -71,7 +73,7 @@ class Renames:
         return "/".join(new.split("/")[-text.count("/") - 1 :])
 
     def folder(self, text: str) -> str:
-        """A folder in prose as it is now."""
+        """Return the present form of a folder in prose."""
         for old in sorted(self.folders, key=len, reverse=True):
             if text == old or text.startswith(old + "/"):
                 return self.folders[old] + text[len(old) :]
@@ -79,7 +81,7 @@ class Renames:
 
 
 def statements(source: str, module: str, is_package: bool) -> Iterator[tuple[ast.ImportFrom, str]]:
-    """Every `from ... import` of edgefl's modules with the absolute name that it imports from."""
+    """Yield every `from ... import` of edgefl's modules, with the absolute name that it imports from."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.ImportFrom):
             continue
@@ -92,7 +94,7 @@ def statements(source: str, module: str, is_package: bool) -> Iterator[tuple[ast
 
 
 def imported(node: ast.ImportFrom, base: str, module: str, renames: Renames) -> tuple[list[str], dict[str, str]]:
-    """The statements that replace one, and the names of modules that change in the file."""
+    """Return the statements that replace one, and the names of modules that change in the file."""
     groups: dict[str, list[str]] = {}
     changed: dict[str, str] = {}
     for alias in node.names:
@@ -111,7 +113,7 @@ def imported(node: ast.ImportFrom, base: str, module: str, renames: Renames) -> 
 
 
 def relative(name: str, module: str) -> str:
-    """`name` relative to the package of `module`, which both lie in."""
+    """Return `name` relative to the package of `module`, in which both lie."""
     package = module.split(".")[:-1]
     parts = name.split(".")
     shared = 0
@@ -121,7 +123,7 @@ def relative(name: str, module: str) -> str:
 
 
 def python(source: str, path: str, renames: Renames) -> str:
-    """A Python source with its imports rewritten, then all other names and paths in it."""
+    """Return a Python source with its imports rewritten, and then all other names and paths in it."""
     module, is_package = dotted(path), path.endswith("__init__.py")
     new_module = dotted(renames.paths.get(path, path)) + (".__init__" if is_package else "")
     lines = source.splitlines(keepends=True)
@@ -138,7 +140,7 @@ def python(source: str, path: str, renames: Renames) -> str:
 
 
 def renamed(source: str, names: Mapping[str, str], path: str) -> str:
-    """Modules that are used by name in a file, under their names of now."""
+    """Rename modules that are used by name in a file."""
     if not names:
         return source
     tree = ast.parse(source)
@@ -158,7 +160,7 @@ def renamed(source: str, names: Mapping[str, str], path: str) -> str:
 
 
 def text(source: str, path: str, renames: Renames) -> str:
-    """Dotted names, paths and folders in any text."""
+    """Rename dotted names, paths and folders in any text."""
     beside = path.rpartition("/")[0]
 
     def name(match: re.Match[str]) -> str:
@@ -172,7 +174,7 @@ def text(source: str, path: str, renames: Renames) -> str:
 
 
 def rewritten(source: str, path: str, renames: Renames) -> str:
-    """The whole of a file by the map. `path` is the file's own path of before, from the top of the repository."""
+    """Return the whole of a file by the map. `path` is the file's own former path, from the top of the repository."""
     if path.endswith((".py", ".pyi")):
         source = python(source, path, renames)
     return text(source, path, renames)

@@ -1,8 +1,8 @@
 """Renames identifiers by the map words.tsv: `python scripts/renames/words.py` over the whole repository, once.
 
-The map has one row per identifier: the files in which it has this meaning, with commas between them, or `*` for all; a
-tab; the identifier of before; a tab; the identifier now. Whole tokens are renamed, also inside f-strings. Strings that
-are stored or sent keep their text.
+The map has one row per identifier: the files in which it has this meaning, with commas between them, or `*` for all
+files, then a tab, the former identifier, a tab, and the present identifier. Whole tokens are renamed, also inside
+f-strings. Strings that are stored or sent keep their text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MAP = Path(__file__).with_name("words.tsv")
 
 
 def read(path: Path = MAP) -> dict[str, dict[str, str]]:
-    """For every file, or `*`, the identifiers. Raises ValueError, naming the row, if a row has not three columns."""
+    """Return the identifiers for every file, or `*`. Raises ValueError with the row if a row does not have three
+    columns.
+    """
     rows: dict[str, dict[str, str]] = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         if line.count("\t") != 2:
@@ -30,7 +32,7 @@ def read(path: Path = MAP) -> dict[str, dict[str, str]]:
 
 
 def rewritten(source: str, names: Mapping[str, str]) -> str:
-    """A Python source with its identifiers renamed."""
+    """Return a Python source with its identifiers renamed."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -42,7 +44,7 @@ def rewritten(source: str, names: Mapping[str, str]) -> str:
 
 
 def edits(source: str, names: Mapping[str, str]) -> Iterator[tuple[tuple[int, int], str, str]]:
-    """Where a token changes, what it was and what it becomes."""
+    """Yield where a token changes, what it was and what it becomes."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME and token.string in names:
             yield token.start, token.string, names[token.string]
@@ -57,7 +59,7 @@ def edits(source: str, names: Mapping[str, str]) -> Iterator[tuple[tuple[int, in
 
 
 def expression(text: str, names: Mapping[str, str]) -> str:
-    """A piece of Python inside a string, with its identifiers renamed."""
+    """Return a piece of Python inside a string, with its identifiers renamed."""
     return re.sub(r"(?<![\"'\w])[A-Za-z_]\w*(?![\w\"'])", lambda match: names.get(match[0], match[0]), text)
 
 

@@ -1,4 +1,4 @@
-"""The benches set the number of threads of their process; a test's process gets its own back."""
+"""The benches set the number of threads of their process, and a fixture here restores it after each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pytest bench --benchmark-only` as it is printed, on one row; `pytest` alone does not see it."""
+"""The rows that `pytest bench --benchmark-only` prints, on one row. `pytest` alone does not collect them."""
 
 from __future__ import annotations
 

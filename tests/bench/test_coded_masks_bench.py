@@ -14,7 +14,7 @@ from edgefl.models.neurons.update import Update
 
 
 def weight_of(found: Any) -> np.ndarray:
-    """What arrived, flat: bits, or values with zeros elsewhere."""
+    """Return the flat weight that arrived: bits, or values with zeros elsewhere."""
     if isinstance(found, Mask):
         return found.bits[WEIGHT].reshape(-1)
     if isinstance(found, Update):

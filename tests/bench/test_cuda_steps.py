@@ -54,7 +54,7 @@ def backend() -> ModuleType:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
-    """Whether torch's convolutions could take TF32, and be chosen by trial, when each step was captured."""
+    """Record for each captured step whether torch's convolutions could use TF32, and could be chosen by trial."""
     found = []
 
     def captured(step: Callable[[], None]) -> Callable[[], None]:

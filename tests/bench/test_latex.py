@@ -1,4 +1,4 @@
-"""Whether tables compile with LaTeX, where LaTeX is installed."""
+"""The tables compile with LaTeX, where LaTeX is installed."""
 
 from __future__ import annotations
 

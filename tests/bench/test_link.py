@@ -1,4 +1,4 @@
-"""A link that delays, loses and is cut: what TCP makes of it, between two network namespaces. Linux, root."""
+"""A link that delays, loses and is cut, under TCP between two network namespaces. It needs Linux and root."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def start(program: str, made: Link, end: int, **more: object) -> subprocess.Pope
 
 
 def times(made: Link, count: int, cut_s: float = 0.0) -> list[float]:
-    """Seconds of each question over the link and its answer; with a cut before the second."""
+    """Return the seconds of each question over the link and its answer. The link is cut before the second question."""
     with start(LISTEN, made, 0) as listener:
         assert listener.stdout is not None and listener.stdout.readline() == "listening\n"
         with start(ASK, made, 1, times=count) as asker:

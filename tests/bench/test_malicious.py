@@ -26,7 +26,7 @@ def test_a_device_refuses_within_its_bounds(tmp_path: Path) -> None:
 
 
 def test_what_goes_beyond_the_bounds_is_found(tmp_path: Path) -> None:
-    """The same honest round, where nothing is allowed and another end is expected."""
+    """The honest round is tried again, where nothing is allowed and another end is expected."""
     honest = PLANS[0]
     other = honest.__class__("another end", "a sentence")
     (first, second, third) = malicious.run(tmp_path / "place", [honest, other, honest], memory=8_000_000)

@@ -1,6 +1,7 @@
-"""The tables of mutants fit today's sources, and the harness makes and judges them as it says. None is tried here.
+"""The tables of mutants fit today's sources, and the harness makes and judges mutants as it says. No mutant is tried
+here.
 
-Whoever changes a place that a mutant names is told by the first of these tests, and changes the table with it.
+Whoever changes a place that a mutant names sees the first of these tests fail, and changes the table with it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ UP = {"values": 8, "index": 1, "header": 1}
 
 
 def log_records(*correct: int | None) -> list[dict[str, Any]]:
-    """A run with these hits of 10 test samples; None in a round that was not evaluated."""
+    """Return a run with these hits of 10 test samples. A round with None was not evaluated."""
     found: list[dict[str, Any]] = []
     for round, hits in enumerate(correct, 1):
         evaluated = {} if hits is None else {"evaluation": {"global_common": {"correct": hits, "examples": 10}}}
@@ -341,7 +341,7 @@ def test_fedspu_s_whole_runs_have_the_paper_s_settings() -> None:
 
 
 def test_letters_are_partitioned_and_tested_alike(tmp_path: Path) -> None:
-    """On a file of 40 images a class, digits among them; labels of upper and lower case are one."""
+    """The file has 40 images a class, digits among them, and upper and lower case have one label."""
     y = np.repeat(np.arange(62), 40)
     x = np.zeros((len(y), 28, 28), np.uint8)
     np.savez(tmp_path / letters.FILE, x_train=x, y_train=y, x_test=x, y_test=y)
@@ -357,7 +357,7 @@ def test_letters_are_partitioned_and_tested_alike(tmp_path: Path) -> None:
 
 
 def test_omniglot_s_clients_are_alphabets(tmp_path: Path) -> None:
-    """Of a file in its format: 4 drawings of each character, 3 for training; characters differ between the parts."""
+    """The file has 4 drawings of each character, 3 of them for training. Characters differ between the two parts."""
     names = {"x": np.zeros((16, 28, 28), np.uint8), "y": np.repeat([0, 1, 2, 3], 4), "alphabet": np.repeat([0, 1], 8)}
     np.savez(
         tmp_path / omniglot.FILE, **{f"{name}_{part}": v for part in ("train", "test") for name, v in names.items()}

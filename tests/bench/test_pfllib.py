@@ -100,7 +100,7 @@ def test_the_table_has_what_both_sides_have_made(tmp_path: Path) -> None:
 
 
 def write_files(folder: Path, off: float = 0.0) -> None:
-    """As the generator's: 20 clients with 13 to 32 training and 3 test samples of two classes."""
+    """Write files as the generator does: 20 clients with 13 to 32 training and 3 test samples of two classes."""
     values = np.random.RandomState(1)
     for client in range(pfllib_files.CLIENTS):
         for part, count in (("train", 13 + client), ("test", 3)):

@@ -54,7 +54,7 @@ def test_a_simulated_liar_is_left_out_and_nobody_else(tmp_path: Path) -> None:
 
 
 def test_a_liar_over_sockets_is_left_out_or_counts_as_one_of_many(tmp_path: Path) -> None:
-    """Its 3e38 is accepted and excluded; its declaration of 2^53 - 1 samples is capped, so it takes part."""
+    """Its 3e38 is accepted and excluded. Its declaration of 2^53 - 1 samples is capped, and so it takes part."""
     huge, claim = served(tmp_path, SMALL, [("fedavg", "huge"), ("fedavg", "claim")])
     assert (huge.not_aggregated, huge.others) == (2, 0)
     assert (claim.not_aggregated, claim.others) == (0, 0)

@@ -9,7 +9,7 @@ from bench.runner import Contender, Effort, Timing, interleave
 
 
 class Stage:
-    """A clock, and contenders that move it by a known time; the order of turns is noted."""
+    """A clock, and contenders that move it by a known time. It notes the order of turns."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

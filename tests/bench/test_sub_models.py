@@ -1,4 +1,4 @@
-"""Steps beside those of honest sub-models, which have the active neurons alone."""
+"""Steps beside the steps of honest sub-models, which have the active neurons alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_row_has_the_smaller_model_beside_it() -> None:
 
 @pytest.mark.parametrize("case", step.PAPER, ids=lambda case: case.model)
 def test_a_sub_model_needs_far_less_than_the_full_forward_pass(case: step.Case) -> None:
-    """At p = .2, exact multiply-accumulates; over the five tiers together as well."""
+    """The counts are exact multiply-accumulates at p = .2, and over the five tiers together."""
     full = {keep: step_macs(case.graph, step._neurons(case.graph, keep)) for keep in step.KEEPS}
     sub = {keep: step_macs(case.graph.sub(step._neurons(case.graph, keep))) for keep in step.KEEPS}
     assert full[1.0] == sub[1.0]

@@ -1,6 +1,7 @@
-"""Other trainers' processes: what they are asked and answer, and what is refused.
+"""Other trainers' processes: questions, answers and refusals.
 
-ONNX Runtime and MNN are not installed for the tests; edgefl's and PyTorch's processes stand for them."""
+ONNX Runtime and MNN are not installed for the tests. edgefl's and PyTorch's processes stand for them.
+"""
 
 from __future__ import annotations
 

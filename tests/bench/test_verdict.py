@@ -1,4 +1,4 @@
-"""What the rows of `bench kernels` are said to show, and the caps under which both sides run."""
+"""Verdicts on the rows of `bench kernels`, and the caps under which both sides run."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ MADE_UP = {
 
 
 def made_up() -> Any:
-    """One seed of the methods above."""
+    """Return results of one seed of the methods above."""
     return {name: (0.1, {1: summary(name, tiers, seconds)}) for name, (tiers, seconds) in MADE_UP.items()}
 
 

@@ -1,6 +1,6 @@
-"""A Chromium without a window, and its tabs: real clicks, real keys, screenshots. Over the DevTools protocol.
+"""A Chromium without a window, and its tabs: real clicks, real keys, screenshots, over the DevTools protocol.
 
-`find_chromium()` names the program, or is None; tests are skipped then. Waiting is done in the browser, by a promise
+`find_chromium()` returns the program, or None, and then tests are skipped. Waiting is done in the browser, by a promise
 that looks at every frame, so that no test sleeps.
 """
 
@@ -45,7 +45,7 @@ WAIT = """new Promise((done, fail) => {
 
 
 def find_chromium() -> str | None:
-    """The program's path; None where none is installed."""
+    """Return the program's path, or None where no Chromium is installed."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
@@ -115,7 +115,7 @@ class Tab:
         self.problems: list[str] = []
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command of the protocol, and its result."""
+        """Carry out one command of the protocol, and return its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self.session is not None:
@@ -146,7 +146,7 @@ class Tab:
         assert "errorText" not in found, found
 
     def js(self, expression: str) -> Any:
-        """The value of an expression of JavaScript; of a promise, what it comes to."""
+        """Return the value of a JavaScript expression, or what a promise resolves to."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in found:
             details = found["exceptionDetails"]
@@ -154,7 +154,7 @@ class Tab:
         return found["result"].get("value")
 
     def wait(self, condition: str, patience_s: float = PATIENCE_S) -> Any:
-        """Until the expression is true, in the tab. Its value."""
+        """Wait in the tab until the expression is true, and return its value."""
         try:
             return self.js(WAIT % (1000 * patience_s, condition))
         except AssertionError as error:
@@ -162,11 +162,11 @@ class Tab:
             raise AssertionError(f"{condition}: {error}\n{shown}\n{self.problems}") from None
 
     def text(self, selector: str) -> str:
-        """What an element says."""
+        """Return the text of an element."""
         return str(self.js(f"document.querySelector({json.dumps(selector)}).textContent"))
 
     def texts(self, selector: str) -> list[str]:
-        """What all such elements say that are shown."""
+        """Return the texts of all matching elements that are shown."""
         query = f"[...document.querySelectorAll({json.dumps(selector)})]"
         return list(self.js(f"{query}.filter((each) => each.getClientRects().length).map((each) => each.textContent)"))
 

@@ -1,4 +1,4 @@
-"""A browser for all tests of this folder, which are skipped with a reason where there is none."""
+"""A browser for all tests of this folder. They are skipped with a reason where there is no browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest.fixture
 def tab(browser: Chromium) -> Iterator[Tab]:
-    """A tab with cookies of its own; nothing it met may be an error of the page."""
+    """Yield a tab with cookies of its own. The page must not have caused an error in it."""
     with browser.tab() as found:
         yield found
         assert found.problems == []

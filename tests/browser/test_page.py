@@ -218,7 +218,7 @@ def test_the_mouse_reads_single_rounds_of_a_curve(tab: Tab, ended: ShownRun) -> 
     opened(tab, ended)
     tab.js("document.querySelector('#accuracy').scrollIntoView({block: 'center'})")
     box = tab.js("document.querySelector('#accuracy svg').getBoundingClientRect().toJSON()")
-    tab.move(box["x"] + 60, box["y"] + 100)  # above round 1; the first evaluation is round 2's
+    tab.move(box["x"] + 60, box["y"] + 100)  # above round 1, though the first evaluation is round 2's
     assert tab.texts("#accuracy .legend span")[0].strip() == "own models 52 % round 2"
 
 

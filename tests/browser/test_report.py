@@ -1,5 +1,6 @@
-"""The report in a real browser: Debian's Chromium opens a page that holds the report in a frame, asks the report's
-document for something, and prints the answer. Skipped where no Chromium is found.
+"""The report in a real browser. Debian's Chromium opens a page that holds the report in a frame.
+
+The page asks the report's document for something, and prints the answer. The tests are skipped without Chromium.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ ASKED |= {"focus": FOCUS, "sorted": SORTED}
 
 
 def answers(folder: Path, runs: list[ReportedRun], width: int, theme: str) -> dict[str, Any]:
-    """What each expression of ASKED is, in a report of these runs at a width and in a theme."""
+    """Return the value of each expression of ASKED, in a report of these runs at a width and in a theme."""
     asked = ", ".join(f"{name}: {expression}" for name, expression in ASKED.items())
     (folder / "report.html").write_text(page(runs, NOW), "utf-8")
     around = AROUND.replace("WIDTH", str(width)).replace("ASKED", f"{{{asked}}}")

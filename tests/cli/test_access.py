@@ -57,7 +57,7 @@ COMMANDS = {  # command -> arguments that write below FOLDER
 def test_a_folder_that_cannot_be_written_is_the_users_to_name(
     command: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the superuser may write anywhere, mkdir refuses here as the system would."""
+    """mkdir refuses here as the system would, because the superuser may write anywhere."""
     folder = tmp_path / "locked"
     folder.mkdir()
     made = os.mkdir

@@ -165,7 +165,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 def test_a_wrong_option_is_named_with_what_is_accepted(
     arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """In this process, to save twenty starts of the interpreter; exit code 2, nothing written, no traceback."""
+    """It runs in this process, to save twenty starts of the interpreter: exit code 2, nothing written, no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EDGEFL_DATA", str(tmp_path))
     try:
@@ -211,7 +211,7 @@ def test_doctor_says_what_is_used_and_why(tmp_path: Path) -> None:
 
 
 def test_doctor_says_what_tells_the_energy_and_why_not_the_rest(tmp_path: Path) -> None:
-    """Of a machine that tells nothing, of one with a counter, and of a board of sampled rails."""
+    """Three machines are tried: one that tells nothing, one with a counter, and a board of sampled rails."""
     text = edgefl("doctor", cwd=tmp_path).stdout
     assert "\nenergy        not measured: no source\nenergy        rapl: no package in /sys/class/powercap\n" in text
     zone, board = "sys/class/powercap/intel-rapl:0", "sys/class/hwmon/hwmon0"
@@ -258,7 +258,7 @@ def test_doctor_reports_a_backend_that_cannot_be_loaded(tmp_path: Path) -> None:
 
 
 def test_doctor_fails_without_native_kernels_and_says_how_to_get_a_compiler(tmp_path: Path) -> None:
-    """As after an installation without a compiler: the extension is not to be found."""
+    """The extension cannot be found, as after an installation without a compiler."""
     hide = "import sys; sys.modules['edgefl._core'] = None\nfrom edgefl.cli.cli import main\nexit(main(['doctor']))"
     environment = {name: value for name, value in os.environ.items() if name != "EDGEFL_KERNELS"}
     done = subprocess.run([sys.executable, "-c", hide], env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Colours on a terminal only, and never with NO_COLOR; a pipe gets no escape sequence."""
+"""Colours appear on a terminal only, and never with NO_COLOR. A pipe gets no escape sequence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def on_a_terminal(folder: Path, **more: str) -> bytes:
-    """What the command writes to a terminal of its own."""
+    """Return what the command writes to a terminal of its own."""
     master, terminal = pty.openpty()
     with subprocess.Popen(COMMAND, stdout=terminal, stderr=terminal, cwd=folder, env=environment(**more)) as process:
         os.close(terminal)

@@ -84,7 +84,9 @@ def test_a_model_file_has_its_own_shapes(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_states_and_targets_are_those_of_the_optimizer_and_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two moments for every trained value, one velocity, none; values in place of labels take a step's buffer more."""
+    """Adam has two moments for every trained value, momentum one velocity. Values in place of labels take a buffer
+    more.
+    """
     shapes = [info.shape for info in build("lenet5", (1, 28, 28), 26).parameters().values()]
     parameters, found = sum(map(math.prod, shapes)), {}
     cases = {

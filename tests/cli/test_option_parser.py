@@ -1,4 +1,4 @@
-"""The two helps of a parser: the common options, or every option; names that no line parts."""
+"""The two helps of a parser: the common options, or every option. No line break splits a name."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_names_that_are_none_are_refused(name: str, why: str) -> None:
 
 
 def package(folder: Path, name: str, entries: str) -> None:
-    """What pip leaves of a package that is installed."""
+    """Make what pip leaves of an installed package."""
     folder = folder / f"{name}-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -214,7 +214,7 @@ def test_a_device_that_was_not_told_of_it_refuses_the_run(here: Path) -> None:
 
 
 def served(words: list[str], apart: Path, allowed: list[str]) -> tuple[subprocess.CompletedProcess[str], int]:
-    """What a device with these options did beside a server, and the exit code of the server."""
+    """Return what a device with these options did beside a server, and the exit code of the server."""
     command = [sys.executable, "-m", "edgefl", "serve", *words, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:

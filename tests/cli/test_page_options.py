@@ -1,4 +1,6 @@
-"""Where a page may listen, and its token: each refusal is one sentence, before a run directory is made."""
+"""The addresses at which a page may listen, and its token. Each refusal is one sentence, before a run directory is
+made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of replies that are not aggregated as they came: a line each, and no flood of them."""
+"""The lines of a run about replies that are not aggregated as they came: one for each reply, and no flood of them."""
 
 from __future__ import annotations
 

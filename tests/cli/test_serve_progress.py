@@ -1,4 +1,4 @@
-"""What `edgefl serve` prints of its records: nothing of a peer raw, and few lines of a kind."""
+"""The lines that `edgefl serve` prints of its records: a peer's text is never raw, and a kind has few lines."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LIMIT_S = 120.0
 
 
 def spoilt(stack: ExitStack, way: str) -> IO[bytes]:
-    """What takes the place of stdout and stderr."""
+    """Open what takes the place of stdout and stderr."""
     if way == "full":
         return stack.enter_context(open("/dev/full", "wb", buffering=0))
     reader, writer = os.pipe()

@@ -21,7 +21,7 @@ PEOPLE = {"anna": 10, "ben": 20, "cleo": 3}
 
 @pytest.fixture
 def walks(tmp_path: Path) -> Path:
-    """Of each person so many rows; the newest come first."""
+    """Return a table with so many rows of each person, the newest first."""
     lines = ["who,when,a,b,kind"]
     for person, count in PEOPLE.items():
         lines += [f"{person},{count - i},{i},{i % 3},{'run' if i % 2 else 'sit'}" for i in range(count)]

@@ -17,7 +17,7 @@ SMALL = Experiment(methods=("fedspu-es", "fedavg"), clients=4, per_round=2, seed
 
 
 def is_equal(one: Federation, other: Federation) -> bool:
-    """Whether the clients and the initial parameters of both are the same, bit for bit."""
+    """Return whether the clients and the initial parameters of both are equal, bit for bit."""
     drawn = one.initial(), other.initial()
     return drawn[0].keys() == drawn[1].keys() and (
         all((value == drawn[1][name]).all() for name, value in drawn[0].items())

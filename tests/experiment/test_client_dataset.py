@@ -44,7 +44,7 @@ def test_every_client_gets_the_samples_and_the_split_of_a_simulation(partitions:
 def test_a_device_asks_for_the_id_that_its_samples_were_partitioned_to(
     partitions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or else for the one that it is told; a file of one's own says none."""
+    """Without such an id it asks for the id that it is told. A user's own file has no id."""
     asked: list[int | None] = []
 
     def visit(client: int | None, key: bytes | None) -> None:

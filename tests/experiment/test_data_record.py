@@ -1,4 +1,4 @@
-"""What a run has trained on, and how a change of it is named."""
+"""The record of the data that a run has trained on, and the words for a change of it."""
 
 from __future__ import annotations
 

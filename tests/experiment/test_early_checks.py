@@ -1,4 +1,4 @@
-"""What cannot be run is refused before round 1 and before there is a run directory; nobody is blamed for a default."""
+"""Experiments that cannot run are refused before round 1 and before there is a run directory. No default is blamed."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_command_and_python_treat_groups_of_a_file_alike(
 
 @pytest.mark.parametrize("settings", [{}, {"clients": "all"}, {"clients": 3}, {"clients": 3, "partition": "group"}])
 def test_fewest_needs_no_number_of_clients(tmp_path: Path, settings: dict[str, Any]) -> None:
-    """Of groups of 50, 50, 50, 6 and 4 samples three have at least 10."""
+    """The groups have 50, 50, 50, 6 and 4 samples, and three of them have at least 10."""
     more = {"rounds": 1, "epochs": 1, "progress": False, "directory": tmp_path / "run", "fewest": 10}
     run = edgefl.simulate("fedavg", data=(X, Y, FIVE), **settings, **more)
     assert (run.experiment.partition, run.experiment.clients) == ("group", 3)
@@ -149,7 +149,7 @@ def test_names_of_groups_are_found_without_reading_samples(
 
 
 def test_an_old_run_of_a_file_with_groups_goes_on(tmp_path: Path) -> None:
-    """It was dealt otherwise before groups counted; a resumed run is not asked again."""
+    """It was dealt otherwise before groups counted. A resumed run is not asked again."""
     data = saved(tmp_path, group=FIVE)
     run = tmp_path / "run"
     started = ["--partition", "dirichlet:0.1", "--clients", "4", "--run-dir", str(run)]

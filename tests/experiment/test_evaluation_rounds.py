@@ -77,7 +77,7 @@ def test_more_rounds_go_on_with_the_interval_that_the_run_has(tmp_path: Path) ->
 
 
 def test_a_run_of_before_goes_on_as_it_was_evaluated(tmp_path: Path) -> None:
-    """Its run.json says eval_every=10, which was the default, and nothing of round 1."""
+    """Its run.json says eval_every=10, which was the default, and nothing about round 1."""
     path = tmp_path / "run"
     edgefl.simulate("fedspu", rounds=3, eval_every=10, directory=path, **SHORT)
     assert "evaluate_first" not in read_experiment(path)
@@ -103,7 +103,7 @@ def test_evaluations_change_nothing_that_is_trained(tmp_path: Path) -> None:
 
 
 def test_the_time_of_an_evaluation_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that only evaluations move on, a round takes no time."""
+    """A clock that only evaluations move on shows no time for a round."""
     clock = {"now": 0.0}
     monkeypatch.setattr(round_loop.time, "perf_counter", lambda: clock["now"])
     bundle = evaluation.Evaluator.bundle

@@ -108,7 +108,7 @@ def simulated(capsys: pytest.CaptureFixture[str], *more: str) -> dict:
 
 
 def test_runs_are_reported_by_what_their_loss_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Regression by its loss alone; decisions by the share of right ones, K of an example."""
+    """Regression has its loss alone. Decisions have the share of right ones, K of an example."""
     common = {"x_test": X[:10], "y_test": VALUES[:10]}
     found = simulated(capsys, "--data", saved(tmp_path, VALUES, **common), "--run-dir", str(tmp_path / "regression"))
     assert "loss" not in found["experiment"]

@@ -41,7 +41,7 @@ def final(run: Path) -> dict[str, np.ndarray]:
 
 
 def test_training_starts_from_the_weights_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of what the seed draws for a built-in model gives its run, bit for bit; other weights give another."""
+    """A file with what the seed draws for a built-in model gives equal bits, and other weights give other bits."""
     model_files.save(tmp_path / "same.safetensors", built_in())
     model_files.save(tmp_path / "other.safetensors", built_in(seed=2))
     runs = {"digits_cnn": "digits_cnn", "same": str(tmp_path / "same.safetensors")}

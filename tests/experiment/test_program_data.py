@@ -37,7 +37,7 @@ class Items(utils.Dataset):
 
 
 class Stream(utils.IterableDataset):
-    """One without a length."""
+    """A data set of torch that has no length."""
 
     def __iter__(self) -> Any:
         yield X[0], 0

@@ -53,7 +53,7 @@ def as_toml(value: Any) -> str:
 
 
 def refusal(read: Callable[[], object], *declared: type[Exception]) -> str:
-    """The sentence of a refusal; empty where the value is taken. Any other error is the test's failure."""
+    """Return the sentence of a refusal, or "" where the value is taken. Any other error fails the test."""
     try:
         read()
     except declared as error:

@@ -1,5 +1,6 @@
-"""Units: columns and targets that would end training in silence are refused; standardised ones train, and models are
-given back in the units of the data.
+"""Columns and targets that would end training in silence are refused, and standardised ones train.
+
+Models are given back in the units of the data.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def test_what_has_no_units_is_not_standardised(more: dict[str, Any], message: st
 
 
 def test_a_model_in_original_units_by_hand() -> None:
-    """It learnt y' = 2 x' of x' = (x - 3) / 2 and y' = (y - 10) / 5: of x = 7 it says 10 + 5 * 2 * 2."""
+    """It learnt y' = 2 x' with x' = (x - 3) / 2 and y' = (y - 10) / 5. For x = 7 it gives 10 + 5 * 2 * 2."""
     graph = Graph((1,), (Node("fc", Linear(1, 1), (INPUT,)),))
     model = Model(graph, {"fc.weight": np.float32([[2]]), "fc.bias": np.float32([0])})
     found = in_original_units(model, Standardisation((3.0,), (2.0,), (10.0,), (5.0,)))

@@ -1,8 +1,8 @@
-"""What is fuzzed, a function a reader: any bytes in, nothing out. Whatever it raises is a fault.
+"""The targets of fuzzing, one function per reader: any bytes go in, nothing comes out, and any error is a fault.
 
-A reader refuses bytes with the error that it promises. What it accepts it must also give back: written again, a
-payload or a model is the very bytes that were read. guided.py drives these with atheris, and test_targets.py runs the
-corpora in the suite.
+A reader refuses bytes with the error that it promises. What it accepts it must also give back: written again, a payload
+or a model is the very bytes that were read. guided.py drives these with atheris, and test_targets.py runs the corpora
+in the suite.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def graph(data: bytes) -> None:
 
 
 def state(data: bytes) -> None:
-    """A file of a device's or server's state; the first byte says which."""
+    """Read a file of a device's or server's state. The first byte says which file."""
     names = ("local.safetensors", "pending.safetensors", "device.json", "run.json", "server", "model")
     name = names[data[0] % len(names)] if data else "server"
     root = SCRATCH / "state"
@@ -231,7 +231,9 @@ def wav(data: bytes) -> None:
 
 
 def fleet(data: bytes) -> None:
-    """A message of Flower's Fleet API: its number, then its bytes. What was read is written and read again the same."""
+    """Read a message of Flower's Fleet API: its number, then its bytes. What was read is written, and reads equal
+    again.
+    """
     kinds = sorted(message_tables.SHAPES)
     kind = kinds[data[0] % len(kinds)] if data else kinds[0]
     try:

@@ -1,4 +1,4 @@
-"""The fuzzed readers on their corpora, which are the inputs that coverage-guided runs kept; see CONTRIBUTING.md."""
+"""The fuzzed readers on their corpora, which are the inputs that coverage-guided runs kept (see CONTRIBUTING.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulations on Ray's actors: the files of threads, whoever dies. Skipped without ray."""
+"""Simulations on Ray's actors leave the files of simulations on threads, whoever dies. They are skipped without ray."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def federation() -> Federation:
 
 
 def files(path: Path) -> dict[str, Any]:
-    """What a run leaves: bytes, and metrics without times."""
+    """Return what a run leaves: bytes of files, and metrics without times."""
     found: dict[str, Any] = {}
     for file in sorted(path.rglob("*")):
         if file.name == "metrics.jsonl":
@@ -111,7 +111,7 @@ def test_an_actor_killed_in_each_round_changes_nothing(
 
 @dataclass(frozen=True)
 class Fatal:
-    """Kills a process once, which is at work on other jobs, or on this one; then it is the job."""
+    """A job that kills a process once: a process that works on other jobs, or its own process."""
 
     job: Any
     pid: int
@@ -154,7 +154,7 @@ class Faulty:
 
 @dataclass(frozen=True)
 class Nosy:
-    """What the actor has."""
+    """A job that returns what the actor has."""
 
     client: int
     needs_kept: bool = False

@@ -36,7 +36,7 @@ def model() -> Any:
 
 
 def expected(run: edgefl.Run, method: str, seed: int) -> dict[str, list[tuple[int, float]]]:
-    """What a tracker should have of a method and seed: by name, rounds and values."""
+    """Return what a tracker should have of a method and seed: by name, rounds and values."""
     found: dict[str, list[tuple[int, float]]] = {}
     for record in run.metrics:
         if (record["method"], record["seed"]) == (method, seed):

@@ -1,4 +1,7 @@
-"""The C ABI as cffi sees it: csrc/edgefl.h without its preprocessor, and libedgefl.so. Not the Python on top of it."""
+"""The C ABI as cffi sees it: csrc/edgefl.h without its preprocessor, and libedgefl.so.
+
+No Python layer is on top of it.
+"""
 
 from __future__ import annotations
 

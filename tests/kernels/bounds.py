@@ -1,13 +1,13 @@
-"""How far a float32 kernel may be from the float64 reference.
+"""Bounds of the error of a float32 kernel against the float64 reference.
 
 A sum of n terms computed in float32 in any order errs by at most about n eps sum |terms|, and by about sqrt(n) eps sum
-|terms| when roundings are independent (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). The bound
-asked for is that square root with room for the few roundings outside the sum:
+terms| when roundings are independent (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2). The bound
+here is this square root with room for the few roundings outside the sum:
 
     |error| <= eps (4 + 2 sqrt(n)) magnitude,    eps = 2^-24,  magnitude = the same formula on absolute values
 
-so that a kernel which drops, repeats or misplaces one ordinary term fails. Operations that only move or compare values
-have no entry: their results are exact.
+So a kernel that drops, repeats or misplaces one ordinary term fails. Operations that only move or compare values have
+no entry, because their results are exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Bounds = dict[str, Array]
 
 
 def bounds(op: str, before: Args, after: Args) -> Bounds:
-    """Absolute error bounds per output; `before`, `after` = the reference's float64 arguments around the call."""
+    """Return absolute error bounds per output. `before` and `after` are the reference's float64 arguments around the
+    call.
+    """
     if op in LINEAR:
         name, terms = LINEAR[op]
         return {name: growth(terms(before)) * _on_absolute_values(op, before)[name]}
@@ -102,7 +104,7 @@ def _rows(array: Array) -> Array:
 
 
 def batchnorm_forward(before: Args, after: Args) -> Bounds:
-    """Cancellation in x - mean costs a factor of max |x| / std; the variance sees it squared."""
+    """Cancellation in x - mean costs a factor of max |x| / std, which is squared in the variance."""
     x, grow = np.abs(_rows(before["x"])), growth(_inner(before["x"]))
     largest = x.max(axis=(0, 2))
     condition = 1 + largest * after["inv_std"]
@@ -163,7 +165,7 @@ def groupnorm_backward(before: Args, after: Args) -> Bounds:
 
 
 def _by_position(args: Args) -> Args:
-    """The arguments of a norm of places as those of a group norm of one group, an example for each place."""
+    """Turn the arguments of a norm of positions into a group norm of one group, with an example for each position."""
     images = ("x", "dy", "xhat", "y", "dx")
     turned = {name: np.moveaxis(args[name], 2, 1) for name in images if args.get(name) is not None}
     apart = {name: each.reshape(-1, each.shape[2]) for name, each in turned.items()}
@@ -187,7 +189,9 @@ def layernorm_backward(before: Args, after: Args) -> Bounds:
 
 
 def batchnorm_relu_forward(before: Args, after: Args) -> Bounds:
-    """As without ReLU and pooling, which do not widen an error: a window's largest error bounds that of its maximum."""
+    """Bound the results as without ReLU and pooling, which do not enlarge an error. A window's largest error bounds its
+    maximum.
+    """
     xhat = _xhat(before["x"], after["mean"], after["inv_std"])
     found = batchnorm_forward(before, after | {"xhat": xhat})
     del found["xhat"]
@@ -254,7 +258,7 @@ def _apart(args: Args) -> Args:
 
 
 def _together(found: Bounds, before: Args) -> Bounds:
-    """Bounds of such results as the call has them; none of those that it does not write."""
+    """Return the bounds in the layout of the call's results, without results that the call does not write."""
     batch, *_, lanes = before["x"].shape
     turned = {name: np.moveaxis(each.reshape(batch, lanes, *each.shape[1:]), 1, -1) for name, each in found.items()
               if name in ("y", "dx", "mean", "inv_std")}  # fmt: skip
@@ -270,12 +274,12 @@ def groupnorm_lanes_backward(before: Args, after: Args) -> Bounds:
 
 
 def activation_forward(before: Args, after: Args) -> Bounds:
-    """A few roundings of f; an argument of the exponential errs by its own size, times what is left of the result."""
+    """f has a few roundings. An argument of the exponential errs by its own size, times what is left of the result."""
     return {"y": 16 * EPS * (np.abs(after["y"]) + np.minimum(np.abs(before["x"]), 1)) + 1e-38}
 
 
 def activation_backward(before: Args, after: Args) -> Bounds:
-    """No slope exceeds 1.2; in those of the GELUs terms of that size cancel."""
+    """No slope exceeds 1.2, and in the slopes of the GELUs terms of that size cancel."""
     return {"dx": 48 * EPS * np.abs(before["dy"]) + 1e-38}
 
 
@@ -297,7 +301,7 @@ def _largest(*arrays: Array | None) -> float:
 
 
 def _recurrence(before: Args, after: Args, names: tuple[str, ...]) -> Bounds:
-    """What a step errs is handed on, hardly shrunk or grown: rows of these weights have length 1."""
+    """The error of a step is handed on, hardly shrunk or grown, because rows of these weights have length 1."""
     steps, units = len(before["gates"]), before["weight"].shape[1]
     read = (before.get(name) for name in ("dy", "hidden", "cells") if name not in names)
     size = 1 + _largest(*read, *(after[name] for name in names))
@@ -332,7 +336,10 @@ def _heads(args: Args) -> tuple[Array, Array, Array]:
 
 
 def _scores(args: Args) -> Array:
-    """By query, how large scores would be if nothing cancelled: an absolute error of one is a share's relative one."""
+    """Return by query the size of scores without cancellation.
+
+    Their absolute error is the relative error of a share.
+    """
     q, k, _ = _heads(args)
     return np.einsum("bhcj,bhci->bhji", k, q).max(axis=2, keepdims=True, initial=0) / math.sqrt(max(q.shape[2], 1))
 
@@ -347,7 +354,7 @@ def attention_forward(before: Args, after: Args) -> Bounds:
 
 
 def attention_backward(before: Args, after: Args) -> Bounds:
-    """On absolute values, without the two differences."""
+    """Compute the gradients on absolute values, without the two differences."""
     q, k, v = _heads(before)
     dy, shares = np.abs(before["dy"]).reshape(q.shape), before["shares"]
     slopes = np.einsum("bhcj,bhci->bhji", v, dy)
@@ -377,7 +384,7 @@ def softmax_xent(before: Args, after: Args) -> Bounds:
 
 
 def cross_entropy(before: Args, after: Args) -> Bounds:
-    """As softmax_xent, of what a row asks of each class; sums over the rows' weights are in float64."""
+    """Bound as softmax_xent, with what a row asks of each class. Sums over the rows' weights are in float64."""
     logits, labels = before["logits"], before["labels"]
     if not logits.size:
         return {}
@@ -396,7 +403,7 @@ def cross_entropy(before: Args, after: Args) -> Bounds:
 
 
 def binary_cross_entropy(before: Args, after: Args) -> Bounds:
-    """The exponential and the logarithm are of a few roundings; nothing cancels that is not of the result's size."""
+    """The exponential and the logarithm have a few roundings. Only terms of the result's size cancel."""
     x, t = np.abs(before["logits"]), np.abs(before["targets"])
     if not x.size:
         return {}
@@ -423,7 +430,7 @@ def huber(before: Args, after: Args) -> Bounds:
 
 
 def adam(before: Args, after: Args) -> Bounds:
-    """Moments as sums of absolute values; a step's error is its mean's, and by the root that of its square."""
+    """Moments are sums of absolute values. The error of a step is its mean's, and by the root that of its square."""
     shape = before["mean"].shape
     rows, cols = (
         np.arange(n) if ids is None else ids for n, ids in zip(before["w"].shape, (before["rows"], before["cols"]))

@@ -1,6 +1,6 @@
-"""Making calls for the tests: arguments copied into guarded memory, and outputs compared with the float64 reference.
+"""Calls for the tests: arguments copied into guarded memory, and outputs compared with the float64 reference.
 
-And checking many cases in one test, which fails with the names of all that failed.
+`each` checks many cases in one test, which fails with the names of all failed cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN = 12  # failures of a test that are told
 
 
 def each(cases: Iterable[tuple[object, Callable[[], object]]]) -> None:
-    """Make every check; fail if one does, or if there is none, with the names of those that failed and why."""
+    """Make every check. Fail if a check fails, with the names and reasons of all failures, or if there is no check."""
     failures, count = [], 0
     for name, check in cases:
         count += 1
@@ -64,12 +64,12 @@ class Guarded:
 
 
 def is_emulated(backend: ModuleType) -> bool:
-    """Whether it is the CUDA backend on its stand-in."""
+    """Return whether the backend is the CUDA backend on its stand-in."""
     return backend.__name__.endswith(".cuda.backend") and backend.DEVICE.name == "stand-in"
 
 
 def native_isas() -> list[str]:
-    """The instruction sets this machine and this build have; one that will fail where native cannot be loaded."""
+    """Return the instruction sets of this machine and build, or one that will fail where native cannot be loaded."""
     try:
         native = importlib.import_module("edgefl.kernels.native")
     except ImportError:
@@ -78,7 +78,7 @@ def native_isas() -> list[str]:
 
 
 def as_float64(args: Args) -> Args:
-    """The same call in float64, in memory of its own."""
+    """Return the call's arguments in float64, in memory of their own."""
     return {name: _widened(value) for name, value in args.items()}
 
 
@@ -89,13 +89,13 @@ def _widened(value: Any) -> Any:
 
 
 def run(module: ModuleType, op: str, args: Args) -> Args:
-    """Call `op` with its arguments by position, as every caller does; return them."""
+    """Call `op` with its arguments by position, as every caller does, and return the arguments."""
     getattr(module, op)(*args.values())
     return args
 
 
 def copied(args: Args) -> Args:
-    """The same call in memory of its own."""
+    """Return the call's arguments in memory of their own."""
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in args.items()}
 
 

@@ -1,8 +1,9 @@
-"""Calls of every kernel operation, by operation; what their makers share. No backend and no comparison here.
+"""Calls of every kernel operation, by operation, and what their makers share. No backend and no comparison is here.
 
 A case makes the arguments of one call, in the operation's order: float32 inputs, and outputs filled with a sentinel so
 that a write outside the promise is seen. A family's cases are what `cases()` of its cases_<family>.py yields, and
-nowhere else: shapes at the edges of vector words, empty and full selections, an ordinary call, and large ones.
+nowhere else. They are shapes at the edges of SIMD vectors, empty and full selections, an ordinary call, and large
+calls.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ SELECTIONS = ("all", "none", "one", "but_one", "every", "odd")
 class Case:
     """One call: `make` draws its arguments, name to value in the operation's order.
 
-    An operation's one "ordinary" call has explicit ids wherever it may; a "large" one is split over several threads.
-    The others are adversarial.
+    An operation's one "ordinary" call has explicit ids wherever it may. A "large" call is split over several threads.
+    The other calls are adversarial.
     """
 
     op: str
@@ -104,7 +105,7 @@ BLOCKS = [
 
 @functools.cache
 def by_operation() -> dict[str, list[Case]]:
-    """Every case of every family."""
+    """Return every case of every family, by operation."""
     found: dict[str, list[Case]] = {op: [] for op in TABLE}
     for family in FAMILIES:
         for case in importlib.import_module(f"{__package__}.cases_{family}").cases():

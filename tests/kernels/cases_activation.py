@@ -1,4 +1,4 @@
-"""Adversarial calls of smooth activations and PReLU; see cases.py for what a case is."""
+"""Adversarial calls of smooth activations and PReLU. cases.py says what a case is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial calls of what puts channels, planes and cells elsewhere; see cases.py for what a case is."""
+"""Adversarial calls of operations that move channels, planes and cells. cases.py says what a case is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial calls of attention; see cases.py for what a case is."""
+"""Adversarial calls of attention. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def forward(rng: Rng, sizes: Sizes, causal: bool, keeps: bool) -> Args:
 
 
 def backward(rng: Rng, sizes: Sizes, causal: bool, selection: str) -> Args:
-    """With the shares that belong to qkv."""
+    """Make the arguments with the shares that belong to qkv."""
     batch, heads, size, places = sizes
     made = forward(rng, sizes, causal, True)
     wide = {name: value.astype(np.float64) if isinstance(value, np.ndarray) else value for name, value in made.items()}

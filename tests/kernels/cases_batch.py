@@ -1,4 +1,4 @@
-"""Adversarial picks of a batch; see cases.py for what a case is."""
+"""Adversarial picks of a batch. cases.py says what a case is."""
 
 from __future__ import annotations
 

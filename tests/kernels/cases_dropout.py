@@ -1,4 +1,4 @@
-"""Adversarial calls of dropout and of the count of its steps; see cases.py for what a case is."""
+"""Adversarial calls of dropout and of the count of its steps. cases.py says what a case is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial calls of rectifiers, addition, multiplication and zeroing; see cases.py for what a case is."""
+"""Adversarial calls of rectifiers, addition, multiplication and zeroing. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def channel_dot(rng: Rng, shape: tuple[int, ...]) -> Args:
 
 
 def relu6_forward(rng: Rng, shape: tuple[int, ...], keeps_bits: bool) -> Args:
-    """Values below, inside and above, and those on the borders."""
+    """Draw values below, inside and above the range, and on its borders."""
     args = relu_forward(rng, shape, keeps_bits)
     args["x"] *= 4
     args["x"][..., 1::7] = 6

@@ -1,4 +1,4 @@
-"""Adversarial searches for the largest gradients; see cases.py for what a case is."""
+"""Adversarial searches for the largest gradients. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def cases() -> Iterator[Case]:
 
 
 def part(rng: Rng, size: int, first: int, count: int, capacity: int, values: int | None = None) -> Args:
-    """A part whose list holds some already, as a shrunk list does; with few `values` there are ties, zeros and NaN."""
+    """Make a part whose list holds some values already, as a shrunk list does.
+
+    Few `values` give ties, zeros and NaN.
+    """
     grad = normal(rng, size) if values is None else _few(rng, size, values)
     used = min(count, first, capacity - 1)
     magnitudes = np.full(capacity, -3, np.float32)
@@ -71,7 +74,7 @@ def ranked(rng: Rng, size: int, count: int, values: int | None = None) -> Args:
 
 
 def _unfair(args: Args) -> Args:
-    """Every 32nd of the magnitudes, which are all that a sample may see, is larger than the others."""
+    """Make every 32nd magnitude larger than the others. A sample may see nothing but these."""
     args["magnitudes"][::32] += 100
     return args
 

@@ -1,4 +1,4 @@
-"""Adversarial linear layers and bias gradients; see cases.py for what a case is."""
+"""Adversarial linear layers and bias gradients. cases.py says what a case is."""
 
 from __future__ import annotations
 

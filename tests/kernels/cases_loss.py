@@ -1,4 +1,4 @@
-"""Adversarial calls of the losses; see cases.py for what a case is."""
+"""Adversarial calls of the losses. cases.py says what a case is."""
 
 from __future__ import annotations
 

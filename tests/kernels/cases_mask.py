@@ -1,4 +1,4 @@
-"""Masks of every density to bytes and back; see cases.py for what a case is."""
+"""Masks of every density to bytes and back. cases.py says what a case is."""
 
 from __future__ import annotations
 

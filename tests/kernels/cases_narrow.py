@@ -1,4 +1,4 @@
-"""Values of every size to bytes and back; see cases.py for what a case is."""
+"""Values of every size to bytes and back. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cases() -> Iterator[Case]:
 
 
 def ties() -> Array:
-    """Values half way between two in 16 bits, and next to them; infinity, and what is rounded to it."""
+    """Return values half way between two 16-bit floats, and next to them, infinity, and values that round to it."""
     steps = np.arange(1, 40, dtype=np.float32)
     between = [1 + steps * 2.0**-11, 1 + steps * 2.0**-8, steps * 2.0**-25, 2.0**-14 - steps * 2.0**-25]
     edges = np.array([65519, 65520, 65504, 3.3895314e38, 3.3961776e38, np.inf, 0.0], np.float32)

@@ -1,4 +1,6 @@
-"""Adversarial normalisations, alone; those with ReLU and pooling are in cases_norm_relu.py and yielded here too."""
+"""Adversarial normalisations alone. Normalisations with ReLU and pooling come from cases_norm_relu.py, and are yielded,
+too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Adversarial calls of the normalisations with ReLU and pooling; see cases.py for what a case is.
+"""Adversarial calls of the normalisations with ReLU and pooling. cases.py says what a case is.
 
-Odd and even planes around vector words, one example, equal cells (whose first must win), weights of both signs and 0.
+There are odd and even planes around SIMD vectors, one example, equal cells (whose first must win), and weights of both
+signs and 0.
 """
 
 from __future__ import annotations
@@ -88,14 +89,17 @@ def result_shape(shape: tuple[int, ...], is_halved: bool) -> tuple[int, ...]:
 
 
 def _affine(rng: Rng, channels: int) -> Args:
-    """Weights of both signs, the last one 0; its bias decides alone whether the channel is alive."""
+    """Return weights of both signs.
+
+    The last weight is 0, so that its bias alone decides whether the channel is alive.
+    """
     weight, bias = normal(rng, channels), normal(rng, channels)
     weight[-1] = 0
     return {"weight": weight, "bias": bias}
 
 
 def _steep(rng: Rng, channels: int, relu6: bool) -> Args:
-    """For ReLU6 weights so large that some results are above 6."""
+    """Return weights that are so large with ReLU6 that some results are above 6."""
     found = _affine(rng, channels)
     return found | {"weight": found["weight"] * np.float32(6)} if relu6 else found
 

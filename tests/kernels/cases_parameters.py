@@ -1,4 +1,4 @@
-"""Adversarial gathers and scatters of parameters; see cases.py for what a case is."""
+"""Adversarial gathers and scatters of parameters. cases.py says what a case is."""
 
 from __future__ import annotations
 

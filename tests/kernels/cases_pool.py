@@ -1,4 +1,4 @@
-"""Adversarial pools; see cases.py for what a case is."""
+"""Adversarial pools. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def pooled(shape: tuple[int, ...], window: Args) -> tuple[int, ...]:
 
 
 def settings_of(window: Args) -> Args:
-    """As the kernels are given them: whether windows are cut is in the shape of y."""
+    """Return the settings as the kernels take them. The shape of y says whether windows are cut."""
     return {name: value for name, value in window.items() if name != "is_ceiled"}
 
 

@@ -1,4 +1,4 @@
-"""Adversarial calls of GRU, LSTM and of sequences turned into steps; see cases.py for what a case is."""
+"""Adversarial calls of GRU, LSTM and of sequences turned into steps. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _weight(rng: Rng, gates: int, units: int) -> np.ndarray:
 
 
 def _between(rng: Rng, shape: tuple[int, ...], low: float) -> np.ndarray:
-    """Results of gates: of sigmoids from 0 on, of tanh from -1 on; near the ends, too."""
+    """Return results of gates, also near the ends: of sigmoids from 0 on, of tanh from -1 on."""
     values = rng.uniform(low, 1, shape).astype(np.float32)
     values.reshape(-1)[:1] = 1 - 2.0**-20
     values.reshape(-1)[1:2] = low + 2.0**-20

@@ -56,7 +56,7 @@ class Masked(NamedTuple):
 
 
 def draw_mask(rng: Rng, g: Geometry, density: float) -> Array:
-    """About so many ones; of some densities the middle output, the first input and the last tap have none."""
+    """Draw about so many ones. For some densities the middle output, the first input and the last tap have no ones."""
     mask = (rng.random((g.outs, g.ins, *g.kernel)) < density).astype(np.uint8)
     if 0 < density < 1 and mask.size:
         mask[g.outs // 2] = mask[:, 0] = 0
@@ -139,7 +139,7 @@ def grad_weight(rng: Rng, g: Geometry, density: float) -> Args:
 
 
 def calls(g: Geometry, density: float, has_bias: bool) -> dict[str, Any]:
-    """Every operation on this layer; each makes its arguments."""
+    """Return every operation on this layer, as a function that makes its arguments."""
     return {
         "sparse_conv2d_build": lambda rng: build(draw_mask(rng, g, density), g),
         "sparse_conv2d_forward": lambda rng: forward(rng, g, density, has_bias),

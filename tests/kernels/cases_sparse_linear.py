@@ -1,4 +1,4 @@
-"""Adversarial masked linear layers; see cases.py for what a case is."""
+"""Adversarial masked linear layers. cases.py says what a case is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ OPERATIONS = ("build", "forward", "grad_input", "grad_weight")
 
 
 def cases() -> Iterator[Case]:
-    """Widths at the edges of words; panels of 128 rows and blocks of 48 to 384 columns, with one more and one less."""
+    """Yield widths at the edges of vectors, and panels of 128 rows and blocks of 48 to 384 columns, with one more and
+    less.
+    """
     shapes = [(n, 5, 6) for n in (0, *WIDTHS)] + [(3, n, 5) for n in (0, *WIDTHS)] + [(3, 5, n) for n in (0, *WIDTHS)]
     shapes += [(b, 70, 40) for b in BATCHES] + [(64, n, 9) for n in (47, 48, 49, 97)] + [(9, 385, 5), (65, 129, 7)]
     shapes += [(2, 11, n) for n in (127, 128, 129, 257)] + [(130, 131, 33)]
@@ -31,7 +33,7 @@ def cases() -> Iterator[Case]:
 
 
 def of_layer(label: str, shape: tuple[int, int, int], density: float, flag: bool) -> Iterator[Case]:
-    """One call of each operation, of an input's gradient two."""
+    """Yield one call of each operation on a layer, and two calls of an input's gradient."""
     for name in OPERATIONS:
         make = globals()[name]
         yield Case(f"sparse_linear_{name}", label, lambda rng, m=make: m(rng, shape, density, flag))

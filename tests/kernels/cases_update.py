@@ -1,4 +1,4 @@
-"""Adversarial steps of SGD and Adam, and of the norm that clips them; see cases.py for what a case is."""
+"""Adversarial steps of SGD and Adam, and of the norm that clips them. cases.py says what a case is."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BACKENDS = [
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """Each backend's module in turn; native with the instruction set capped, and restored afterwards."""
+    """Yield each backend's module in turn. Native's instruction set is capped, and restored afterwards."""
     name, _, isa = request.param.partition("-")
     module = standin.backend() if name == "cuda" else kernels.backend(name)
     if not isa:

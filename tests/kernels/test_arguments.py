@@ -1,6 +1,6 @@
 """Every backend refuses wrong arguments with a ValueError that names the argument, and then writes nothing.
 
-Wrong types, layouts, sizes and ids follow from the table; what its rules refuse is told case by case below.
+Wrong types, layouts, sizes and ids follow from the table. The refusals of its rules are listed case by case below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which processors threads are meant for, from files in place of /sys; and that cores in order get the same bits."""
+"""The processors that threads are meant for, from files in place of /sys. Cores in order get equal bits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_threads_are_meant_for_cores_of_half_the_largest_capacity_or_more(native
         sys = system(tmp_path / name, cores)
         assert native.preferred_cores(sys, list(range(len(cores)))) == expected, name
     sys = str(tmp_path / "four little, two big")
-    assert native.preferred_cores(sys, [0, 1, 2]) == [0, 1, 2]  # those that may be used
+    assert native.preferred_cores(sys, [0, 1, 2]) == [0, 1, 2]  # the processors that may be used
     assert native.preferred_cores(sys, [1, 5]) == [5]
     assert native.preferred_cores(sys, []) == []
 

@@ -1,7 +1,7 @@
 """Extents that no memory holds are refused by the C ABI, and nothing is read or written.
 
-A product that wraps around 64 bits would pass for a small one. Every function of edgefl.h that takes extents is tried;
-what the functions do with sound ones is in test_abi.py.
+A product that wraps around 64 bits would pass for a small one. Every function of edgefl.h that takes extents is tried.
+test_abi.py has the results for sound extents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WITHOUT = {
     "upsample_forward", "upsample_backward", "adaptive_avgpool_forward", "dropout", "count_step", "gru_forward",
     "gru_backward", "lstm_forward", "lstm_backward", "attention_forward", "attention_backward",
 }  # fmt: skip
-# Operations that take a geometry and no extent beside it, or one number, or are not in the C ABI.
+# Operations that take a geometry and no further extent, or one number, or are not in the C ABI.
 
 # Extents of arrays apart, which are not multiplied with each other.
 APART = {
@@ -73,7 +73,7 @@ class Calls:
         return list(self.ffi.typeof(getattr(self.lib, name)).args)
 
     def kernels(self) -> dict[str, int]:
-        """How many extents each function takes, for those that take any."""
+        """Return how many extents each function takes, for the functions that take any."""
         library = {"efl_count_scratch", "efl_scratch_bytes", *NO_STATUS}
         functions = [name for name in dir(self.lib) if name.startswith("efl_") and name not in library]
         counts = {name: self.arguments(name).count(self.extent) for name in functions}
@@ -108,7 +108,7 @@ def calls():
 
 
 def refused(calls, name, *extents, **options):
-    """Whether a call is refused for its extents. Groups that do not divide the channels are a bad argument."""
+    """Return whether a call is refused for its extents. Groups that do not divide the channels are a bad argument."""
     return calls.status(name, *extents, **options) in (calls.lib.EFL_BAD_SHAPE, calls.lib.EFL_BAD_ARGUMENT)
 
 

@@ -1,4 +1,4 @@
-"""Which instruction sets this run tests: a skip here names one that the machine lacks."""
+"""The instruction sets that this run tests. A skip here names an instruction set that the machine lacks."""
 
 from __future__ import annotations
 

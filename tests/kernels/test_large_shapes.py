@@ -1,7 +1,7 @@
 """Shapes beyond the sizes at which a kernel goes another way: tiles, chunks, several passes over the terms of a sum.
 
-cases.py has the edges of words; here a case is the smallest that reaches its path, which its name says. Each runs with
-one thread and with several, since some paths are taken only by one of the two.
+cases.py has the edges of vectors. Here a case is the smallest that reaches its path, which its name says. Each runs
+with one thread and with several, because some paths need one of the two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .calls import Guarded, as_float64, compare, native_isas, run
 from .cases import Args, Case, Rng, blank, count, normal, pick
 
 THREADS = (1, 3)
-WIDE = (41, 18, 29, 29)  # a channel's planes are more floats than are kept between two walks; 16 channels, and 2 more
+WIDE = (41, 18, 29, 29)  # 16 channels and 2 more, with planes of more floats than are kept between two walks
 STRETCHES = (2, 4, 2051)  # two groups of 4102 values: a whole stretch and a piece
 PASSES = {  # operations on convolutions: the geometry that takes their way
     "conv2d_forward": {

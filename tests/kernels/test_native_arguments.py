@@ -131,7 +131,9 @@ RUN_TIME = {"ids range", "ids order", "flat ids", "momentum without velocity"}
 
 @pytest.mark.parametrize(("name", "case"), CASES.items(), ids=CASES.keys())
 def test_refused_when_recorded_or_when_run(name, case):
-    """Types and shapes when recorded; ids and values, which may change between runs, when run."""
+    """Types and shapes are checked when a call is recorded, ids and values, which may change between runs, when it is
+    run.
+    """
     op, args, message = case
     program = native.Program()
     if name in RUN_TIME:

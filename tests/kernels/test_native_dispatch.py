@@ -1,4 +1,4 @@
-"""Which instruction set and which backend are used, and who may say so."""
+"""The instruction set and the backend that are used, and the ways to choose them."""
 
 import os
 import subprocess

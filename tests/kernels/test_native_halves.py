@@ -22,7 +22,7 @@ def widened(halves: np.ndarray) -> np.ndarray:
 
 
 def adversarial() -> np.ndarray:
-    """Every half, the two floats on each side, what lies half way to the next, and on each side of it; each sign."""
+    """Return every half, the floats on each side, the value half way to the next and its neighbours, with each sign."""
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     between = (halves.astype(np.float64) + np.append(halves[1:], 65536).astype(np.float64)) / 2
     bits = np.concatenate([halves, between.astype(np.float32)]).view(np.uint32)
@@ -37,7 +37,7 @@ def adversarial() -> np.ndarray:
 
 
 def test_conversions_equal_numpys_and_each_others() -> None:
-    """Where numpy has a number; of NaN all tiers keep the same upper bits, quiet, with its sign."""
+    """Numbers equal numpy's. For NaN all instruction sets keep the upper bits, quiet, with the sign."""
     x, every = adversarial(), np.arange(65536, dtype=np.uint16)
     with np.errstate(over="ignore", invalid="ignore"):
         expected, wide = x.astype(np.float16).view(np.uint16), every.view(np.float16).astype(np.float32)

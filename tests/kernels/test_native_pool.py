@@ -1,4 +1,6 @@
-"""The thread pool: its size changes no result, callers do not disturb each other, forks work; and packing scratch."""
+"""The thread pool: its size changes no result, callers do not disturb each other, forks work. Packing scratch is here,
+too.
+"""
 
 import os
 import threading
@@ -17,7 +19,7 @@ def restored():
 
 
 def batch_norm(threads):
-    """Every output of a forward and a backward pass that is large enough to be spread over the pool."""
+    """Return every output of a forward and a backward pass that is large enough to be spread over the pool."""
     native.set_threads(threads)
     rng = np.random.default_rng(0)
     x, dy = (rng.standard_normal((16, 9, 33, 31), np.float32) for _ in range(2))

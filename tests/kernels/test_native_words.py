@@ -1,4 +1,4 @@
-"""What the word-wise paths of the native kernels must get right at their edges, on every ISA this CPU has."""
+"""Edges of the vector paths of the native kernels, on every instruction set of this CPU."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def rng():
 
 
 def pool(backend, x, dtype):
-    """Output, codes and gradient of 2 x 2 max pooling; the gradient only where `channels` asks, 9 elsewhere."""
+    """Return output, codes and gradient of 2 x 2 max pooling. The gradient is 9 outside `channels`."""
     shape = (*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2)
     y, codes, dx = np.empty(shape, dtype), np.empty(shape, np.uint8), np.full(x.shape, 9, dtype)
     window, channels = ((2, 2), (2, 2), (0, 0)), np.array([0, 2], np.int32)
@@ -44,7 +44,7 @@ def test_halving_pool_equals_the_reference(rng, height, width):
 
 
 def winner(window, cells):
-    """Of the cells inside the plane, in order: the first largest, or the last NaN."""
+    """Return the code of the first largest of the cells inside the plane, in order, or of the last NaN."""
     best, code = -np.inf, int(cells[0])
     for value, cell in zip(window, cells):
         if value > best or np.isnan(value):

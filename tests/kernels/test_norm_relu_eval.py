@@ -57,7 +57,7 @@ def test_every_case_has_the_bits_of_the_three_kernels(instruction_set: ModuleTyp
 def test_nan_infinities_and_zeros_of_either_sign(
     instruction_set: ModuleType, is_halved: bool, result: tuple[int, ...], relu6: bool
 ) -> None:
-    """Every cell of a window is each of them somewhere; channels have all signs of weight and bias."""
+    """Every cell of a window is each of these values somewhere, and channels have all signs of weight and bias."""
     plane = tuple(2 * n + n // 7 % 2 for n in result) if is_halved else result
     signs = np.array([(w, b) for w in (1, -2, 0.0, -0.0) for b in (0.0, -0.0, 3, -3, INF)], np.float32)
     values = np.float32([NAN, INF, -INF, 0.0, -0.0, TINY, -TINY, 1, -1, 2, 2, 9])

@@ -1,4 +1,4 @@
-"""What edgefl.h promises beyond the numbers: aliasing, NaN and infinity, ties, sums that are added to."""
+"""The promises of edgefl.h beyond the numbers: aliasing, NaN and infinity, ties, sums that are added to."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_prelu_forward_and_backward(case: Case) -> None:
 
 
 def test_words_of_a_stream_are_philox() -> None:
-    """By the vectors that came with its first implementation (Random123, kat_vectors)."""
+    """The vectors came with the first implementation (Random123, kat_vectors)."""
     pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
     for counter, key, expected in (
         ((0, 0, 0, 0), 0, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
@@ -374,7 +374,9 @@ def _through_steps(op: str, before: Args) -> tuple[Any, Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("op", ["gru", "lstm"])
 def test_recurrence_forward_and_backward(op: str) -> None:
-    """Backward from what forward left; the gradients of weight and bias are products with what backward leaves."""
+    """The backward pass reads what forward left. The gradients of weight and bias are products with what backward
+    leaves.
+    """
 
     def check(case: Case) -> None:
         before, after = solved(case)
@@ -429,7 +431,7 @@ def test_relu_bits_are_counted_from_the_lowest() -> None:
 
 
 def is_cut(args: Args) -> bool:
-    """Whether a pool has more windows than fit whole."""
+    """Return whether a pool has more windows than fit whole."""
     source, result = args["x" if "x" in args else "dx"], args["y" if "y" in args else "dy"]
     axes = zip(source.shape[2:4], result.shape[2:4], args["kernel"], args["stride"], args["padding"], strict=True)
     return any((n + 2 * p - k) // s + 1 < found for n, found, k, s, p in axes)
@@ -664,5 +666,5 @@ def test_sgd_moves_the_block_only_by_its_proximal_and_linear_terms() -> None:
     rows, cols = np.array([0, 2], np.int32), np.array([1], np.int32)
     grad, centre, linear = np.array([2.0, 4.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0])
     reference.sgd(w, grad, np.array([0.5, 0, 0, 3]), rows, cols, np.array([0.5]), None, centre, linear)
-    # w[0, 1] = 1 - 0.5 (0.5 * 2 + 3 (1 - 0) + 10);  w[2, 1] = 5 - 0.5 (0.5 * 4 + 3 (5 - 1) + 20)
+    # w[0, 1] = 1 - 0.5 (0.5 * 2 + 3 (1 - 0) + 10) and w[2, 1] = 5 - 0.5 (0.5 * 4 + 3 (5 - 1) + 20)
     assert w.ravel().tolist() == [0, -6, 2, 3, 4, -12]

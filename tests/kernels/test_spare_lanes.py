@@ -24,7 +24,7 @@ SHAPES = [(16, 450, 35), (64, 450, 65), (70, 33, 66), (128, 84, 10), (67, 3, 49)
 
 @pytest.fixture
 def restored(native):
-    """Native with one thread, as the flags are a thread's; instruction set and threads are put back."""
+    """Yield native with one thread, because the flags belong to a thread, and restore instruction set and threads."""
     isa, threads = native.isa(), native.threads()
     native.set_threads(1)
     yield native

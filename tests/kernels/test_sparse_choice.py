@@ -17,7 +17,7 @@ def test_sparse_below_a_density_and_dense_above() -> None:
 
 
 def test_a_weight_that_would_first_be_written_for_torch_runs_sparse_up_to_more() -> None:
-    """The fewer products each weight has, the more its way weighs; torch's convolutions are slower than ours."""
+    """The fewer products each weight has, the more its way counts. Torch's convolutions are slower than ours."""
     small, large = (*WIDE, 3, 3, 4, 4), (64, 64, 3, 3, 32, 32)
     for op, shape, batch, density, expected in (
         ("linear", WIDE, 16, 0.5, True),

@@ -1,6 +1,7 @@
-"""What the structures of masked convolutions promise: a layer by hand, and errors for corrupt ones, never a crash.
+"""The promises of the structures of masked convolutions: a layer by hand, and errors for corrupt structures, never a
+crash.
 
-What the operations compute is in the cases of cases_sparse_convolution.py, through test_operations.py.
+The results of the operations are checked by the cases of cases_sparse_convolution.py, in test_operations.py.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def corrupted(args: Args, name: str) -> list[tuple[str, Args]]:
 
 @pytest.mark.parametrize("op", READERS)
 def test_a_corrupt_structure_is_refused_or_harmless(native: ModuleType, op: str) -> None:
-    """What is in range may be another mask; all else is an error before anything is written."""
+    """A structure in range may describe another mask. All other structures are errors before anything is written."""
     refused = 0
     for layer in LAYERS:
         args = sparse.calls(layer, 0.4, True)[op](np.random.default_rng(5))
@@ -91,7 +92,7 @@ def test_a_structure_of_another_layer_is_refused(backend: ModuleType, op: str) -
 
 
 def side_by_side(args: Args, names: tuple[str, ...], lanes: int) -> Args:
-    """The call with these arrays' images side by side; a result is put there to be turned back."""
+    """Return the call with these arrays' images side by side. A result is put there to be turned back."""
     turned = copied(args)
     for name in names:
         reference.to_lanes(args[name], lanes, turned[name])
@@ -101,7 +102,7 @@ def side_by_side(args: Args, names: tuple[str, ...], lanes: int) -> Args:
 
 @pytest.mark.parametrize("op", READERS)
 def test_images_side_by_side_give_the_same_bits(backend: ModuleType, op: str) -> None:
-    """Each array in turn, and both; what is written is turned back."""
+    """Each array is turned alone, and both together. What is written is turned back."""
     lanes = LANES.get(backend.isa(), 1) if backend.__name__.endswith("native") else 6
     both = {"sparse_conv2d_forward": ("x", "y"), "sparse_conv2d_grad_input": ("dy", "dx")}.get(op, ("x", "dy"))
     written = {"sparse_conv2d_forward": "y", "sparse_conv2d_grad_input": "dx"}.get(op, "gradients")
@@ -178,7 +179,7 @@ def test_planes_beyond_16_bits_are_refused(backend: ModuleType) -> None:
 
 
 def test_values_and_structures_hold_for_any_batch(backend: ModuleType) -> None:
-    """An image's results do not depend on those beside it."""
+    """An image's results do not depend on its neighbours in the batch."""
     geometry = Geometry(19, 5, 6, (6, 7))
     args = sparse.forward(np.random.default_rng(3), geometry, 0.4, True)
     backend.sparse_conv2d_forward(*args.values())

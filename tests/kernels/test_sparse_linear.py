@@ -23,7 +23,7 @@ OFFSETS = ENTRIES + 150
 
 
 def damaged() -> Iterator[tuple[str, int, int]]:
-    """What is wrong, in which word, and what stands there."""
+    """Yield what is wrong, in which word, and the wrong value."""
     for position, value in ((0, 0), (1, 151), (2, 99), (3, 0), (3, 512), (3, 99), (4, 1), (5, 1), (5, 2)):
         yield f"header {position}", position, value
     for position in range(STARTS, ENTRIES):
@@ -70,7 +70,7 @@ def test_a_structure_of_another_kind_is_refused(backend: ModuleType) -> None:
 
 
 def test_flipped_bits_are_refused_or_harmless(backend: ModuleType) -> None:
-    """A flip may leave a sound structure of other weights; nothing is then read or written outside the arrays."""
+    """A flip may leave a sound structure of other weights. Then nothing is read or written outside the arrays."""
     rng, accepted = np.random.default_rng(6), 0
     for op, args in (("sparse_linear_forward", FORWARD), ("sparse_linear_grad_input", TURNED)):
         for _ in range(200):

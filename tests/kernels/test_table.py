@@ -1,4 +1,4 @@
-"""The table itself: its notation by hand, that every row is whole, and that edgefl.h promises the same."""
+"""The table itself: its notation by hand. Every row is complete, and edgefl.h makes equal promises."""
 
 from __future__ import annotations
 

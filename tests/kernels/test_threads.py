@@ -16,7 +16,7 @@ from .cases import Case, large
 
 @pytest.fixture(params=native_isas())
 def pooled(native: ModuleType, request: pytest.FixtureRequest) -> Iterator[ModuleType]:
-    """Native under each instruction set; its threads are restored afterwards."""
+    """Yield native under each instruction set, and restore its threads afterwards."""
     isa, threads = native.isa(), native.threads()
     native.cap_isa(request.param)
     yield native

@@ -1,1 +1,1 @@
-"""Tests of the learners. oracle.py runs graphs in torch; graphs.py holds the models they share."""
+"""Tests of the learners. oracle.py runs graphs in torch, and graphs.py holds the models that they share."""

@@ -49,7 +49,7 @@ class Way(NamedTuple):
 
 
 def ways(seed: int) -> Iterator[Way]:
-    """Every instruction set of this machine, with one thread or several; the slow ones that are here now and then."""
+    """Yield every instruction set of this machine, with one thread or several, and the slow backends now and then."""
     native: ModuleType = kernels.backend("native")
     for number, isa in enumerate(filter(native.has_isa, kernels.ISAS)):
         yield Way("native", isa, THREADS[(seed + number) % len(THREADS)])
@@ -60,8 +60,9 @@ def ways(seed: int) -> Iterator[Way]:
 
 
 def check(seed: int) -> None:
-    """Raises AssertionError, with the command that repeats it, if a way ends elsewhere than torch; of some seeds after
-    a cut, too, where the graph has one.
+    """Raise AssertionError, with the command that repeats it, if a way ends elsewhere than torch.
+
+    Some seeds are tried after a cut, too, where the graph has a cut.
     """
     chosen = trial(seed)
     _check(chosen, seed, "")
@@ -87,7 +88,7 @@ def _check(chosen: Trial, seed: int, cut: str) -> None:
 
 @dataclass(frozen=True)
 class Problem:
-    """A trial with parameters and data; after a cut, if one is named."""
+    """A trial with parameters and data, after a cut if one is named."""
 
     trial: Trial
     model: Model
@@ -124,11 +125,11 @@ class Problem:
 
     @property
     def dropout(self) -> Keyed:
-        """Of which bits above the lowest 32 count, too."""
+        """Return a dropout position whose bits above the lowest 32 count, too."""
         return Keyed((1 << 63) + len(self.data), 2**32 - 1)
 
     def solved(self, dtype: torch.dtype = torch.float64) -> Params:
-        """By torch."""
+        """Return the result of torch."""
         chosen, spec = self.trial, ModelSpec.of(self.trial.graph)
         graph, params, data = chosen.graph, self.model.params, self.data
         if self.cut:
@@ -166,7 +167,7 @@ class Problem:
         return kept
 
     def rounding(self, expected: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """How far torch itself ends from there in float32, by parameter."""
+        """Return by parameter how far torch itself ends from `expected` in float32."""
         found = self.solved(torch.float32)
         return {name: float(np.abs(found[name] - value).max()) for name, value in expected.items()}
 
@@ -178,13 +179,13 @@ class Problem:
         return {way: difference for way, difference in found.items() if difference}
 
     def difference(self, way: Way, expected: Mapping[str, np.ndarray], rounding: Mapping[str, float]) -> str:
-        """Where a backend ends elsewhere, in words; empty if nowhere."""
+        """Return in words where a backend ends elsewhere, or ""."""
         with using(way), np.errstate(invalid="ignore"):  # of signals that nobody reads
             found = self.fitted(GraphLearner(self.model, way.backend))
         return self.judged(found, expected, rounding)
 
     def fitted(self, learner: Learner) -> Mapping[str, np.ndarray]:
-        """What a learner of the model ends with."""
+        """Return the parameters with which a learner of the model ends."""
         chosen = self.trial
         linear = self.linear if chosen.is_linear else None
         batches = Listed(self.batches, self.dropout)
@@ -195,7 +196,7 @@ class Problem:
     def judged(
         self, found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rounding: Mapping[str, float]
     ) -> str:
-        """Where that is elsewhere, in words; empty if nowhere."""
+        """Return in words where `found` differs from `expected` by too much, or ""."""
         start = self.model.params
         for name in start.keys() - expected.keys():
             if found[name].tobytes() != start[name].tobytes():

@@ -1,4 +1,6 @@
-"""Small graphs that between them hold every operation and every way a signal can branch. For the learner's tests."""
+"""Small graphs that together hold every operation and every way in which a gradient can branch, for the learner's
+tests.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,9 @@ def _grouped() -> Graph:
 
 
 def _residual() -> Graph:
-    """Two blocks, the second with a convolution on its shortcut; norms of both kinds; overlapping max pooling."""
+    """Build two blocks, the second with a convolution on its shortcut. They have norms of both kinds and overlapping
+    pooling.
+    """
     nodes = (
         Node("stem", Conv2d(3, 4, (3, 3), padding=(1, 1), bias=False), (INPUT,)),
         Node("bn0", BatchNorm2d(4), ("stem",)),
@@ -265,7 +269,7 @@ def _skips() -> Graph:
 
 
 def _sequence() -> Graph:
-    """Along [channels, length]; a norm over all that a layer puts out."""
+    """Build layers along [channels, length], with a norm over all outputs of a layer."""
     return chain(
         (3, 20),
         ("conv1", Conv1d(3, 6, 5, 2, 2)),
@@ -314,7 +318,9 @@ def _moments() -> Graph:
 
 
 def _cells() -> Graph:
-    """A Linear layer and a norm at each cell of planes, as in ConvNeXt; planes made lines, and features planes."""
+    """Build a Linear layer and a norm at each cell of planes, as in ConvNeXt. Planes become sequences, and features
+    planes.
+    """
     return chain(
         (4, 6, 2),
         ("turned", Permute((2, 1, 0))),
@@ -352,7 +358,7 @@ def _recurrent() -> Graph:
 
 
 def _attention() -> Graph:
-    """Heads whose outputs a layer and a sum read, of the input and of what is trained below; a GRU on top."""
+    """Build heads whose outputs a layer and a sum read, on the input and on trained layers, with a GRU on top."""
     nodes = (
         Node("first", SelfAttention(4, 3, 2, causal=True), (INPUT,)),
         Node("first.out_proj", Conv1d(6, 8, 1), ("first",)),
@@ -430,7 +436,7 @@ GRAPHS: dict[str, Graph] = {
 
 
 def model(graph: Graph, seed: int = 0) -> Model:
-    """The graph with fresh parameters; norms are moved off their trivial start so that mistakes there show."""
+    """Return the graph with fresh parameters. Norms are moved off their trivial start so that mistakes there show."""
     stream = rng.stream(seed, rng.INIT)
     params = graph.init(stream)
     for name, value in params.items():

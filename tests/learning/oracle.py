@@ -1,4 +1,6 @@
-"""torch in float64 as the oracle: runs a Graph with torch's operations, differentiates with autograd. Tests only."""
+"""torch in float64 as the oracle: it runs a Graph with torch's operations, and differentiates with autograd. Tests
+only.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None]]
 
 
 def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float64) -> Tensors:
-    """Parameters as tensors; the learnable ones ask for gradients."""
+    """Return parameters as tensors. The learnable ones ask for gradients."""
     tensors = {name: torch.tensor(np.asarray(value), dtype=dtype) for name, value in params.items()}
     for name, value in tensors.items():
         value.requires_grad_("running_" not in name)
@@ -67,9 +69,10 @@ def logits(
     at_neurons: Callable | None = None,
     dropout: Keyed | None = None,
 ) -> torch.Tensor:
-    """The graph's output; `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys
-    and values of attention, and the states of a recurrent layer after each step. Dropout is by the step that `dropout`
-    names, or none.
+    """Return the graph's output.
+
+    `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys and values of attention,
+    and the states of a recurrent layer after each step. Dropout is at the position `dropout`, or there is no dropout.
     """
     values = {INPUT: x}
     for number, node in enumerate(graph.nodes):
@@ -87,7 +90,9 @@ def logits(
 
 
 def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -> np.ndarray:
-    """What the values of node `number` are multiplied by in a step: 0 or 1 / (1 - p), for each or for whole planes."""
+    """Return the factors of the values of node `number` in a step: 0 or 1 / (1 - p), for each value or for whole
+    planes.
+    """
     inner = shape[2:] if isinstance(op, Dropout) else tuple(1 for _ in shape[2:])
     state = (position.key, position.step, 0)
     found = words(np.array(state, object), number, shape[0], shape[1] * math.prod(inner))
@@ -153,7 +158,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
 
 
 def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
-    """torch's own layer; step by step where something happens at its neurons."""
+    """Run torch's own layer, step by step where something happens at its neurons."""
     op, lstm = node.op, node.op.title == "LSTM"
     weights = [params[f"{node.name}.{name}"] for name in op.parameters()]
     state = x.new_zeros(1, len(x), op.hidden_size)
@@ -279,7 +284,7 @@ def _add_terms(learned: Tensors, pull: Pull | None, linear: Mapping[str, np.ndar
 
 
 def cut(blocks: Blocks) -> Callable:
-    """For `at_neurons`: the signal stops at the outputs of layers that are not in their weight's block."""
+    """Return an `at_neurons` that stops the gradient at the outputs of layers that are not in their weight's block."""
 
     def at_neurons(node: Node, y: torch.Tensor) -> torch.Tensor:
         active = torch.zeros(y.shape[1], dtype=y.dtype)

@@ -1,7 +1,7 @@
 """Random models for the comparison with torch: graphs, neurons and settings of a fit, all functions of a seed.
 
-No comparison here (fuzz.py). There is a family of shapes for each of the ways that kernels go by size: channels around
-words and panels, maps of one and of many words, batches whose channels are walked side by side, many features.
+fuzz.py has the comparison. There is a family of shapes for each of the ways that kernels go by size: channels around
+vectors and panels, maps of one and of many vectors, batches whose channels are walked side by side, many features.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ OTHERS = [kind for kind in OPERATIONS.values() if issubclass(kind, Smooth | PReL
 
 @dataclass(frozen=True)
 class Family:
-    """Ranges, both ends included, of what a graph is drawn from.
+    """Ranges, both ends included, from which a graph is drawn.
 
-    size   of an input's planes, or of its line; (0, 0) for features
-    words  of which the input has ids; 0: it is no text
+    size   of an input's planes, or of its sequence, or (0, 0) for features
+    words  number of ids of the input, or 0 if it is not text
     """
 
     weight: int
@@ -157,7 +157,7 @@ def trial(seed: int) -> Trial:
 
 
 def random_scaling(draw: Rng, graph: Graph) -> tuple[float, float, bool]:
-    """Of the samples, and whether they are bytes; ids stay what they are."""
+    """Draw the scaling of the samples, and whether they are bytes. Ids are not scaled."""
     are_bytes = not draw.random() < 0.5
     if graph.vocabulary is not None:
         return (1.0, 0.0, are_bytes)
@@ -174,7 +174,7 @@ def random_sgd(draw: Rng) -> SGD:
 
 
 def random_optimizer(sgd: SGD, draw: Rng) -> Optimizer:
-    """SGD as it is in half of the graphs; or Nesterov's, Adam or AdamW with its decay and clip.
+    """Return SGD in half of the graphs, and Nesterov, Adam or AdamW with SGD's decay and clip in the others.
 
     eps is large: where a gradient is nothing but rounding, Adam would make whole steps of it.
     """
@@ -197,7 +197,7 @@ def random_loss(draw: Rng) -> Loss:
 
 
 def random_trainable(draw: Rng, graph: Graph, seed: int) -> Trainable:
-    """Neurons in most graphs; everything, or some of the layers, in the others."""
+    """Draw neurons in most graphs, and everything, or some of the layers, in the others."""
     spec = ModelSpec.of(graph)
     kind = draw.integers(10)
     if kind < 6:
@@ -282,7 +282,7 @@ class _Builder:
         self._append_dropout()
 
     def _append_at_positions(self) -> None:
-        """What sequences and images with channels last are made of: at each place, or places themselves."""
+        """Append an operation of sequences or of images with channels last: at each position, or on positions."""
         channels, *positions = self._shape
         pick = self._apart.permutation(7)[0]
         if pick < 2:
@@ -325,7 +325,7 @@ class _Builder:
         self._append(SelfAttention(channels, *heads, causal=self._flag(0.5), bias=bias))
 
     def _append_joint(self) -> None:
-        """A sum, a product, or results side by side; an activation where there is nothing to put together."""
+        """Append a sum, a product, or results side by side, or an activation where there is nothing to join."""
         kind = self._choose((Add, Mul, Concat, Concat))
         partners = list(self._beside() if kind is Concat else self._partners())
         if not partners:
@@ -348,7 +348,7 @@ class _Builder:
         self._append(Mul(), gated, self._last)
 
     def _append_moved(self) -> None:
-        """What only moves values, or means of equal windows."""
+        """Append an operation that only moves values, or means of equal windows."""
         _, height, width = self._shape
         if self._flag(0.3):
             self._append(ZeroPad2d(tuple(self._between((0, 2)) for _ in range(4))))
@@ -412,7 +412,7 @@ class _Builder:
         return AvgPool1d(*window, op.count_include_pad, op.ceil_mode)
 
     def _activation(self) -> Operation:
-        """Half of them rectifiers, of those half ReLU; drawn apart, so that one more kind changes no shapes."""
+        """Draw an activation. Half are rectifiers, and half of these are ReLU. A separate stream keeps the shapes."""
         kinds = [*(ReLU for _ in RECTIFIERS), *RECTIFIERS]
         draw = self._apart
         kind = kinds[draw.integers(len(kinds))] if draw.random() < 0.5 else OTHERS[draw.integers(len(OTHERS))]
@@ -423,7 +423,7 @@ class _Builder:
         return GELU("tanh") if kind is GELU and draw.random() < 0.5 else kind()
 
     def _append_dropout(self) -> None:
-        """Now and then; drawn apart, as activations are."""
+        """Append a dropout now and then. It is drawn from a separate stream, as activations are."""
         draw = self._apart
         if draw.random() < 0.15:
             whole = {2: Dropout1d, 3: Dropout2d}.get(len(self._shape), Dropout)

@@ -1,6 +1,6 @@
-"""A process that trains warmed learners and counts what their steps ask of the system; test_steady.py starts it.
+"""A process that trains warmed learners and counts what their steps ask of the system. test_steady.py starts it.
 
-Reads a JSON list of [model, input shape, batch, keep]; writes for each, and for a control, [allocations, faults]:
+It reads a JSON list of [model, input shape, batch, keep]. For each, and for a control, it writes [allocations, faults]:
 
 allocations  calls of malloc and its kin that STEPS steps in one call make beyond those of one step in one call, by the
              preloaded allocations.c

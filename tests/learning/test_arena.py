@@ -73,7 +73,7 @@ def test_no_overlap_in_the_plans_of_built_in_models(name: str, keep: float) -> N
 @pytest.mark.parametrize("mode", ["train", "gradient"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_results_do_not_depend_on_what_the_arena_held(name: str, mode: Mode) -> None:
-    """With the arena full of NaN before the pass, every result is the same: undefined channels are never read."""
+    """The arena is full of NaN before the pass, and every result is equal: undefined channels are never read."""
     graph = GRAPHS[name]
     data, index = samples(graph, 4), np.arange(4, dtype=np.int32)
     neurons = NeuronSet.draw(ModelSpec.of(graph), 0.5, rng.stream(6, rng.NEURONS))

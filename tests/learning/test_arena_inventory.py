@@ -23,7 +23,7 @@ def test_one_layer_keeps_its_input_and_logits_for_the_backward_pass() -> None:
     tensors = {f"{tensor.node}.{tensor.argument}": tensor.bytes for tensor in arena_tensors(schedule(ONE_LAYER))}
     assert tensors["input.out"] == BATCH * 4 * 4
     assert tensors["fc.y"] == BATCH * 2 * 4
-    assert tensors["fc.out"] == 2 * 4  # the gradient of the bias; that of the weights is never stored
+    assert tensors["fc.out"] == 2 * 4  # the gradient of the bias. The gradient of the weights is never stored
     assert saved_bytes(schedule(ONE_LAYER)) == tensors["input.out"] + tensors["fc.y"]
 
 

@@ -116,7 +116,7 @@ def test_batches_that_do_not_fill_words_keep_torchs_layout() -> None:
 
 
 def operations(learner: GraphLearner) -> set[str]:
-    """Of the passes that it has lowered."""
+    """Return the operations of the passes that the learner has lowered."""
     sessions = learner._workspace.sessions.values()
     return {call.op for each in sessions for schedule in each.schedules.values() for call in schedule.calls}
 

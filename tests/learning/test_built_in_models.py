@@ -1,10 +1,10 @@
-"""Every built-in model tracks torch in float64 over 50 training steps, whole and half frozen; on other backends over 5;
-on a CUDA device over 50, on its stand-in two of them over 2.
+"""Every built-in model tracks torch in float64 over 50 training steps, whole and half frozen.
 
-VGG and ResNet take one example, a small input and a hundredth of the rate, to stay quick and calm. Two bounds: on the
-sum of the steps' losses, and on the distance from torch's parameters as a share of the distance these moved, plus a few
-roundings of the parameters themselves. Found with AVX2, of the worst parameter: 2e-3, and 1e-2 for ResNet, where
-rounding moves a ReLU's sign or a window's winner. A wrong gradient misses both by orders of magnitude.
+Other backends take 5 steps, and a CUDA device 50 (two models take 2 steps on its stand-in). VGG and ResNet take one
+example, a small input and a hundredth of the rate, to stay quick and calm. There are two bounds: on the sum of the
+steps' losses, and on the distance from torch's parameters, as a share of the distance that these moved, plus a few
+roundings of the parameters themselves. With AVX2 the worst parameter had 2e-3, and 1e-2 in ResNet, where rounding moves
+a ReLU's sign or a window's winner. A wrong gradient misses both bounds by orders of magnitude.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def without_scratch(learner: GraphLearner) -> int:
 
 @every_cut
 def test_a_limit_that_leaves_room_for_few_results_changes_no_bit(name: str, cut: str) -> None:
-    """On every instruction set: what is run together, and how often, follows from the limit."""
+    """This holds on every instruction set. The limit decides how much runs together, and how often."""
     native: ModuleType = kernels.backend("native")
     isa = native.isa()
     try:
@@ -123,8 +123,10 @@ def test_halves_take_half_the_memory_and_train_nearly_the_same(name: str, cut: s
 
 
 def test_the_same_steps_as_of_the_whole_model_with_its_first_layers_frozen() -> None:
-    """Without running statistics or dropout, layers after the cut step alike when layers before it are just not
-    trained; to rounding, as batches of other sizes add in another order.
+    """Without running statistics or dropout, layers after the cut take equal steps if the layers before it are not
+    trained.
+
+    They are equal up to rounding, because batches of other sizes add in another order.
     """
     start = model("lenet5")
     cached, whole = GraphLearner(start), GraphLearner(start)
@@ -150,7 +152,7 @@ def test_a_second_fit_takes_the_parameters_as_they_are_then() -> None:
 
 
 def test_kept_batches_take_no_more_memory_for_more_epochs() -> None:
-    """They are made as they are used."""
+    """Batches are made as they are used."""
     learner = GraphLearner(model("fedspu_emnist"))
     made = []
 

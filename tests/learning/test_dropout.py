@@ -1,6 +1,7 @@
-"""Dropout in a learner: the same steps as torch's with the same values dropped, and nothing dropped where none should.
+"""Dropout in a learner: steps equal torch's with the same values dropped, and nothing is dropped where nothing should
+be.
 
-What a word of the stream is, and the kernel, are checked in tests/kernels; random graphs with dropout in test_fuzz.py.
+tests/kernels checks the words of the stream and the kernel, and test_fuzz.py has random graphs with dropout.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ KEEPS = (1.0, 0.5)
 
 
 def in_order(shape: tuple[int, ...], *ops: Operation) -> Graph:
-    """One after another, named by their numbers."""
+    """Return a graph of these operations, one after another, named by their numbers."""
     return chain(shape, *((str(number), op) for number, op in enumerate(ops)))
 
 
@@ -127,7 +128,7 @@ def test_a_gradient_drops_the_same_values_in_whatever_chunks(name: str) -> None:
 
 
 def test_only_key_and_step_say_what_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not how many steps a call takes, which other fits were before, nor how batches are made."""
+    """The number of steps in a call, earlier fits and the way in which batches are made have no effect."""
     graph = GRAPHS["shortcut"]
     data, sgd = samples(graph, 11), SGD(0.1)
 
@@ -235,7 +236,7 @@ def test_a_smaller_model_drops_as_a_model_of_its_size_does() -> None:
 
 
 def test_under_a_mask_sparse_layers_take_it_like_dense_ones() -> None:
-    """In batches whose images lie side by side between sparse convolutions."""
+    """The images of a batch lie side by side between sparse convolutions."""
     graph = in_order(
         (8, 8, 8), Conv2d(8, 32, (3, 3), padding=(1, 1)), Dropout2d(0.3), ReLU(),
         Conv2d(32, 32, (3, 3), padding=(1, 1)), Dropout(0.2), ReLU(), Flatten(), Linear(2048, 5),
@@ -253,7 +254,7 @@ def test_under_a_mask_sparse_layers_take_it_like_dense_ones() -> None:
 
 
 def test_words_are_even_and_independent_of_step_node_example_round_and_client() -> None:
-    """Of 2^16 values dropped with p = .3 the share is .3, and of any two sets .09 drop both; six deviations each."""
+    """With p = .3, .3 of 2^16 values are dropped, and any two sets have .09 in common, within six deviations."""
     count, p = 1 << 16, 0.3
 
     def dropped(key: int, step: int = 0, node: int = 0, first: int = 0) -> np.ndarray:
@@ -273,7 +274,7 @@ def test_words_are_even_and_independent_of_step_node_example_round_and_client() 
 
 
 def test_the_mean_of_many_steps_is_what_is_predicted() -> None:
-    """A linear model of the dropped values: its outputs average to those in evaluation, within six deviations."""
+    """A linear model's outputs on the dropped values average to its output in evaluation, within six deviations."""
     features, steps = 64, 400
     graph = in_order((features,), Dropout(0.25), Linear(features, 2, bias=False))
     data = Samples(np.ones((8, features), np.float32), np.zeros(8, np.int32))

@@ -30,7 +30,7 @@ TERMS = {
 
 
 def batches_of(count: int, size: int, epochs: int = 1) -> list[np.ndarray]:
-    """Shuffled batches; the last one of an epoch may be smaller."""
+    """Return shuffled batches. The last batch of an epoch may be smaller."""
     draw = np.random.default_rng(7)
     orders = [draw.permutation(count).astype(np.int32) for _ in range(epochs)]
     return [order[start : start + size] for order in orders for start in range(0, count, size)]
@@ -186,7 +186,7 @@ def test_with_names_of_layers_the_statistics_of_the_others_stay_where_they_are_f
 
 
 def test_a_global_average_of_a_large_map_trains() -> None:
-    """Of more cells than a max pool's window may have: no position is kept of an average."""
+    """The map has more cells than a max pool's window may have, because no position is kept for an average."""
     shape = (2, 17, 16)
     nodes = ("conv", Conv2d(2, 4, (1, 1))), ("mean", GlobalAvgPool()), ("flatten", Flatten()), ("fc", Linear(4, 5))
     graph = chain(shape, *nodes)

@@ -1,4 +1,6 @@
-"""Frozen parameters in a learner: against torch in float64, and on backends; no gradient, state or backward pass."""
+"""Frozen parameters in a learner: against torch in float64, and on backends. They have no gradient, state or backward
+pass.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_backends_agree(name: str, backend: str, keep: float, optimizer: SGD | A
 
 
 def test_a_batch_norm_that_keeps_its_statistics_by_hand() -> None:
-    """x = 3 of one channel, mean 1, variance 4: y = w (3 - 1) / 2 + b = w + b. With dy = 1: dw = 1 and db = 1."""
+    """x = 3 in one channel with mean 1 and variance 4 gives y = w (3 - 1) / 2 + b = w + b. With dy = 1, dw = 1 and db =
+    1.
+    """
     nodes = (
         Node("bn", BatchNorm2d(1, eps=1e-30), (INPUT,)),
         Node("flat", Flatten(), ("bn",)),
@@ -117,7 +121,7 @@ def test_below_the_lowest_trained_layer_nothing_runs_backward() -> None:
     frozen, whole = (lower(each, ModelSpec.of(each), 4) for each in (replace(CHAIN, frozen=BODY), CHAIN))
     after = [call.op for call in frozen.calls[[call.node for call in frozen.calls].index("loss") :]]
     assert {call.node for call in frozen.calls if call.op.endswith(("backward", "grad_input"))} == set()
-    assert sum(op in ("linear_update", "channel_sum", "sgd") for op in after) == 3  # the weight; the bias in two
+    assert sum(op in ("linear_update", "channel_sum", "sgd") for op in after) == 3  # weight: one, bias: two
     assert frozen.arena_bytes < whole.arena_bytes / 2
 
 
@@ -141,7 +145,7 @@ def test_kept_statistics_stay_and_moving_ones_move() -> None:
 
 
 def test_learners_beside_one_keep_what_is_frozen() -> None:
-    """Of other heads, after a cut, of fewer neurons, and a clone."""
+    """These are learners of other heads, after a cut and of fewer neurons, and a clone."""
     given = model(replace(CHAIN, frozen=BODY))
     learner, data = GraphLearner(given), samples(given.graph, len(ROWS))
     neurons = NeuronSet.draw(learner.spec, 0.5, stream(1, NEURONS))

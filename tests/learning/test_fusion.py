@@ -115,7 +115,7 @@ CAPPED = chain(
 def test_evaluation_by_running_statistics_has_the_bits_of_the_parts(
     monkeypatch: pytest.MonkeyPatch, name: str, backend: str
 ) -> None:
-    """Logits, losses and results at a cut; in no larger an arena."""
+    """Logits, losses and results at a cut are compared, and the arena is not larger."""
     graph = CAPPED if name == "capped" else architectures.build(name, (3, 32, 32), 10)
     data, cut = samples(graph, 3), cuts(graph)[0]
     learner, parts = GraphLearner(away_from_start(graph), backend), GraphLearner(away_from_start(graph), backend)
@@ -151,7 +151,9 @@ def away_from_start(graph: Graph) -> Model:
 def test_fused_training_equals_the_parts(
     monkeypatch: pytest.MonkeyPatch, backend: str, norm: str, pool: Operation | None, batch: int, delta: str
 ) -> None:
-    """Three steps, all neurons and half of them; frozen coordinates keep their bits, statistics follow."""
+    """Three steps run with all neurons and with half of them. Frozen coordinates keep their bits, and statistics
+    follow.
+    """
     graph = block(NORMS[norm], pool)
     data, spec = samples(graph, batch), ModelSpec.of(graph)
     half = NeuronSet.draw(spec, 0.5, rng.stream(2, rng.NEURONS))
@@ -186,7 +188,7 @@ def test_fused_training_equals_the_parts(
 def test_gradients_of_fused_blocks_equal_autograd(
     norm: str, pool: Operation | None, kernel: int, size: tuple[int, int], batch: int, keep: float
 ) -> None:
-    """In float64 within 1e-10 of a gradient's largest value, and on the native backend within float32's roundings."""
+    """The error is within 1e-10 of a gradient's largest value in float64, and within float32's roundings on native."""
     graph = block(NORMS[norm], pool, size, kernel)
     assert kinds(graph).count("FusedNormReLU") == 2
     for backend, dtype, bound in (("reference", np.float64, 1e-10), ("native", np.float32, 2e-5)):

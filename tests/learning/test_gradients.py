@@ -24,7 +24,7 @@ def everything(count: int) -> np.ndarray:
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, name: str) -> None:
-    """Within 1e-10 of the largest value; values below 1e-5 are compared as if that were 1e-5."""
+    """Require a difference of at most 1e-10 of the largest value. A largest value below 1e-5 counts as 1e-5."""
     scale = max(np.abs(expected).max(initial=0.0), 1e-5)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale, err_msg=name)
 
@@ -101,7 +101,9 @@ def test_an_output_grad_that_two_sums_pass_on_reaches_each_result_once(order: tu
 
 
 def test_batch_norm_leaves_a_bias_before_it_no_gradient() -> None:
-    """Not even rounding noise; group norm, which takes away the mean of several channels, leaves it some."""
+    """It leaves not even rounding noise. Group norm, which takes away the mean of several channels, leaves some
+    gradient.
+    """
     biases = {}
     for name in ("plain", "groupnorm"):
         learner = GraphLearner(model(GRAPHS[name]), "reference")
@@ -110,7 +112,7 @@ def test_batch_norm_leaves_a_bias_before_it_no_gradient() -> None:
 
 
 def test_flatten_maps_a_channel_to_its_run_of_columns() -> None:
-    """With only channel c alive at the flatten, the Linear above has gradients in columns [4c, 4c + 4) only."""
+    """With only channel c alive at the flatten, the Linear layer above has gradients in columns [4c, 4c + 4) only."""
     graph = GRAPHS["plain"]
     start = model(graph)
     channel = 3

@@ -1,4 +1,4 @@
-"""What waits for the backward pass as float16: which tensors, how far off the steps are, and what the arena takes."""
+"""Tensors that wait for the backward pass as float16: which ones, the error of the steps, the arena's size."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def step(graph: Graph, terms: Terms, keep: float = 1, batch: int = BATCH) -> Sch
 
 
 def stepped(graph: Graph, backend: str, optimizer: Optimizer, keep: float = 1, density: float = 1) -> dict:
-    """What one step changes, in float64."""
+    """Return what one step changes, in float64."""
     learner = GraphLearner(model(graph), backend)
     if density < 1:
         learner.restrict(random_mask(learner.spec, density, "erk", 1), BATCH)
@@ -53,7 +53,7 @@ def everything(recorder: Recorder, float_bytes: int) -> Recorder:
 
 
 def copied(recorder: Recorder, float_bytes: int) -> Recorder:
-    """The same with copies in place of halves: nothing is rounded."""
+    """Replace halves by copies, so that nothing is rounded."""
     halved = everything(recorder, float_bytes)
     again, calls = halved.again(), halved.calls
     moves = [call for call in calls if call.op in MOVES]
@@ -81,13 +81,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def distance(one: dict, other: dict) -> float:
-    """Of a step from another, relative to that."""
+    """Return the distance of a step from another, relative to the other step."""
     apart = sum(float(np.sum((one[name] - other[name]) ** 2)) for name in other)
     return (apart / sum(float(np.sum(each**2)) for each in other.values())) ** 0.5
 
 
 def test_copies_in_place_of_halves_change_no_bit(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every call gets the values that it would get: each graph full and frozen, and under a mask."""
+    """Every call gets the values that it would get. The graphs are full and frozen, and under a mask."""
     monkeypatch.setattr(lowering, "narrow", copied)
     ways = [(name, graph, keep, 1.0) for name, graph in GRAPHS.items() for keep in (1.0, 0.5)]
     ways += [("digits_cnn", architectures.build("digits_cnn", (1, 8, 8), 10), 1.0, density) for density in (0.3, 0.05)]
@@ -98,9 +98,10 @@ def test_copies_in_place_of_halves_change_no_bit(always: None, monkeypatch: pyte
 
 
 def test_steps_with_all_halved_are_within_a_few_roundings(always: None) -> None:
-    """On every graph, full and frozen: 8 half steps of float16 from float32's, and so far native from reference.
+    """Steps on every graph, full and frozen, differ from float32's by at most 8 half steps of float16.
 
-    A half that turns out a ReLU's kink away, or another cell of a window, moves a small graph's step by so much.
+    Native differs from the reference by as much. A half that turns a ReLU's kink away, or that chooses another cell of
+    a window, moves a small graph's step by so much.
     """
     for name, graph in GRAPHS.items():
         for keep in (1, 0.5):

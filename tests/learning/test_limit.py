@@ -23,7 +23,7 @@ NEEDED, PACKING = EXACT.total, EXACT.parts["scratch"]
 
 
 def held(learner: GraphLearner) -> int:
-    """Bytes of the learner's own; the kernels' scratch is shared by all learners of the process."""
+    """Return the bytes of the learner's own memory. All learners of the process share the kernels' scratch."""
     return sum(size for name, size in learner.memory().items() if name != "scratch")
 
 

@@ -107,7 +107,7 @@ def test_steps_gradients_and_evaluations_equal_torch(text: str) -> None:
 
 
 def assert_evaluated(learner: GraphLearner, data: Samples) -> None:
-    """In one pass or in chunks: the mean loss of all, and the share of right decisions."""
+    """Require the mean loss of all samples and the share of right decisions, in one pass and in chunks."""
     outputs = torch.tensor(learner.predict(data.x))
     mean = float(oracle.loss_of(data.loss, outputs, data.y))
     for index in (None, np.array([3, 0, 9, 9], np.int32)):
@@ -119,14 +119,14 @@ def assert_evaluated(learner: GraphLearner, data: Samples) -> None:
 
 
 def decided(data: Samples, outputs: np.ndarray) -> np.ndarray | None:
-    """Which decisions are right; None where none is taken."""
+    """Return which decisions are right, or None where no decision is made."""
     if data.loss.has_labels:
         return outputs.argmax(1) == data.y
     return (outputs > 0) == (data.y > 0.5) if data.loss.decisions(1) else None
 
 
 def assert_gradient(learner: GraphLearner, data: Samples) -> None:
-    """Of the mean over all, in one pass or in three: those of a graph without batch norm."""
+    """Require the gradient of the mean over all samples, in one pass and in three. The graph has no batch norm."""
     if any("running" in name for name in learner.spec.params):
         return
     tensors, index = oracle.to_torch(learner.read()), np.arange(len(data), dtype=np.int32)

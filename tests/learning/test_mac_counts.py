@@ -32,7 +32,7 @@ def test_each_layer_of_the_emnist_cnn_at_one_fifth() -> None:
 
 
 def test_published_share_counts_the_input_gradient_of_conv2_in_full() -> None:
-    """(2 + a_in a_out) M per hidden layer gives .675 at p = .2; the exact bound is below it."""
+    """A hidden layer has (2 + a_in a_out) M, which gives .675 at p = .2. The exact bound is below it."""
     layers = layer_macs(EMNIST, active(0.2))
     generic = step_macs(EMNIST, active(0.2)) + CONV2 - layers["conv2"].grad_input
     assert generic / step_macs(EMNIST) == pytest.approx(0.675, abs=5e-4)

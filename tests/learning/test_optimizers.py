@@ -1,4 +1,7 @@
-"""What optimizers keep beside the parameters: for whom, how long, and how many bytes; steps on every backend."""
+"""The states that optimizers keep beside the parameters: for whom, how long, and how many bytes.
+
+Every backend steps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a learner says that it executed, against counts by hand on a small model, however it is trained."""
+"""The operations that a learner says it executed, against counts by hand on a small model, however it is trained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SMALL = chain(
 )
 CONV1, CONV2, FC = 16 * 4 * 2 * 9, 4 * 6 * 4 * 9, 5 * 24  # multiply-accumulates of an example's forward pass
 FORWARD = CONV1 + CONV2 + FC
-STEP = FORWARD + (CONV2 + FC) + FORWARD  # forward; signals, of which none goes below conv1; gradients of weights
+STEP = FORWARD + (CONV2 + FC) + FORWARD  # forward, gradients of activations above conv1, gradients of weights
 SAMPLES = Samples(np.ones((7, 2, 4, 4), np.float32), np.zeros(7, np.int32))
 PASS = [np.arange(start, min(start + 3, 7), dtype=np.int32) for start in (0, 3, 6)]  # the last batch has one example
 ALL = np.arange(7, dtype=np.int32)
@@ -46,7 +46,7 @@ def spent(subject: GraphLearner) -> int:
 
 
 def test_steps_over_everything_are_counted_by_examples_and_nothing_else_is() -> None:
-    """The smaller batch at the end, momentum, clipping and the backend change nothing; evaluation does not count."""
+    """The smaller batch at the end, momentum, clipping and the backend change nothing. Evaluation does not count."""
     for options in ({}, {"momentum": 0.9}, {"clip": 1.0}):
         for backend in ("native", "reference"):
             subject = learner(backend=backend)
@@ -58,7 +58,7 @@ def test_steps_over_everything_are_counted_by_examples_and_nothing_else_is() -> 
 
 
 def test_gradients_features_heads_and_smaller_models_count_in_one_sum() -> None:
-    """PFLEGO's round: features once, head steps on them, one joint gradient; and a sub-model's steps."""
+    """PFLEGO's round has features once, head steps on them, and one joint gradient. A sub-model's steps count, too."""
     subject = learner()
     own = subject.with_head(3)
     features = own.features(SAMPLES, ALL, 4)
@@ -96,7 +96,7 @@ def test_grouped_convolutions_count_pairs_of_channels_in_one_group() -> None:
     grad_input_call = KernelCall("conv2d_grad_input", _grouped_grad_input(outs=[0, 1, 2, 7], ins=[0, 3, 4]), "b")
     schedule = lower.lower(graph, ModelSpec.of(graph), 2, mode="predict")
     alone = product_flops.flops(replace(schedule, calls=(grad_input_call,)))
-    assert alone == 2 * 2 * 4 * 9 * (2 * 1 + 1 * 1)  # in groups 0 and 1; 4 and 7 are in groups of their own
+    assert alone == 2 * 2 * 4 * 9 * (2 * 1 + 1 * 1)  # in groups 0 and 1, as 4 and 7 are in groups of their own
 
 
 def _grouped_grad_input(outs: list[int], ins: list[int]) -> tuple[object, ...]:

@@ -32,7 +32,9 @@ NAMES = ("plain", "groupnorm", "depthwise", "residual", "mlp", "global_pool_outp
 
 
 def drawn(graph: Graph, density: float = 0.4, seed: int = 0) -> Mask:
-    """A mask of every weight of two axes or more; the first has an empty row, that beside a shortcut no coordinate."""
+    """Draw a mask of every weight of two axes or more. The first has an empty row, and the weight at a shortcut is
+    empty.
+    """
     draw, spec = np.random.default_rng(seed), ModelSpec.of(graph)
     wide = [name for name, param in spec.params.items() if len(param.shape) > 1]
     bits = {name: draw.random(spec.params[name].shape) < density for name in wide}
@@ -91,7 +93,7 @@ def test_float64_steps_equal_torch_with_masked_weights(name: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_steps_on_every_backend_move_the_mask_alone(backend: str) -> None:
-    """With every term of the update on, and at a second mask with as many coordinates: programs are taken over."""
+    """Every term of the update is on. A second mask has as many coordinates, and takes over the programs."""
     for name in NAMES:
         graph = GRAPHS[name]
         data, batches = samples(graph, 11), batches_of(11, 4, epochs=2)
@@ -177,7 +179,7 @@ def test_what_is_outside_is_not_written_nor_brought_back(make) -> None:
 
 
 def test_learners_that_share_parameters_keep_to_the_mask() -> None:
-    """A head made before the mask and one made after it; the gradient at a mask is that of its coordinates."""
+    """One head was made before the mask and one after it. The gradient at a mask is the gradient of its coordinates."""
     graph = GRAPHS["mlp"]
     learner, mask = GraphLearner(model(graph)), drawn(graph, 0.5)
     early, other = learner.head(), learner.with_head(3)
@@ -214,7 +216,7 @@ def test_what_a_mask_does_not_go_with_is_refused() -> None:
 
 
 def expected_growth(dense: np.ndarray, bits: np.ndarray, count: int) -> list[int]:
-    """By sorting all keys."""
+    """Return the expected coordinates by sorting all keys."""
     keys = sorted((-abs(float(dense.flat[i])), i) for i in np.flatnonzero(~bits))
     return sorted(i for _, i in keys[:count])
 
@@ -222,7 +224,9 @@ def expected_growth(dense: np.ndarray, bits: np.ndarray, count: int) -> list[int
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("make", [GraphLearner, None])
 def test_the_strongest_are_those_of_the_dense_gradient(backend: str, make) -> None:
-    """Of the model with the old mask, outside a smaller one; a dead input gives ties, which go by position."""
+    """The gradient is of the model with the old mask, outside a smaller mask. A dead input gives ties, ordered by
+    position.
+    """
     for name in ("plain", "groupnorm", "grouped", "residual", "mlp"):
         graph = GRAPHS[name]
         learner = GraphLearner(model(graph), backend) if make else FarLearner(model(graph))

@@ -1,4 +1,4 @@
-"""What a frozen step keeps of its layers' inputs: their active channels or all of them, whichever takes less."""
+"""The layers' inputs that a frozen step keeps: their active channels or all of them, whichever takes less."""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ ASKED = [*(("native", name) for name in (*NAMES, "lines")), ("reference", "mlp")
 
 @pytest.mark.parametrize(("backend", "name"), ASKED)
 def test_whatever_is_asked_is_as_with_dense_kernels(backend: str, name: str) -> None:
-    """Steps with every term, at two masks; passes without a gradient, a gradient, and the search for the strongest."""
+    """There are steps with every term at two masks, passes without a gradient, a gradient, and the search for the
+    strongest.
+    """
     graph = GRAPHS.get(name, SEQUENCES)
     first, data, batches = drawn(graph), samples(graph, 11), batches_of(11, 4, epochs=2)
     index = batches_of(11, 11)[0]
@@ -159,8 +161,11 @@ def test_another_mask_with_as_many_coordinates_keeps_the_programs() -> None:
 def test_a_learner_that_has_all_coordinates_for_a_while_lowers_nothing_again(
     is_sparse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Train at a mask, evaluate whole, evaluate at a mask, with another mask of as many ones each time. Every value is
-    that of a learner that had nothing to take up. Of other counts there is nothing; what waits is counted, given back.
+    """The learner trains at a mask, evaluates whole, and evaluates at a mask, with another mask of as many ones each
+    time.
+
+    Every value equals the value of a fresh learner. A mask with another count takes over nothing. Waiting memory is
+    counted, and given back.
     """
     monkeypatch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: is_sparse)
     graph = GRAPHS["plain"]

@@ -1,4 +1,4 @@
-"""Rounds of a method with masks, played through the messages of the protocol; and masks and updates as whole arrays."""
+"""Rounds of a method with masks, played through the messages of the protocol, and masks and updates as whole arrays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Run:
         return self.state.arrays[MODEL]
 
     def mask(self, client: int) -> Mask:
-        """As the server knows it: the last one that was aggregated, or the one that a client begins with."""
+        """Return the mask that the server knows: the last one that was aggregated, or the one with which a client
+        begins.
+        """
         return mask_store.known(self.state, self.spec, client) or self.method.held(device(self.graph, client))[0]
 
     def plans(self) -> list[Plan]:
@@ -74,7 +76,7 @@ def inside(mask: Mask, spec: ModelSpec) -> dict[str, np.ndarray]:
 
 
 def dense(update: Update) -> Params:
-    """The values of an update, 0 where it has none."""
+    """Return the values of an update, with 0 where it has no value."""
     found = {}
     for name, block in update.blocks.items():
         found[name] = np.zeros(block.shape, block.values.dtype)

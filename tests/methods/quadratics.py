@@ -62,7 +62,7 @@ class Quadratic(Held):
 
 
 def clients(centres: Sequence[float]) -> list[ClientState]:
-    """One client per centre, each with 8 samples to train on."""
+    """Return one client per centre, each with 8 samples to train on."""
     whole, none = np.arange(8, dtype=np.int32), np.zeros(0, np.int32)
     return [
         ClientState(k, 1, SPEC, Quadratic(c), DATA, whole, none, none)  # type: ignore[arg-type]

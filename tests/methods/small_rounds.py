@@ -39,7 +39,7 @@ class Rounds:
         return self.method.plan(self.task, self.state, round)
 
     def answer(self, plan: Plan, seed: int = 1) -> Reply:
-        """Of a client that holds a model of its own, as `seed` says."""
+        """Return the reply of a client that holds a model of its own, as `seed` says."""
         client_state = device(self.graph, plan.client, self.counts[plan.client], seed)
         client_state.seed = 1
         received = plan_of(train_message(plan, self.spec, "float32"), plan.client, self.spec)
@@ -63,7 +63,7 @@ class Rounds:
 
 
 def inside(spec: ModelSpec, neurons: NeuronSet) -> dict[str, np.ndarray]:
-    """By hand, for the plain net: True where a coordinate belongs to these neurons."""
+    """Return by hand, for the plain net, True where a coordinate belongs to these neurons."""
     one, two = (np.isin(np.arange(size), neurons.active[name]) for name, size in (("conv1", 4), ("conv2", 6)))
     marks = {name: np.ones(param.shape, np.bool_) for name, param in spec.params.items()}
     marks["conv2.weight"] &= one[None, :, None, None]
@@ -85,7 +85,7 @@ def cut_out(params: Params, marks: Mapping[str, np.ndarray]) -> dict[str, torch.
 
 
 def logits(net: Mapping[str, torch.Tensor], x: torch.Tensor, training: bool) -> torch.Tensor:
-    """The plain net as torch's functions; in training its running statistics follow."""
+    """Return the outputs of the plain net by torch's functions. In training its running statistics follow."""
     found = x
     for layer in "12":
         found = torch.nn.functional.conv2d(found, net[f"conv{layer}.weight"], net[f"conv{layer}.bias"], padding=1)
@@ -119,8 +119,10 @@ def batches_of(client: int, count: int, round: int) -> list[tuple[np.ndarray, np
 def averaged(
     old: Params, trained: Sequence[tuple[float, Mapping[str, np.ndarray], Mapping[str, torch.Tensor]]]
 ) -> Params:
-    """Of every coordinate the mean over the clients that have it, by their weights; the old value where nobody does.
-    A client is its weight, where its values are, and those of its smaller net.
+    """Return for every coordinate the weighted mean over the clients that have it, or the old value without such a
+    client.
+
+    A client is given as its weight, where its values are, and the values of its smaller net.
     """
     found = {}
     for name, value in old.items():

@@ -56,7 +56,7 @@ def test_feddyn_h_is_the_mean_of_all_clients_gradients() -> None:
 
 @pytest.mark.parametrize("method", [DYN, DC], ids=["feddyn", "feddc"])
 def test_full_participation_finds_the_optimum_of_the_sum(method: FedDyn | FedDC) -> None:
-    """Clients of different centres pull apart; the corrections bring the model to the mean of the centres."""
+    """Clients of different centres pull apart, and the corrections bring the model to the mean of the centres."""
     method, client_states = replace(method, per_round=4, epochs=4), clients(CENTRES)
     state = start(method, client_states)
     for round in range(1, 200):
@@ -85,7 +85,7 @@ def test_feddyn_with_a_stiff_pull_does_not_move() -> None:
 
 
 def test_feddc_begins_as_fedprox() -> None:
-    """With h = s = 0 a client takes steps along its gradient + alpha (x - w); without alpha, plain ones."""
+    """With h = s = 0 a client takes steps along its gradient + alpha (x - w), and without alpha plain steps."""
     for alpha in (0.0, 0.5):
         client_states, method = clients([4.0, -8.0]), replace(DC, alpha=alpha, epochs=2)
         state = play(method, client_states, start(method, client_states), 1)
@@ -101,14 +101,14 @@ def test_feddc_by_hand() -> None:
     assert [scalar(client_state, DRIFT) for client_state in client_states] == [1.0, -2.0]
     assert [scalar(client_state, GRADIENT) for client_state in client_states] == [-4.0, 8.0]
     assert (weight(state, GRADIENT), weight(state, DRIFT), weight(state)) == (2.0, -0.5, -0.5 - 0.5)
-    # Round 2 from w = -1: gradients -5 + 0.5 * 1 + (2 + 4) = 1.5 and 7 + 0.5 * -2 + (2 - 8) = 0; x = -1.375, -1.
+    # Round 2 from w = -1: gradients -5 + 0.5 * 1 + (2 + 4) = 1.5 and 7 + 0.5 * -2 + (2 - 8) = 0. x is -1.375, -1.
     state = play(DC, client_states, state, 2)
     assert [scalar(client_state, DRIFT) for client_state in client_states] == [0.625, -2.0]
     assert weight(state) == (-1.375 - 1) / 2 + (0.625 - 2) / 2
 
 
 def test_feddc_estimates_gradients_with_the_rate_of_round_one() -> None:
-    """Where the rate decays a move of round 2 is of half the rate, and still divided by the whole one."""
+    """Where the rate decays, a move of round 2 is made with half the rate, and still divided by the whole rate."""
     client_states, method = clients([4.0, -8.0]), replace(DC, lr_decay=0.5)
     state = play(method, client_states, start(method, client_states), 1)
     before, shared, w = scalar(client_states[0], GRADIENT), weight(state, GRADIENT), weight(state)
@@ -127,7 +127,7 @@ def test_feddc_with_the_drifts_of_participants_averages_what_they_add() -> None:
 
 @pytest.mark.parametrize("method", [DC, FedUmfDC(per_round=2, alpha=0.5, **ONE_STEP)], ids=["feddc", "fedumf-feddc"])  # type: ignore[arg-type]
 def test_a_drift_is_the_sum_of_a_clients_moves(method: FedDC) -> None:
-    """t_feddc_drift_sum; and s_g is the mean of all s_i, the server's drift the mean of all h_i."""
+    """t_feddc_drift_sum. Also, s_g is the mean of all s_i, and the server's drift is the mean of all h_i."""
     client_states, moves = clients(CENTRES), np.zeros(4)
     task = Task(client_states[0].spec, 4, 1)
     state = start(method, client_states)
@@ -144,7 +144,7 @@ def test_a_drift_is_the_sum_of_a_clients_moves(method: FedDC) -> None:
 
 
 def test_the_combination_by_hand() -> None:
-    """Client 1 trains in round 1 unasked, 0 -> -2, and starts from w + (-2) in round 2; its d is the whole move."""
+    """Client 1 trains in round 1 unasked, 0 -> -2, and starts from w + (-2) in round 2. Its d is the whole move."""
     method = FedUmfDC(per_round=1, alpha=0.5, **ONE_STEP)  # type: ignore[arg-type]
     client_states = clients([4.0, -8.0])
     state = play(method, client_states, start(method, client_states), 1, authorised=[0])
@@ -196,7 +196,7 @@ def test_the_combination_with_everyone_authorised_is_feddc_bit_for_bit() -> None
 
 
 def test_running_statistics_are_averaged_alone() -> None:
-    """After round 1 they are those of uniform FedAvg for every method whose first local objective is FedAvg's."""
+    """After round 1 they equal uniform FedAvg's for every method whose first local objective is FedAvg's."""
     average = run(FedAvg(weight="uniform", **TRAINING), 1)[0]  # type: ignore[arg-type]
     found = run(FedDC(alpha=0.0, **TRAINING), 1)[0]  # type: ignore[arg-type]
     stats = [name for name, param in SPEC.params.items() if param.kind == "stat"]

@@ -25,7 +25,7 @@ ES = FedSPU(keep=(0.5,), per_round=2, epochs=1, batch=5, lr=0.1, es=True)
 
 
 class ScriptedLearner(Held):
-    """A learner whose training and held-out losses come from a list; it trains nothing."""
+    """A learner whose training and held-out losses come from a list. It trains nothing."""
 
     def __init__(self, params: Params, losses: list[tuple[float, float]]) -> None:
         super().__init__(ModelSpec.of(plain()), params)
@@ -79,7 +79,7 @@ def test_a_constant_loss_stops_only_where_ties_stop(ties: str, status: str) -> N
     ],
 )
 def test_lam_weighs_training_against_held_out_loss(lam: float, first_loss: float, statuses: list[str]) -> None:
-    """lam = 1 looks at training losses 1, .5, .6 only; lam = 0 at held-out losses 2, 3, ... only."""
+    """lam = 1 looks only at the training losses 1, .5, .6, and lam = 0 only at the held-out losses 2, 3, ..."""
     replies = participate(replace(ES, lam=lam), scripted((1.0, 2.0), (0.5, 3.0), (0.6, 3.0)), 3)
     assert replies[0].metrics["L"] == pytest.approx(first_loss)
     assert [reply.status for reply in replies] == statuses
@@ -105,7 +105,7 @@ def test_early_stopping_without_held_out_samples_is_refused() -> None:
 
 
 def test_a_restarted_stopped_client_answers_without_training() -> None:
-    """Private values are all that survives the restart; the scripted learner would fail if it were asked to train."""
+    """Private values are all that survives the restart. The scripted learner would fail if it were asked to train."""
     client_state = replace(scripted(), private={"L_prev": 0.5, "status": "stopped"})
     before = copied(client_state.learner.read())
     reply = participate(ES, client_state, 1)[0]
@@ -119,7 +119,7 @@ def reply_to(plan: Any, status: str) -> Reply:
 
 
 def play(algorithm: FedSPU, clients: int, stops: dict[int, int], rounds: int) -> tuple[State, list[list[int]]]:
-    """Runs the server against clients that stop at the given round; who took part in each round."""
+    """Run the server against clients that stop at the given round. Return the state, and the clients of each round."""
     graph = plain()
     task = Task(ModelSpec.of(graph), clients, seed=1)
     state = algorithm.start(task, graph.init(rng.stream(1, rng.INIT)))

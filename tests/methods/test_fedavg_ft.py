@@ -1,4 +1,4 @@
-"""fedavg-ft: FedAvg's rounds, and every client tested after it has adapted the global model; none of that is kept."""
+"""fedavg-ft has FedAvg's rounds, and tests every client after it has adapted the global model, which is not kept."""
 
 from __future__ import annotations
 

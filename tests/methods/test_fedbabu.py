@@ -71,8 +71,9 @@ def test_a_round_by_hand() -> None:
 
 @pytest.mark.parametrize(("part", "body", "head"), [("full", 2, 2.375), ("body", 2, 2), ("head", 0.5, 2.375)])
 def test_a_fine_tuning_by_hand(part: Any, body: float, head: float) -> None:
-    """At a = 1/2, h = 2 and y = 4 the gradient of (h a - y)^2 is 2 h (h a - y) = -12 by a, and 2 a (h a - y) = -3 by h;
-    a step is 1/8 of it. The loss of the test is that of the model after it.
+    """At a = 1/2, h = 2 and y = 4 the gradient of (h a - y)^2 is 2 h (h a - y) = -12 by a, and 2 a (h a - y) = -3 by h.
+
+    A step is 1/8 of it. The loss of the test is the loss of the model after it.
     """
     client_state, method = follower(0, 4, count=1), replace(BY_HAND, ft=part)
     with method.own(client_state, line(0.5, 2)) as own:

@@ -36,7 +36,9 @@ graphs = pytest.mark.parametrize("graph", [make() for make in GRAPHS.values()], 
 
 @graphs
 def test_masks_keep_every_layer_s_number_of_ones_and_stay_where_nobody_trains(graph: Graph) -> None:
-    """Over all rounds, for server and clients; the last one, whose rate is 0, moves none and asks for none."""
+    """This holds over all rounds, for server and clients. The last round has rate 0, moves no mask and asks for none of
+    it.
+    """
     run = Run(DST, graph)
     shapes = weights(run.spec)
     expected = {n: k for n, k in counts(shapes, 0.4, "erk").items() if k < np.prod(shapes[n])}
@@ -59,9 +61,10 @@ def test_masks_keep_every_layer_s_number_of_ones_and_stay_where_nobody_trains(gr
 
 @graphs
 def test_the_next_mask_is_what_a_sort_of_everything_gives(graph: Graph) -> None:
-    """t_prune_grow_counts, t_grow_candidates: the n smallest |w~_N| leave, the n largest |g| enter, among those that
-    are not there after pruning, or were not there before; g is the dense gradient of one batch at w~_N under the old
-    mask. Where few are left to enter, no more leave.
+    """t_prune_grow_counts, t_grow_candidates: the n smallest |w~_N| leave, and the n largest |g| enter.
+
+    They enter among coordinates that are not there after pruning, or that were not there before. g is the dense
+    gradient of one batch at w~_N under the old mask. Where few are left to enter, no more leave.
     """
     for options in (
         {},
@@ -125,7 +128,9 @@ def test_growing_at_random_differs_by_client_and_asks_for_no_gradient(monkeypatc
 
 @graphs
 def test_every_step_is_masked_gradient_descent_and_nothing_else_exists(graph: Graph) -> None:
-    """w~ - eta m (g + wd w~), step by step; off the mask the bits of 0.0 after each; U_k = w~_0 - w~_N at the mask."""
+    """A step is w~ - eta m (g + wd w~). Off the mask are the bits of 0.0 after each step. U_k = w~_0 - w~_N at the
+    mask.
+    """
     run = Run(replace(DST, weight_decay=0.05), graph)
     plan = run.plans()[0]
     client_state, twin = run.clients[plan.client], device(graph, plan.client)
@@ -332,7 +337,7 @@ def test_a_prune_rate_of_zero_is_masks_that_stay_bit_for_bit() -> None:
 
 
 def test_a_client_is_tested_with_its_mask_on_the_model_as_it_is_now() -> None:
-    """Whether it has trained or not; under "personal" in metrics, beside the dense model."""
+    """It does not matter whether the client has trained. Metrics have it under "personal", beside the dense model."""
     run = Run(DST, plain())
     run.play()
     for client, client_state in enumerate(run.clients):
@@ -349,7 +354,7 @@ def test_a_client_is_tested_with_its_mask_on_the_model_as_it_is_now() -> None:
 
 
 def test_a_client_whose_reply_came_too_late_goes_on_with_the_mask_that_the_server_knows() -> None:
-    """Its values are still sent without ids, and what it does is what one that was never asked would do."""
+    """Its values are still sent without ids, and it does what a client does that was never asked."""
     run, undisturbed = Run(DST, plain()), Run(DST, plain())
     plans = run.plans()
     late = plans[0].client
@@ -430,7 +435,7 @@ def test_the_schedule_needs_its_length_and_settings_their_range() -> None:
 
 
 def test_a_learner_hears_of_the_batches_that_it_is_restricted_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How masked weights are held follows from them; a learner evaluates in the layout in which it trains."""
+    """The storage of masked weights follows from the batches. A learner evaluates in the layout in which it trains."""
     run = Run(DST, plain())
     client_state = run.clients[run.plans()[0].client]
     told: list[int] = []

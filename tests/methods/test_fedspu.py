@@ -53,7 +53,7 @@ def inside(spec: ModelSpec, neurons: NeuronSet) -> dict[str, np.ndarray]:
 
 @graphs
 def test_frozen_coordinates_keep_their_bits(graph: Graph) -> None:
-    """t_fedspu_frozen_bits, invariant 1.5.1; running statistics too, because bn_frozen is 'freeze'."""
+    """t_fedspu_frozen_bits, invariant 1.5.1. Running statistics keep their bits, too, because bn_frozen is 'freeze'."""
     algorithm = replace(HALF, bn_frozen="freeze")
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
@@ -79,7 +79,10 @@ STEPS: dict[str, dict[str, Any]] = {
 def test_whatever_steps_frozen_coordinates_keep_their_bits_in_every_round(
     graph: Graph, options: dict[str, Any]
 ) -> None:
-    """Velocities and moments are gone after a round: those of a neuron that is frozen in the next move nothing."""
+    """Velocities and moments are gone after a round.
+
+    So they move nothing at a neuron that is frozen in the next round.
+    """
     algorithm = replace(HALF, bn_frozen="freeze", per_round=1, **options)
     task, state = begin(graph, algorithm, clients=1)
     client_state = device(graph, 0, seed=7)
@@ -171,7 +174,7 @@ def test_a_client_trains_as_its_settings_say(delta: str, bn_frozen: str) -> None
 
 @graphs
 def test_full_clients_give_fedavg_bit_for_bit(graph: Graph) -> None:
-    """t_fedspu_p1_equals_fedavg, invariant 1.5.3, over two rounds; everybody starts at the server's model."""
+    """t_fedspu_p1_equals_fedavg, invariant 1.5.3, over two rounds. All clients start at the server's model."""
     spu, avg = replace(HALF, keep=(1.0,)), FedAvg(per_round=3, epochs=2, batch=5, lr=0.1)
     task, mine = begin(graph, spu, clients=4)
     theirs = avg.start(task, graph.init(rng.stream(1, rng.INIT)))
@@ -247,7 +250,7 @@ def test_a_channel_owns_its_columns_of_the_classifier() -> None:
 
 @pytest.mark.parametrize("keep", [0.25, 0.5])
 def test_every_neuron_is_drawn_equally_often_and_layers_are_independent(keep: float) -> None:
-    """t_fedspu_inclusion_prob, invariant 1.5.7: n_act / n within 4 sigma; pairs of two layers as their product."""
+    """t_fedspu_inclusion_prob, invariant 1.5.7: n_act / n is within 4 sigma, and two layers are independent."""
     graph = plain()
     algorithm = replace(HALF, keep=(keep,), per_round=1)
     task, state = begin(graph, algorithm, clients=1)
@@ -291,7 +294,7 @@ def test_bytes_of_both_directions_are_the_papers_formula(
 
 @graphs
 def test_frozen_values_are_in_no_payload(graph: Graph) -> None:
-    """The private part of the model is filled with a marker; its bytes are nowhere in what the client sends."""
+    """The private part of the model is filled with a marker, whose bytes are nowhere in what the client sends."""
     algorithm = replace(HALF, bn_frozen="freeze")
     task, state = begin(graph, algorithm)
     plan = algorithm.plan(task, state, 1)[0]
@@ -319,7 +322,7 @@ def test_order_of_arrival_does_not_matter_to_the_draws() -> None:
 
 
 def test_a_clients_neurons_are_those_of_its_own_stream() -> None:
-    """So the clients of a round draw different ones, and a client others in the next round."""
+    """So the clients of a round draw different neurons, and a client draws others in the next round."""
     task, state = begin(plain(), HALF)
     for round in (1, 2):
         for plan in HALF.plan(task, state, round):

@@ -1,4 +1,4 @@
-"""FedSPU behind a cut: what clients are offered, sent, train and keep; without a budget it is FedSPU bit for bit."""
+"""FedSPU behind a cut: what clients are offered, sent, train and keep. Without a budget it is FedSPU bit for bit."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_nobody_trains_stays_as_it_was_and_the_rest_is_averaged_where_it_wa
 
 
 def test_the_cost_of_the_papers_cnn_by_hand() -> None:
-    """conv1 takes 784 x 9 x 20 multiply-adds, conv2 196 x 9 x 20 x 20, fc 980 x 62; 4 of 20 neurons are active."""
+    """conv1 takes 784 x 9 x 20 multiply-adds, conv2 196 x 9 x 20 x 20, fc 980 x 62. 4 of 20 neurons are active."""
     graph, effort = build("fedspu_emnist", *EXAMPLES["fedspu_emnist"]), Effort(5, 16)
     conv1, conv2, fc = 784 * 9 * 20, 196 * 9 * 400, 980 * 62
     dense = cost(graph, SubmodelOption(1.0), effort)
@@ -182,7 +182,7 @@ def test_bad_settings_plans_and_models_without_a_graph_are_named() -> None:
 
 
 def test_a_cut_drawn_whole_is_still_a_selection_that_both_sides_know() -> None:
-    """At a share of one everything after the cut is active; what lies before is not sent back all the same."""
+    """At a share of one everything after the cut is active. What lies before the cut is still not sent back."""
     graph = plain()
     method = replace(CHEAPEST, keep=(1.0,))
     task, state = begin(graph, method)

@@ -33,7 +33,7 @@ FUSION = FedUmf(**COMMON)  # type: ignore[arg-type]
 
 
 def step(w: float, centre: float, eta: float = ETA) -> float:
-    """One step of gradient descent on |w - centre|^2 / 2."""
+    """Make one step of gradient descent on |w - centre|^2 / 2."""
     return w - eta * (w - centre)
 
 
@@ -53,7 +53,7 @@ def test_two_clients_in_turn_follow_the_trace_by_hand() -> None:
     state = play(METHOD, client_states, state, 2, authorised=[1])
     assert weight(state) == -2.75
     assert client_states[0].arrays[DELTA]["fc.bias"] == 0.75
-    # Round 3: client 1 again; what it did in round 2 was sent, so it starts at -2.75.
+    # Round 3: client 1 is chosen again. Its change of round 2 was sent, so it starts at -2.75.
     state = play(METHOD, client_states, state, 3, authorised=[1])
     assert weight(state) == step(-2.75, -8.0)
     # Round 4: client 0 fuses what it did in round 3, from -2.75, not what it did in round 2.
@@ -105,7 +105,7 @@ def test_a_client_that_was_never_there_has_nothing_to_fuse() -> None:
 
 
 def test_the_change_is_scaled_by_the_ratio_of_the_rates() -> None:
-    """t_umf_eta_ratio: with eta halved in round 2, half of g = 2 is added; with eta constant, all of it."""
+    """t_umf_eta_ratio: with eta halved in round 2, half of g = 2 is added. With a constant eta, all of it is added."""
     for decay, added in ((0.5, 1.0), (1.0, 2.0)):
         method, client_states = replace(METHOD, lr_decay=decay), clients([0.0, 8.0])
         state = play(method, client_states, start(method, client_states), 1, authorised=[0])
@@ -138,7 +138,7 @@ def equal(found: Sequence[Params], expected: Sequence[Params]) -> list[bool]:
 
 @pytest.mark.parametrize("weight", ["samples", "uniform"])
 def test_without_fusion_it_is_fedavg_of_the_same_weight_bit_for_bit(weight: Literal["samples", "uniform"]) -> None:
-    """t_umf_alpha0; by samples as well, of which clients have different numbers."""
+    """t_umf_alpha0 holds with weights by samples as well, of which clients have different numbers."""
     found = run(replace(FUSION, fusion=0.0, weight=weight), 4, sizes=(20, 60, 30, 40))
     assert equal(found, run(replace(AVERAGE, weight=weight), 4, sizes=(20, 60, 30, 40))) == [True] * 4
     other: Literal["samples", "uniform"] = "uniform" if weight == "samples" else "samples"
@@ -159,7 +159,7 @@ def test_full_participation_is_uniform_fedavg_bit_for_bit(fusion: float) -> None
 
 
 def test_it_is_fedavg_until_somebody_is_newly_authorised() -> None:
-    """Round 1 always; here round 2 too, which has the clients of round 1."""
+    """This is always so in round 1, and here in round 2, too, which has the clients of round 1."""
     task = Task(SPEC, 4, 1)
     chosen = [[p.client for p in AVERAGE.plan(task, AVERAGE.start(task, INITIAL), round)] for round in (1, 2, 3)]
     assert [mine == chosen[0] for mine in chosen] == [True, True, False]

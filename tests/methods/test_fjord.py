@@ -126,7 +126,7 @@ def test_a_round_is_torch_s_on_nets_cut_by_hand(method: FjORD, keep: tuple[float
 
 @pytest.mark.parametrize("graph", [joined(), *(make() for make in GRAPHS.values())], ids=["joined", *GRAPHS])
 def test_steps_are_those_of_a_model_of_each_width_taken_one_by_one(graph: Graph) -> None:
-    """Every step on a new learner of the smaller graph, which is then written back."""
+    """Every reference step is made by a new learner of the smaller graph, which is then written back."""
     rounds = Rounds(METHOD, graph)
     plan = rounds.plans(1)[2]
     params = copied(model(rounds.state))
@@ -229,7 +229,7 @@ def _wide(round: int) -> tuple[ClientState, Plan]:
 
 
 def _drawn(client_state: ClientState, plan: Plan) -> list[int]:
-    """Of every step of a round, the channels that conv1 has in it."""
+    """Return the number of channels of conv1 in every step of a round."""
     found: list[int] = []
     fit = GraphLearner.fit
 
@@ -296,7 +296,7 @@ def test_an_evaluation_sends_the_statistics_beside_the_model() -> None:
 
 
 def test_after_a_refresh_it_has_trained_at_all_its_widths() -> None:
-    """As a round does, in the order of round 0, and is tested at its own."""
+    """A round does so, too, in the order of round 0. The client is tested at its own width."""
     rounds = Rounds(METHOD)
     (plan,) = METHOD.refreshes(rounds.task, rounds.state, 4, [2])
     client_state, again = device(plain(), 2, seed=6), device(plain(), 2, seed=6)

@@ -59,7 +59,7 @@ class Run:
         self.state: State = method.start(self.task, self.initial)
 
     def play(self, round: int) -> Iterator[tuple[Plan, Reply]]:
-        """What each client receives, and its reply; then the round is closed."""
+        """Yield what each client receives, and its reply. Then the round is closed."""
         accepted, spec = [], self.task.spec
         for plan in self.method.plan(self.task, self.state, round):
             client_state = self.clients[plan.client]
@@ -148,7 +148,7 @@ def test_a_frozen_body_leaves_the_head_alone_in_messages() -> None:
 
 
 def test_a_payload_with_a_frozen_parameter_is_refused() -> None:
-    """As of a server that would move what the device keeps."""
+    """Such a payload would come from a server that moves what the device keeps."""
     run = Run(build("fedavg", OPTIONS), partly_frozen())
     (plan, *_) = run.method.plan(run.task, run.state, 1)
     update = take(run.initial, run.task.spec, kinds=EVERY_KIND, names=["conv1.weight"])

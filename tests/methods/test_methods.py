@@ -1,4 +1,6 @@
-"""What all methods share: which replies are refused, who is selected, in which order data are seen. FedAvg, Local."""
+"""Rules that all methods share: which replies are refused, who is selected, in which order data are seen. FedAvg,
+Local.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters that float32 does not hold are refused by name; so are a plan's settings."""
+"""Hyper-parameters that float32 does not hold are refused by name, and so are a plan's settings."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_fedper_averages_bodies_that_were_trained_under_their_own_heads() -> Non
 
 
 def test_fedrecon_takes_the_gradient_of_the_body_at_the_head_after_its_last_step() -> None:
-    """Where PFLEGO takes it before that step: they differ at tau = 1 by nothing else (ALGORITHMS 7.11)."""
+    """PFLEGO takes it before this step. At tau = 1 they differ by nothing else (ALGORITHMS 7.11)."""
     client_states, method = clients(), FedRecon(tau=3, beta=0.3, rho=0.2, server="sgd")
     state = start(method, client_states)
     after = play(method, client_states, state)
@@ -136,7 +136,7 @@ def test_a_model_without_a_body_is_refused() -> None:
 
 @pytest.mark.parametrize("method", [PFLEGO(), FedRecon()], ids=["pflego", "fedrecon"])
 def test_a_model_with_running_statistics_is_refused_where_a_gradient_is_sent(method: PFLEGO | FedRecon) -> None:
-    """Before round 1, for the gradient of a batch has none of them."""
+    """It is refused before round 1, because the gradient of a batch does not carry running statistics."""
     body = Node("bn", BatchNorm2d(3), ("input",)), Node("flat", Flatten(), ("bn",))
     graph = Graph((3, 2, 2), (*body, Node("fc", Linear(12, 5), ("flat",))))
     with pytest.raises(ValueError, match=r"model=bn.running_mean, bn.running_var; expected no running statistics"):

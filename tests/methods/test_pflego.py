@@ -49,7 +49,7 @@ INITIAL = net().init(rng.stream(1, rng.INIT))
 
 
 def clients(backend: str = "reference", dtype: Any = np.float64, count: int = 4) -> list[ClientState]:
-    """Clients with classes and sizes of their own; each has five more samples, for its test."""
+    """Return clients with classes and sizes of their own. Each has five more samples, for its test."""
     made = []
     for k in range(count):
         stream, n = rng.stream(5, rng.DATA, client=k), SIZES[k] + 5
@@ -74,7 +74,7 @@ def start(method: Algorithm, client_states: Sequence[ClientState]) -> State:
 def play(
     method: Algorithm, client_states: Sequence[ClientState], state: State, chosen: Sequence[int] | None = None
 ) -> State:
-    """The server's state after a round; `chosen` in place of those that the method selects."""
+    """Return the server's state after a round. `chosen` replaces the clients that the method selects."""
     about, accumulator = task(client_states), Accumulator(SPEC)
     plans = {plan.client: plan for plan in replace(method, per_round=len(client_states)).plan(about, state, 1)}  # type: ignore[type-var]
     scale = {"scale": len(client_states) / len(chosen or client_states)}
@@ -87,7 +87,7 @@ def play(
 
 
 def heads(client_states: Sequence[ClientState]) -> list[Params]:
-    """A copy of what every client keeps; nothing for one that was never selected."""
+    """Return a copy of what every client keeps, which is empty for a client that was never selected."""
     return [
         {name: value.copy() for name, value in client_state.arrays.get(HEAD, {}).items()}
         for client_state in client_states
@@ -217,7 +217,7 @@ class Counting:
             monkeypatch.setitem(functions, name, counted)
 
     def _counted(self, name: str, record: Any) -> Any:
-        """What a Program keeps of a call, with the count before it."""
+        """Return what a Program keeps of a call, with a count before it."""
 
         def counted(*args: Any) -> Any:
             function, values = record(*args)
@@ -237,7 +237,7 @@ class Counting:
 def test_the_body_is_passed_twice_forward_and_once_backward_whatever_tau(
     tau: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """t_pflego_trunk_calls: invariant 3. All samples fit one chunk here."""
+    """t_pflego_trunk_calls: invariant 3. All samples fit in one chunk here."""
     counting = Counting(monkeypatch)
     client_states, method = clients(count=1), PFLEGO(tau=tau, beta=0.1)
     play(method, client_states, start(method, client_states))
@@ -257,7 +257,7 @@ def test_fedper_passes_the_body_tau_times(tau: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("backend", BOUNDS)
 def test_a_gradient_in_chunks_is_the_gradient(backend: str) -> None:
-    """t_pflego_chunked_grad_equal: up to the rounding of sums; equal chunks give equal bits."""
+    """t_pflego_chunked_grad_equal holds up to the rounding of sums. Equal chunks give equal bits."""
     dtype, bound = BOUNDS[backend]
     client_state = clients(backend, dtype)[2]
     whole = client_state.learner.gradient(client_state.data, client_state.train)

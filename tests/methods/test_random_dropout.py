@@ -68,7 +68,7 @@ def test_a_round_is_torch_s_on_nets_cut_by_hand() -> None:
 
 
 def test_the_smaller_model_is_the_whole_one_with_the_outputs_of_absent_neurons_at_zero() -> None:
-    """In evaluation mode; gamma and beta of 0 make a channel 0 after norm and rectifier."""
+    """The model is in evaluation mode. gamma and beta of 0 make a channel 0 after norm and rectifier."""
     rounds = Rounds(HALF)
     (plan, *_) = rounds.plans(1)
     client_state = device(plain(), plan.client, seed=5)
@@ -120,7 +120,7 @@ MLP = Graph(
 
 @pytest.mark.parametrize(("keep", "kept"), [(0.25, 4), (0.5, 8), (1.0, 16)])
 def test_a_step_multiplies_as_much_as_the_smaller_model_s(keep: float, kept: int) -> None:
-    """8 - kept - 4: forward, and the gradients of both weights; of fc2's inputs, but none of the samples."""
+    """The layers are 8 - kept - 4, with the forward pass and the gradients of both weights and of fc2's inputs."""
     rounds, client_state = Rounds(replace(METHOD, keep=(keep,)), MLP), device(plain(), 0)
     x = rng.stream(4, rng.DATA).uniform(20 * 8).astype(np.float32).reshape(20, 8)
     client_state.data, client_state.spec = Samples(x, client_state.data.y), rounds.spec
@@ -167,7 +167,7 @@ def test_tested_after_training_is_the_smaller_model() -> None:
 
 
 def test_scaled_weights_stand_for_the_inputs_that_are_gone() -> None:
-    """conv1 and biases have all their inputs; conv2 has 1 of 4 channels, fc 3 of 6."""
+    """conv1 and biases have all their inputs, conv2 has 1 of 4 channels, and fc has 3 of 6."""
     spec = ModelSpec.of(plain())
     neurons = NeuronSet.of(spec, {"conv1": [2], "conv2": [0, 3, 5]})
     ones = {name: np.ones(param.shape, np.float32) for name, param in spec.params.items()}

@@ -22,7 +22,7 @@ OLD = {"w": np.array([[10, 20], [30, 40], [50, 60]], np.float32)}
 
 
 def row(first: float, second: float, *others: list[float]) -> Update:
-    """Of neuron 0 alone, or of the whole."""
+    """Return an update of neuron 0 alone, or of all neurons."""
     index = None if others else Axes(AxisIds(np.array([0], np.int32), 3))
     return Update({"w": Block((3, 2), index, np.array([[first, second], *others], np.float32))})
 
@@ -66,7 +66,7 @@ def test_what_one_client_alone_trained_stays(aggregation: str) -> None:
 
 
 def test_a_change_that_one_client_alone_sent_counts_as_none() -> None:
-    """Where replies carry changes, those who lack have changed nothing."""
+    """Where replies carry changes, clients without the coordinate have not changed it."""
     accumulator = Accumulator(SPEC, AggregationRule.parse("median"), {})
     accumulator.of("gradient").add(0, row(7, -7), 3)
     accumulator.settle()

@@ -1,4 +1,4 @@
-"""Sub-FedAvg: masks that only lose coordinates, and means over those that still have them (ALGORITHMS 7.12)."""
+"""Sub-FedAvg: masks that only lose coordinates, and means over the clients that still have them (ALGORITHMS 7.12)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def always(run: Run) -> None:
 
 
 def test_masks_lose_the_smallest_of_every_layer_until_they_are_done_and_gain_nothing() -> None:
-    """t_subfedavg_monotone: after n prunings (1 - r)^n of the first ones, up to rounding; none below the target."""
+    """t_subfedavg_monotone: after n prunings (1 - r)^n of the first ones are left, up to rounding, and not below the
+    target.
+    """
     run = Run(METHOD, plain(), rounds=12)
     always(run)
     sizes, pruned = ones(run, 0), dict.fromkeys(range(CLIENTS), 0)
@@ -98,7 +100,7 @@ def test_masks_that_stay_whole_are_uniform_fedavg_bit_for_bit() -> None:
 
 
 def test_a_coordinate_is_the_mean_over_those_that_have_it_and_keeps_its_bits_where_nobody_does() -> None:
-    """Biases are a plain mean; where all agree the mean is what they agree on."""
+    """Biases are a plain mean. Where all clients agree, the mean is their common value."""
     run = Run(METHOD, plain())
     plans, name = run.plans(), "conv2.weight"
     before, shape = copied(run.model), run.model["conv2.weight"].shape

@@ -1,4 +1,4 @@
-"""How fast a device is: what its rounds are foretold to take, what is fitted, and which offer follows."""
+"""The throughput of a device: the foretold time of its rounds, the fit, and the offer that follows."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def test_fit_needs_times() -> None:
 
 
 def test_work_by_hand() -> None:
-    """fc1 stands still: 400 multiply-adds a sample, once. Of fc2 and out: forward and gradients of weights for all,
-    and of the results of relu2 alone.
+    """fc1 is frozen, with 400 multiply-adds for a sample, once. fc2 and out have forward and gradients of weights.
+
+    Gradients of results are needed for relu2 alone.
     """
     found = work(GRAPH, SubmodelOption(1.0, "relu1"), EFFORT, 12)
     assert found.still == 400 * 12
@@ -95,7 +96,9 @@ def test_work_by_hand() -> None:
 def test_the_first_offer_that_takes_half_the_seconds_to_all(
     seconds: float, expected: SubmodelOption, foretold: float
 ) -> None:
-    """A second for a multiply-add. The offers in their order: 7000, 4200, 1600 with all neurons; 5300, 2900, 1500."""
+    """A multiply-add takes a second. The offers in order take 7000, 4200, 1600 with all neurons, and then 5300, 2900,
+    1500.
+    """
     throughput = Throughput(1.0, 1.0, 0.0, 0.0, examples=1)
     found = list(offers(GRAPH, KEEPS))
     assert found == [SubmodelOption(keep, cut) for keep in (1.0, 0.5) for cut in ("", *cuts(GRAPH))]

@@ -36,10 +36,10 @@ HOSTILE = '<img src=x onerror="window.hit=1"><b>bold</b>'
 def made_run(
     path: Path, clients: int = 4, rounds: int = 6, per_round: int | None = None, done: bool = True
 ) -> list[dict[str, Any]]:
-    """A run of FedAvg, evaluated every second round. In round r, of its clients, number r % 4 is absent, r % 4 + 1 late
-    and r % 4 + 2 refused, where they are among them; client k trains k + 1 seconds in every round it replies in.
+    """Make a run of FedAvg that is evaluated every second round, and return the lines of metrics.
 
-    Returns  the lines of metrics
+    In round r, client number r % 4 is absent, r % 4 + 1 is late and r % 4 + 2 is refused, where they are among the
+    clients. Client k trains k + 1 seconds in every round in which it replies.
     """
     how_many = {"clients": clients, "per_round": per_round or clients, "rounds": rounds}
     experiment = Experiment(methods=("fedavg",), eval_every=2, **how_many)
@@ -59,12 +59,12 @@ def made_run(
 
 
 def version(client: int) -> str:
-    """Of client 3 a device says something hostile."""
+    """Return the version that a device says. The device of client 3 says something hostile."""
     return HOSTILE if client == 3 else f"edgefl 0.1.{client % 3} native-avx2"
 
 
 def outcome(client: int, round: int) -> str:
-    """What became of a client's reply."""
+    """Return the outcome of a client's reply."""
     return {round % 4: "absent", round % 4 + 1: "late", round % 4 + 2: "refused"}.get(client, "accepted")
 
 
@@ -127,7 +127,9 @@ def refuse(path: Path, client: int, reason: str) -> None:
 
 
 def alive(path: Path, round: int, doing: dict[int, str], process: int = 1, waiting: str = "") -> LiveState:
-    """The live state of a server that runs, with these activities; who is away in words is not connected."""
+    """Return the live state of a running server with these activities. A device with "away" in its words is not
+    connected.
+    """
     now = time.time()
     devices = {
         client: LiveDevice("away" not in what, now - 3 - client, what, f"10.0.0.{client % 250}:7227")

@@ -76,7 +76,7 @@ def asks(link: int, message: Any) -> Send:
 
 
 def play(under_test: Coordinator, *events: Any, now: float = 0.0) -> list[Action]:
-    """The actions of all events; every record is durable at once, in order."""
+    """Return the actions of all events. Every record is durable at once, in order."""
     done: list[Action] = []
     for event in events:
         todo = under_test.handle(event, now)
@@ -93,7 +93,7 @@ def saved(actions: list[Action]) -> list[Record]:
 
 
 def begun(rules: Rules = RULES, method: Algorithm | None = None) -> Coordinator:
-    """Round 1 is open; clients 0 and 1 are connected on links 10 and 11."""
+    """Return a coordinator in round 1. Clients 0 and 1 are connected on links 10 and 11."""
     under_test = coordinator(rules, method)
     assert under_test.start(0.0) == []
     play(under_test, DeviceJoined(10, 0, 1.0, 0), DeviceJoined(11, 1, 1.0, 0))

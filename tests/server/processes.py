@@ -11,7 +11,7 @@ EDGEFL = ("-m", "edgefl")
 
 
 def start(stack: ExitStack, *arguments: str, program: Sequence[str] = EDGEFL) -> subprocess.Popen[str]:
-    """`edgefl`, or another program of Python's, with these arguments; it is killed when the stack closes."""
+    """Start `edgefl`, or another program of Python's, with these arguments. It is killed when the stack closes."""
     command = [sys.executable, *program, *arguments]
     process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
     stack.callback(process.kill)
@@ -19,7 +19,7 @@ def start(stack: ExitStack, *arguments: str, program: Sequence[str] = EDGEFL) ->
 
 
 def lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    """What it says on stderr, as it says it."""
+    """Yield the lines of the process on stderr, as it writes them."""
     assert process.stderr is not None
     return iter(process.stderr.readline, "")
 

@@ -83,7 +83,7 @@ FEDERATION = Federation(GRAPH, _data(), tuple(map(_split, range(CLIENTS))), seed
 
 
 def simulated(path: Path, method: Algorithm = METHOD, rules: Rules = RULES) -> tuple[State, list[dict[str, Any]]]:
-    """The same run as simulate does it: final state and metrics."""
+    """Return what simulate makes of the run: its final state and metrics."""
     journal = Journal(path)
     settings = Settings(rules.rounds, rules.eval_every, values=rules.values)
     state = simulate(method, FEDERATION, settings, journal)
@@ -126,7 +126,7 @@ class Phone:
             self.lives, self.before, self.is_heard = self.lives + 1, self.lives, False
 
     def claim(self) -> Claim:
-        """What it says that it holds."""
+        """Return what the client says that it holds."""
         life, before = (b"%d" % each if each else b"" for each in (self.lives, self.before))
         return Claim(self.kept, 0 if self.pending is None else self.pending.round, life, before, self.is_new)
 
@@ -248,7 +248,7 @@ class World:
         self._carry_out(self.coordinator.handle(event, self.now))
 
     def save(self, count: int | None = None) -> None:
-        """Saves the records that wait, or the first `count`, as one batch; the coordinator hears of each."""
+        """Save the waiting records, or the first `count`, as one batch. The coordinator hears of each."""
         batch = [self.unsaved.popleft() for _ in range(len(self.unsaved) if count is None else count)]
         self.store.save(batch)
         self.saved += batch

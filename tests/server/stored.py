@@ -19,7 +19,7 @@ def state(round: int) -> State:
 
 
 def batches_of(round: int) -> list[list[Record]]:
-    """What the server saves in a round, in the batches that an idle disk gives."""
+    """Return what the server saves in a round, in the batches that an idle disk gives."""
     first, second = (ReplyJudged(round, client, "accepted", "", reply(round, client)) for client in (0, 1))
     late = ReplyJudged(round, 2, "late", "the round was closed", reply(round, 2))
     closed = RoundClosed(round, state(round), {"round": round}, False)
@@ -42,7 +42,7 @@ def run(rounds: int) -> list[list[Record]]:
 
 
 def same(a: Progress, b: Progress) -> bool:
-    """Equality to the last bit; arrays of State do not compare by themselves."""
+    """Return whether both are equal to the last bit. Arrays of State do not compare by themselves."""
     return _plain(a) == _plain(b)
 
 

@@ -41,7 +41,7 @@ class Stranger:
         self.link.sendall(data)
 
     def hear(self) -> Message | None:
-        """The next message; None once the server has closed."""
+        """Return the next message, or None once the server has closed."""
         while not self._messages:
             try:
                 data = self.link.recv(1 << 16)

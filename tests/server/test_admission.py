@@ -65,7 +65,7 @@ def test_a_crowd_comes_in_at_a_pace_that_leaves_each_stranger_its_time() -> None
             shortest = min(shortest, now - since[goes])
             under_test.leave(goes)
     assert now == pytest.approx(18.0)
-    assert shortest == pytest.approx(1.0)  # of those that came at once; the others have all of it
+    assert shortest == pytest.approx(1.0)  # of a connection that came at once
 
 
 def test_devices_give_their_turn_back() -> None:

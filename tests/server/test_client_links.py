@@ -1,4 +1,4 @@
-"""Which id a device gets, and of which provenances it is remembered to be."""
+"""The ids that devices get, and the provenances for which they are remembered."""
 
 from __future__ import annotations
 

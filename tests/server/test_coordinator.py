@@ -87,7 +87,7 @@ def test_an_id_that_is_being_enrolled_is_not_free() -> None:
 
 
 def test_a_device_that_did_not_hear_which_id_it_got_gets_it_again() -> None:
-    """It is known by its token while its enrolment is being stored, after that, and to a server that was restarted."""
+    """Its token identifies it while its enrolment is being stored, after that, and to a server that was restarted."""
     under_test = coordinator()
     under_test.start(0.0)
     enrolment = Enrolment(0, 1.0, b"mine")

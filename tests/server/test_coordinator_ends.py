@@ -32,7 +32,7 @@ from tests.server.played import RULES, asks, begun, coordinator, play, saved, sc
 
 
 def evaluating(rules: Rules = RULES) -> Coordinator:
-    """Both rounds are over; clients 0 and 1 have been asked for their scores."""
+    """Return a coordinator after both rounds, which has asked clients 0 and 1 for their scores."""
     under_test = begun(rules)
     for round in (1, 2):
         play(under_test, MessageReceived(10, trained(round)), MessageReceived(11, trained(round)))

@@ -46,7 +46,7 @@ def joined(under_test: Coordinator, clients: range, now: float = 0.0) -> list[An
 
 
 def close_round(under_test: Coordinator, now: float) -> list[Any]:
-    """At its deadline, with whoever has replied."""
+    """Close the round at its deadline, with the clients that have replied."""
     actions = under_test.handle(Tick(), now)
     (closed,) = [record for record in saved(actions) if isinstance(record, RoundClosed)]
     return play(under_test, RecordSaved(closed), now=now)
@@ -110,7 +110,7 @@ def test_with_everybody_there_the_same_are_chosen_as_without() -> None:
 
 
 def test_a_round_waits_until_somebody_is_there() -> None:
-    """All leave in round 1; the run is not over, and goes on with the first that comes back."""
+    """All leave in round 1. The run is not over, and goes on with the first that comes back."""
     under_test = choosing()
     under_test.start(0.0)
     joined(under_test, range(4))

@@ -44,7 +44,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def refusal(path: Path) -> str:
-    """Of the server, in words; nothing in the directory may have changed."""
+    """Return the refusal of the server in words. Nothing in the directory may have changed."""
     before = contents(path)
     with pytest.raises(RunError) as caught:
         Store(path)
@@ -156,7 +156,7 @@ def test_a_file_that_is_missing_is_named(lost: str, tmp_path: Path) -> None:
 
 
 def test_no_bit_of_the_database_changes_a_run_unnoticed(tmp_path: Path) -> None:
-    """Bits that SQLite does not use may change, and only those."""
+    """Only bits that SQLite does not use may change."""
     path = ended(tmp_path / "run")
     expected, whole, refused = run_history.progress(path), (path / "run.db").read_bytes(), 0
     for at in range(5, 8 * len(whole), 8 * len(whole) // 300):

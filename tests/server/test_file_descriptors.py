@@ -1,4 +1,4 @@
-"""How open files are shared out, and the soft limit raised."""
+"""The shares of open files, and the raised soft limit."""
 
 from __future__ import annotations
 

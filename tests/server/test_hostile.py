@@ -26,7 +26,7 @@ EVALUATED = st.builds(Evaluated, ROUNDS, SCORES, SCORES)
 
 @st.composite
 def replies(draw: st.DrawFn, genuine: Trained | None) -> Trained:
-    """Any reply; where the device has a genuine one, often that with something changed."""
+    """Draw any reply. Where the device has a genuine reply, draw often this reply with something changed."""
     payload = {} if genuine is None else dict(genuine.payload)
     for name, data in payload.items():
         damaged = bytearray(data)

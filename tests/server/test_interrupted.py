@@ -74,7 +74,7 @@ def kill_server(processes: Processes) -> None:
 
 
 def kill_both(processes: Processes) -> None:
-    """A device, then the server, then, two rounds on, another device; each comes back."""
+    """Kill a device, then the server, then, two rounds on, another device. Each comes back."""
     kill_device(processes, 0)
     kill_server(processes)
     until(processes.said, f"round 4/{ROUNDS}")
@@ -115,6 +115,6 @@ def test_an_interrupted_run_equals_simulate(method: str, tmp_path: Path) -> None
 
 
 def content(kept: StoredClientState | None) -> tuple[object, dict[str, bytes]]:
-    """What a device keeps, as values that can be compared."""
+    """Return what a device keeps, as values that can be compared."""
     assert kept is not None
     return kept.private, {name: value.tobytes() for name, value in kept.flat().items()}

@@ -20,7 +20,7 @@ HERE = ListenAddress("127.0.0.1", 0)
 
 
 class Owner:
-    """A server that only remembers: its peers by link, those that left, and what it said."""
+    """A server that only remembers: its peers by link, the peers that left, and what it said."""
 
     handshake_s = 10.0
 

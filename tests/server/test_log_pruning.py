@@ -53,7 +53,7 @@ def test_a_pruned_run_is_replayed_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_server_loads_what_devices_may_still_ask_for(tmp_path: Path) -> None:
-    """Of clients that answered in rounds 1 and 3, or in none."""
+    """These clients answered in rounds 1 and 3, or in no round."""
     store = open_store(tmp_path)
     reply = Trained(1, {}, b"", 1, 1, "on", {}, 0.1)
     records = [RoundOpened(round, (0, 1)) for round in (1, 2, 3, 4)]

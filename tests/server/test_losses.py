@@ -1,5 +1,6 @@
-"""A run without keys, with real processes: nobody takes an id over, and a device that lost its state is told so, until
-the server accepts the loss; the replay follows it.
+"""A run without keys, with real processes: nobody takes an id over, and a device learns of its lost state.
+
+It is told so until the server accepts the loss. The replay follows the loss.
 """
 
 from __future__ import annotations

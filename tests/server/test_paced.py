@@ -13,7 +13,7 @@ AUTO = AdaptiveDeadline()
 
 
 def deadlines_after(*times: float, deadlines: RoundDeadline | None = None) -> RoundDeadline:
-    """After a round each, in which one client took so long."""
+    """Return the deadlines after rounds in which one client took so many seconds."""
     deadlines = deadlines or RoundDeadline(AUTO)
     for round, took in enumerate(times, 1):
         deadlines.begin(round, 100.0)
@@ -62,7 +62,7 @@ def test_a_device_that_was_away_for_a_day_does_not_make_a_round_a_day_long() -> 
 
 
 def test_what_was_ready_before_a_restart_says_nothing() -> None:
-    """The reply comes at once from a device that had it; nobody asked it in this process."""
+    """The reply comes at once from a device that had it, and no request in this process caused it."""
     deadlines = RoundDeadline(AUTO, last_s=900.0)
     assert deadlines.begin(5, 0.0) == 900.0
     deadlines.heard(5, 1, 0.1)

@@ -1,4 +1,4 @@
-"""Runs with deadlines and quorums depend on who takes part; their replay from the log ends with the same parameters."""
+"""Runs with deadlines and quorums depend on who takes part. Their replay from the log ends with equal parameters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMED = replace(RULES, deadline_s=10.0, evaluation_deadline_s=5.0, wait_for=1)
 
 
 def replayed(world: World, path: Path, log: Progress | None = None) -> tuple[State, Journal]:
-    """What simulate makes of the participation that the world's store has logged, or of another log."""
+    """Return what simulate makes of the participation that the world's store has logged, or of another log."""
     progress = run_history.progress(world.path) if log is None else log
     outcomes = {key: ruling and ruling.outcome for key, ruling in progress.rulings.items()}
     journal = Journal(path)
@@ -115,7 +115,7 @@ def test_a_quorum_counts_the_authorised_alone(tmp_path: Path) -> None:
 
 
 def test_a_client_that_was_away_has_nothing_to_fuse(tmp_path: Path) -> None:
-    """Client 3 first connects in round 2, of three; the others' fusions are as in the log's replay."""
+    """Client 3 first connects in round 2 of three. The fusions of the others are as in the log's replay."""
     world = World(tmp_path / "run", FUSION, TIMED)
     world.dead = {3}
     while world.coordinator.round < 1:
@@ -169,7 +169,7 @@ def test_a_run_with_any_faults_is_replayed_from_its_log(
 
 
 def test_a_run_that_chose_among_those_who_were_there_is_replayed(tmp_path: Path) -> None:
-    """Client 3 leaves in round 1 and is not chosen from round 3 on; the others are drawn as if there were three."""
+    """Client 3 leaves in round 1 and is not chosen from round 3 on. The others are drawn as if there were three."""
     world = World(tmp_path / "run", replace(METHOD, per_round=2), replace(TIMED, wait_for=CLIENTS, seen_s=15.0))
     for client in range(CLIENTS):
         world.connect(client)
@@ -224,7 +224,9 @@ def test_a_loss_is_refused_until_it_is_accepted_and_then_replayed(loss: str, met
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_lost_mask_is_sent_again_and_changes_nothing(loss: str, tmp_path: Path) -> None:
-    """The server has the masks of all clients: one that comes with none, or an old one, gets its own, with ids."""
+    """The server has the masks of all clients. A client that comes without a mask, or with an old one, gets its own,
+    with ids.
+    """
     method, kept = replace(SPARSE, per_round=4), LOSSES[loss]
     world = World(tmp_path / "run", method)
     until_kept(world, 0, kept)
@@ -260,7 +262,7 @@ def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path
 
 
 def test_a_copy_that_holds_the_same_is_noticed_by_its_life(tmp_path: Path) -> None:
-    """The device goes on for another process; then the copy comes, and after a server that accepts it the device."""
+    """The device goes on in another process. Then the copy comes, and after a server that accepts it, the device."""
     world = World(tmp_path / "run", METHOD)
     world.connect(0)
     world.save()
@@ -282,7 +284,7 @@ def test_a_copy_that_holds_the_same_is_noticed_by_its_life(tmp_path: Path) -> No
 
 
 def test_a_device_that_holds_more_than_the_log_says_is_refused(tmp_path: Path) -> None:
-    """As where the run's directory is an older copy: the device has what nobody can replay."""
+    """The run's directory is an older copy, and the device has what nobody can replay."""
     world = World(tmp_path / "run", METHOD)
     world.phones[0].kept, world.accepting = 7, {0}
     world.restart_server()
@@ -331,7 +333,7 @@ def test_the_first_difference_is_named(tmp_path: Path) -> None:
 
 
 def test_rounds_that_choose_among_the_enrolled_replay_alike(tmp_path: Path) -> None:
-    """Clients 2 and 3 enrol after round 1, which chooses among the two that are there; client 1 refuses later."""
+    """Clients 2 and 3 enrol after round 1, which chooses among the two that are there. Client 1 refuses later."""
     world = World(tmp_path / "run", METHOD, replace(TIMED, wait_for=2, among_enrolled=True))
     world.dead = {2, 3}
     while world.coordinator.round < 1:

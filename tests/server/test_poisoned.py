@@ -94,7 +94,7 @@ def test_a_lie_is_dealt_with_alike_and_replayed(aggregation_settings: Aggregatio
 
 
 def test_without_a_guard_the_lie_decides(tmp_path: Path) -> None:
-    """So the test above can fail."""
+    """This shows that the test above can fail."""
     world = World(tmp_path, LIE, replace(RULES, aggregation_settings=AggregationSettings(bound=UpdateNormBound("off"))))
     world.finish()
     assert max(np.abs(value).max() for value in world.coordinator.state.arrays[MODEL].values()) > 1e30

@@ -62,7 +62,7 @@ def test_a_round_does_not_wait_for_a_device_that_refused() -> None:
 
 
 def test_the_following_rounds_do_not_choose_it() -> None:
-    """The method asks clients 0 and 1 whoever may be chosen: it has to ask those that there are."""
+    """The method asks clients 0 and 1 whoever may be chosen, and it has to ask the clients that there are."""
 
     class Asking(Sum):
         def plan(self, task: Any, state: Any, round: int) -> Any:
@@ -132,7 +132,7 @@ def test_after_a_restart_the_refusal_still_holds_and_the_run_does_not_end_by_its
 
 
 def small_coordinator(wait_for: int = 3) -> Coordinator:
-    """Of three clients with a model that normalises over single values."""
+    """Return a coordinator of three clients with a model that normalises over single values."""
     task = Task(ModelSpec.of(SMALL), 3, seed=1, graph=SMALL)
     rules = replace(RULES, wait_for=wait_for, among_enrolled=True)
     initial = SMALL.init(rng.stream(1, rng.INIT))
@@ -163,7 +163,7 @@ def test_round_1_waits_no_longer_for_a_client_that_was_refused() -> None:
 
 
 def test_round_1_chooses_among_the_enrolled() -> None:
-    """Of three clients two have enrolled, and round 1 waits for no more; the third may be chosen once it has come."""
+    """Two of three clients have enrolled, and round 1 waits for no more. The third may be chosen once it has come."""
     under_test = small_coordinator(wait_for=2)
     under_test.start(0.0)
     actions = play(under_test, DeviceJoined(10, 0, 1.0, 0), DeviceJoined(12, 2, 1.0, 0))

@@ -1,4 +1,4 @@
-"""Rounds by envelopes, without a framework: whatever is lost, and whoever dies, the bits are those of a simulation."""
+"""Rounds by envelopes, without a framework: whatever is lost, and whoever dies, the bits are a simulation's."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Nodes:
     def serve(
         self, fate: Callable[[OutgoingEnvelope], str] = lambda outgoing_envelope: "answer", most: int = 1000
     ) -> bool:
-        """Until the run is over; False if the server dies before that, after so many envelopes."""
+        """Serve until the run is over. Return False if the server dies before, after so many envelopes."""
         for run in self.server():
             turns = 0
             while not run.is_over:

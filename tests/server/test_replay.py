@@ -26,7 +26,7 @@ SMALL = Experiment(methods=("fedavg",), clients=4, rounds=2, per_round=2, epochs
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """What a server of the same experiment would have stored."""
+    """Return what a server of this experiment would have stored."""
     journal = Journal(tmp_path_factory.mktemp("simulated"))
     state = simulate(SMALL.algorithms()["fedavg"], assemble(SMALL), SMALL.settings(1), journal)
     journal.close()

@@ -26,7 +26,7 @@ def test_every_batch_keeps_it_up(tmp_path: Path) -> None:
 
 @pytest.fixture
 def database() -> Iterator[sqlite3.Connection]:
-    """With a row of `run`, and a table of every kind of column."""
+    """Yield a database with a row of `run`, and a table of every kind of column."""
     made = sqlite3.connect(":memory:", isolation_level=None)
     made.execute("CREATE TABLE run (id TEXT, settings TEXT, commits INTEGER, digest TEXT)")
     made.execute("CREATE TABLE kept (a INTEGER PRIMARY KEY, b REAL, c BLOB)")

@@ -64,7 +64,9 @@ def test_a_schedule_over_the_run_knows_its_length(tmp_path: Path) -> None:
 
 
 def test_ids_go_where_they_are_not_known_and_nowhere_else(tmp_path: Path) -> None:
-    """Sparse: a mask down at a client's first visit alone; up, a mask and no ids. Largest: ids up. Silent: nothing."""
+    """Sparse sends a mask down at a client's first visit alone, and up a mask and no ids. Largest sends ids up, Silent
+    nothing.
+    """
     _, sparse = simulated(tmp_path / "sparse", METHODS["sparse"])
     seen: set[int] = set()
     mask_bytes = 3 + 3  # bitmaps of 24 coordinates each
@@ -106,7 +108,7 @@ def test_processes_on_loopback_equal_simulate(name: str, tmp_path: Path, monkeyp
 
 
 def test_clients_that_share_values_get_them_at_their_own_masks() -> None:
-    """What plans share is encoded once, and a mask that one of them holds is not said of the other."""
+    """The shared part of plans is encoded once, and a mask that one client holds is not said of the other."""
     first, second = (random_mask(SPEC, 1, client, 0.5) for client in (0, 1))
     payload = {MODEL: take(INITIAL, SPEC, first)}
     plans = [

@@ -73,7 +73,7 @@ def as_bytes(params: Mapping[str, np.ndarray]) -> dict[str, bytes]:
 
 
 class Expected:
-    """What simulate gives for a method."""
+    """The result of simulate for a method."""
 
     def __init__(self, path: Path, method: Algorithm) -> None:
         self.state, self.log_records = simulated(path, method)

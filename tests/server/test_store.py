@@ -1,4 +1,4 @@
-"""What the store promises: a batch is durable or has not happened, whatever fails or dies at whichever step."""
+"""The store's promise: a batch is durable or has not happened, whatever fails or dies at whichever step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = str(Path(__file__).parents[2])
 
 
 def after(path: Path, count: int) -> Progress:
-    """How far a run has got whose first `count` batches were saved by a store that nothing happened to."""
+    """Return the progress of a run whose first `count` batches were saved by an undisturbed store."""
     store = Store(path)
     for batch in run(4)[:count]:
         store.save(batch)
@@ -42,7 +42,7 @@ def arrays(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Progress]:
-    """By the number of batches saved."""
+    """Return the progress by the number of saved batches."""
     return [after(tmp_path_factory.mktemp("whole"), count) for count in range(len(run(4)) + 1)]
 
 
@@ -215,7 +215,7 @@ print(refused)
 
 
 def test_writes_that_the_kernel_refuses_are_repeated(tmp_path: Path, undisturbed: list[Progress]) -> None:
-    """A file size limit of 0 makes every write fail, those of SQLite too; then it is lifted."""
+    """A file size limit of 0 makes every write fail, SQLite's, too. Then the limit is lifted."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     script = FULL.format(root=ROOT, path=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
@@ -238,7 +238,7 @@ def test_a_disk_that_is_full_when_a_run_begins_leaves_no_half_of_it(tmp_path: Pa
 
 
 def made_in(folder: Path, limit_bytes: int | None) -> bool:
-    """Whether the database of a new run could be made where no file may be longer."""
+    """Return whether the database of a new run could be made where no file may be longer than the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft if limit_bytes is None else limit_bytes, hard))
     try:
@@ -259,7 +259,7 @@ def made_in(folder: Path, limit_bytes: int | None) -> bool:
 def test_a_process_killed_at_any_step_loses_at_most_the_batch_it_was_saving(
     point: str, call: int, tmp_path: Path, undisturbed: list[Progress]
 ) -> None:
-    """SIGKILL to a real process. The next one finds the last whole batch, goes on, and ends the same."""
+    """SIGKILL goes to a real process. The next process finds the last whole batch, goes on, and ends alike."""
     script = DYING.format(root=ROOT, path=str(tmp_path), rounds=4, call=call, point=POINTS[point].format(call=call))
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -59,7 +59,7 @@ class Timing(World):
         self.to_server[client].append(ThroughputReport(self.speeds[client]))  # type: ignore[arg-type]
 
     def settings_of(self, round: int) -> dict[int, dict[str, object]]:
-        """What the method told each client of a round."""
+        """Return what the method told each client of a round."""
         log_record = run_history.metrics(self.path)[round - 1]
         return {record["client"]: record for record in log_record["clients"]}
 
@@ -248,7 +248,7 @@ def test_whatever_happens_the_replay_agrees(data: st.DataObject, tmp_path_factor
 
 
 def test_nobody_waits_for_a_device_that_has_no_way_to_say_it(tmp_path: Path) -> None:
-    """As in letters, or in a run that does not plan by it."""
+    """A relay is such a way, and so is a run that does not plan by throughput."""
     world = World(tmp_path / "letters", METHOD)
     world.finish()
     check_replay(world, tmp_path / "again")
@@ -264,7 +264,7 @@ def test_nobody_waits_for_a_device_that_has_no_way_to_say_it(tmp_path: Path) -> 
 
 
 def test_a_run_from_before_has_no_throughputs(tmp_path: Path) -> None:
-    """Its tables are as they were: it goes on, and nothing is asked of it that is not there."""
+    """Its tables are as they were. It goes on, and nothing is asked of it that is not there."""
     store = open_store(tmp_path)
     assert store.load().throughputs == {}
     store._database.execute("DROP TABLE paces")

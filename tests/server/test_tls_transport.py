@@ -56,7 +56,7 @@ Client = Callable[[int, ssl.SSLContext], Any]
 
 
 def play(root: Path, client: Client, patience_s: float = 10.0) -> tuple[Any, Inner, list[str]]:
-    """What the client's function gives, run in a thread beside the server; its connection, and what failed."""
+    """Return what the client's function gives, run in a thread beside the server, its connection, and what failed."""
     failed: list[str] = []
     inners: list[Inner] = []
 
@@ -190,8 +190,9 @@ sys.stdin.readline()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
 def test_an_idle_connection_costs_little(root: Path) -> None:
-    """Of 200 that have sent 20 kB each and got it back; asyncio's own took 280 kB. In a process of its own, which has
-    no memory left over from other tests.
+    """There are 200 connections that have sent 20 kB each and got them back. asyncio's own TLS took 280 kB.
+
+    The test runs in a process of its own, which has no memory left over from other tests.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         assert 0 < fresh.submit(idle_kb, root).result() < IDLE_KB

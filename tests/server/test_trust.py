@@ -132,7 +132,10 @@ def frames_of(data: bytes) -> list[bytes]:
 
 
 def assert_refused(device: Process, why: str, attempts: int = 1) -> None:
-    """It ends, with one line that says why; after several attempts with another one, that it tries again."""
+    """Require that it ends with one line that says why.
+
+    After several attempts another line says that it tries again.
+    """
     assert device.wait() == 1
     *trying, line = device.said().splitlines()
     assert why in line
@@ -140,7 +143,7 @@ def assert_refused(device: Process, why: str, attempts: int = 1) -> None:
 
 
 def assert_turned_away(device: Process, why: str) -> None:
-    """It says why, once, and goes on trying: until it is ended here."""
+    """Require that it says why, once, and goes on trying until it is ended here."""
     await_(lambda: "trying again" in device.said(), f"{device.name} says why it is turned away", limit_s=60)
     device.kill()
     (line,) = device.said().splitlines()
@@ -246,7 +249,7 @@ def test_a_handshake_in_trickles_is_cut_off(with_keys: Cluster) -> None:
 
 
 def test_a_frame_in_trickles_is_cut_off(with_keys: Cluster, root: Path) -> None:
-    """From one who has a key, too."""
+    """The sender has a key."""
     with Stranger(with_keys.port) as stranger:
         stranger.enrol(LAST, read_key(key_file(root / "keys", LAST)))
         stranger.trickle(stranger.connection.send(ModelRequest(0)))

@@ -1,4 +1,4 @@
-"""What the server remembers of replies: enough for every question, and no more in a run of any length."""
+"""The server's memory of replies: enough for every question, and no more in a run of any length."""
 
 from __future__ import annotations
 

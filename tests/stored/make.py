@@ -1,8 +1,9 @@
 """Makes the fixture of stored runs: `python -m tests.stored.make` writes VERSION.tar.xz beside this file.
 
-The archive has what an edgefl of this commit leaves behind when it is stopped: `simulated`, a simulation of two methods
-with two of its rounds; `run`, a served run that was killed in the middle; and `devices`, the state of its devices.
-test_stored_runs.py goes on with them. A fixture is made once for a release and never again: the code has to read it.
+The archive has what an edgefl of this commit leaves behind when it is stopped. `simulated` is a simulation of two
+methods with two of its rounds. `run` is a served run that was killed in the middle. `devices` is the state of its
+devices. test_stored_runs.py goes on with them. A fixture is made once for a release and never again, because the code
+has to read it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-os.environ["EDGEFL_ISA"] = "scalar"  # whose bits are those of every machine
+os.environ["EDGEFL_ISA"] = "scalar"  # its bits are equal on every machine
 
 from bench.faults.cluster import Cluster, await_, write_partitions
 from edgefl import __version__

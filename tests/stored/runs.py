@@ -1,4 +1,4 @@
-"""What the stored runs are runs of, for the program that makes them and the tests that go on with them."""
+"""The settings of the stored runs, for the program that makes them and the tests that go on with them."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ pytest.importorskip(
     "edgefl.kernels.native", reason="the stored runs were made with native kernels, which are not built"
 )
 
-SCALAR = {"EDGEFL_ISA": "scalar"}  # with which the runs were made: its bits are those of every machine
+SCALAR = {"EDGEFL_ISA": "scalar"}  # the runs were made with it, as its bits are equal on every machine
 RELEASES = sorted(file.name.removesuffix(".tar.xz") for file in Path(__file__).parent.glob("*.tar.xz"))
 METHODS = ("fedspu", "fedavg")
 
 
 def command(*words: object) -> str:
-    """What a command of edgefl prints. Raises RuntimeError with its last words if it fails."""
+    """Return what a command of edgefl prints. Raises RuntimeError with its last words if it fails."""
     line = [sys.executable, "-m", "edgefl", *map(str, words)]
     done = subprocess.run(line, env=os.environ | SCALAR, capture_output=True, text=True, timeout=300)
     if done.returncode:

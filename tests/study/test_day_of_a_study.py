@@ -44,7 +44,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Every figure that is saved, and still is."""
+    """Return a list that collects every saved figure. Saving still works."""
     found: list[Figure] = []
     save = Figure.savefig
 

@@ -1,5 +1,6 @@
-"""Time and energy of modelled devices in what a study says: figures by hand, tables, picture; and the options of the
-command from a file to a run that is repeated, resumed and read.
+"""Time and energy of modelled devices in the output of a study: figures by hand, tables, picture.
+
+The options of the command are followed from a file to a run that is repeated, resumed and read.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ drop_out = 0.2
 
 
 def timed(round: int, correct: int, ended: float, joules: float, **changes: Any) -> dict[str, Any]:
-    """A round of client 0; its virtual time and energy are those of the round."""
+    """Return a round of client 0, whose virtual time and energy are the round's."""
     each = record(0, device="pi4", virtual_seconds=ended, virtual_joules=joules, **changes)
     found = log_record(round, [each], [correct] * 4)
     return {**found, "virtual": {"began": 0.0, "ended": ended, "joules": joules}}
@@ -66,7 +67,9 @@ def test_a_curve_adds_up_joules_and_takes_the_time_from_the_clock() -> None:
 
 
 def test_methods_are_compared_at_equal_time_and_energy() -> None:
-    """30 s are spent by the first, 3 J by the second: at 30 s it has no evaluation, at 3 J the first has none."""
+    """The first spends 30 s, the second 3 J. At 30 s the second has no evaluation, and at 3 J the first has no
+    evaluation.
+    """
     budgets = compare({1: [QUICK, FRUGAL]}).budgets
     assert budgets["virtual-seconds"].scores["fedspu"].mean == 0.7
     assert budgets["virtual-seconds"].scores["local"].mean is None
@@ -76,7 +79,9 @@ def test_methods_are_compared_at_equal_time_and_energy() -> None:
 
 
 def test_what_was_spent_until_an_accuracy_by_hand() -> None:
-    """By default .6, the lowest end: in the second round at 20 s and 10 J, in the third at 300 s and 3 J."""
+    """The default is .6, the lowest end. It is reached in the second round at 20 s and 10 J, and in the third at 300 s
+    and 3 J.
+    """
     found = target({1: [QUICK, FRUGAL]})
     assert found is not None and found.accuracy == 0.6
     spent = {method: {name: each.mean for name, each in of.items()} for method, of in found.spent.items()}

@@ -1,4 +1,4 @@
-"""`edgefl.simulate` and what it gives: own models, data and methods, by name or as objects; and runs read back."""
+"""`edgefl.simulate` and its result: own models, data and methods, by name or as objects. Runs are read back."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.study.test_study_comparison import run
 
 
 class Fake(NamedTuple):
-    """What rows are made of."""
+    """A stand-in for what rows are made of."""
 
     summaries: dict[int, list[Summary]]
     metrics: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Which chosen values lie at the edge of what was tried, and what is said of them."""
+"""Chosen values that lie at the edge of the tried values, and the message about them."""
 
 from __future__ import annotations
 

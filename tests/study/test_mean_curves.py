@@ -26,7 +26,7 @@ def test_of_one_seed_the_mean_is_its_curve_and_there_is_no_spread() -> None:
 
 
 def test_mean_and_standard_deviation_are_of_each_round() -> None:
-    """Of 1 and 3 the mean is 2 and the deviation, of n - 1, the root of 2."""
+    """The mean of 1 and 3 is 2, and their deviation, of n - 1, is the root of 2."""
     found = over(seed((1, 1.0), (2, 5.0)), seed((1, 3.0), (2, 5.0)))
     assert (found.xs, found.ys, found.spread) == ([1, 2], [2.0, 5.0], [math.sqrt(2), 0.0])
 

@@ -1,4 +1,4 @@
-"""Joules that devices measured, added up from lines of metrics: a sum of all, or none."""
+"""Joules that devices measured, added up from lines of metrics. There is a sum only if all devices measured."""
 
 from __future__ import annotations
 

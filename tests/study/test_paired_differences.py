@@ -51,7 +51,9 @@ def summaries(**correct: list[int | None]) -> list[Summary]:
 
 
 def test_methods_are_paired_by_client_and_by_seed() -> None:
-    """Of ten samples a client. Seed 1: differences .1, .3, .1, .3; seed 2: all .4. Means .2 and .4 over the seeds."""
+    """A client has ten samples. Seed 1 has differences .1, .3, .1, .3, and seed 2 has .4 in all. The means are .2 and
+    .4.
+    """
     by_seed = {
         1: summaries(fedspu=[2, 4, 6, 8], fedavg=[1, 1, 5, 5]),
         2: summaries(fedspu=[5, 5, 5, 5], fedavg=[1, 1, 1, 1]),

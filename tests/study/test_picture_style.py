@@ -17,7 +17,7 @@ SEEN = {  # what is left of linear red, green and blue: Machado, Oliveira and Fe
     "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
     "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
 }
-APART = 15.0  # CIELAB's distance; 2.3 is just seen
+APART = 15.0  # CIELAB's distance, of which 2.3 is just seen
 
 
 def linear(colour: str) -> np.ndarray:
@@ -33,7 +33,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 
 def contrast(one: str, other: str) -> float:
-    """As of WCAG 2."""
+    """Return the contrast as WCAG 2 defines it."""
     low, high = sorted(float(linear(each) @ [0.2126, 0.7152, 0.0722]) for each in (one, other))
     return (high + 0.05) / (low + 0.05)
 

@@ -1,4 +1,4 @@
-"""run.toml: every run writes the file that repeats it, bit for bit; and one that a person writes is read with care."""
+"""run.toml: every run writes the file that repeats it, bit for bit. A file that a person writes is read with care."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = ["--clients", "4", "--rounds", "2", "--per-round", "2", "--epochs", "1",
 
 
 def results(run: Path) -> dict[str, bytes]:
-    """Every array that a run ends with, and what is kept beside its settings."""
+    """Return every array that a run ends with, and what is kept beside its settings."""
     found = {str(file.relative_to(run)): file.read_bytes() for file in run.rglob("*.safetensors")}
     return found | {file.name: file.read_bytes() for file in run.glob("run.toml")}
 
@@ -70,7 +70,7 @@ def test_a_tuned_run_is_repeated_and_goes_on_if_its_trials_do_not_depend_on_the_
 
 
 def test_a_file_of_data_is_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its path from where the TOML lies; a run's own file says where it was."""
+    """It is found by its path from the TOML's folder. A run's own file says where it was."""
     home = tmp_path / "home"
     home.mkdir()
     np.savez(home / "mine.npz", x=np.random.default_rng(1).random((80, 1, 8, 8)), y=np.arange(80) % 2)

@@ -1,6 +1,6 @@
-"""Fifteen pictures of real runs, light and dark, beside the reference pictures that somebody has looked at.
+"""Fifteen pictures of real runs, light and dark, beside reference pictures that somebody has looked at.
 
-`python -m bench pictures DIR --references` makes the references again; whoever does looks at every one of them.
+`python -m bench pictures DIR --references` makes the references again, and the person who does so looks at each.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ TIERS = tiers()
 
 
 def scores(correct: list[int | None], losses: list[float | None] | None = None) -> dict[str, Any]:
-    """Of ten test samples each."""
+    """Return scores on ten test samples for each client."""
     answered = [each for each in correct if each is not None]
     return {
         "accuracy": sum(each / 10 for each in answered) / len(answered),
@@ -118,7 +118,7 @@ def test_a_mean_of_losses_that_are_no_numbers_is_none() -> None:
 
 
 def test_dense_is_counted_for_messages_that_carried_something() -> None:
-    """One that sends nothing back, as FedUmf's that may not send; one that sends and receives nothing."""
+    """One client sends nothing back, as a client of FedUmf that may not send. Another sends and receives nothing."""
     whole = [record(0), record(1)]
     one_way = [record(0), record(1, up=0)]
     nothing = [record(0, down=0, up=0)]

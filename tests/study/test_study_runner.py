@@ -1,4 +1,4 @@
-"""An experiment of several seeds is as many experiments of one, bit for bit; killed, resumed, and with more rounds."""
+"""An experiment of several seeds is as many experiments of one, bit for bit: killed, resumed, and with more rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = ["--clients", "4", "--rounds", "2", "--per-round", "2", "--epochs", "1
 
 
 def content(path: Path) -> dict[str, Any]:
-    """Every file below a trial's directory by name: bytes, or the lines of metrics without times."""
+    """Return every file below a trial's directory by name: bytes, or the lines of metrics without times."""
     found: dict[str, Any] = {}
     for file in sorted(path.rglob("*")):
         if file.name == "metrics.jsonl":

@@ -1,4 +1,4 @@
-"""What a report computes from metrics, on a run of two rounds and two clients that can be added up by hand."""
+"""A report's figures from metrics, on a run of two rounds and two clients that can be added up by hand."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_accuracy_is_the_unweighted_mean_over_clients(plain: Summary) -> None:
 
 
 def test_methods_with_masks_say_their_density_and_what_they_compute_by_the_paper_s_count() -> None:
-    """Clients that answered, by their samples; where no method has masks there is no such column."""
+    """The means are over clients that answered, by their samples. Where no method has masks there is no such column."""
     tiers = replace(TIERS, densities={"fedspa": 0.5}, flops=lambda name, n: None if name == "fedspu" else 1e9 * n)
     log_records = [
         log_record(1, [client(0, examples=10), client(1, examples=0)]),
@@ -94,8 +94,9 @@ def test_methods_with_masks_say_their_density_and_what_they_compute_by_the_paper
 
 
 def test_rounds_are_added_up_by_the_density_that_they_were_trained_at() -> None:
-    """Of one density for all; or of each client's own, which its records say for the round after. Old lines say no
-    operations.
+    """There is one density for all clients, or each client's own density, which its records say for the next round.
+
+    Old lines have no operations.
     """
     run = {"executed_flops": 4e6, "search_flops": 1e6, "examples": 10}
     first = [client(0, density=0.5, **run), client(1, density=0.804, executed_flops=6e6, up=45)]

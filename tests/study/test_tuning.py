@@ -41,7 +41,7 @@ def tune(run: Path, experiment: Experiment, federation: Federation) -> dict[str,
 
 
 def mislabelled(federation: Federation) -> Federation:
-    """The same with other labels on every test sample, and other pictures."""
+    """Return the federation with other labels and blank pictures in all test samples."""
     data, tests = federation.data, np.concatenate([split.test for split in federation.clients])
     x, y = data.x.copy(), data.y.copy()
     x[tests], y[tests] = 0, (y[tests] + 1) % 10

@@ -1,4 +1,4 @@
-"""Of a kind of lines the first 20 are shown, then one a minute with a count; a line keeps its level."""
+"""The first 20 lines of a kind are shown, then one a minute with a count. A line keeps its level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a time that is measured now should be quoted."""
+"""The rule that decides if a time that is measured now should be quoted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that cannot be written lose lines; descriptors 0 to 2 are never a file of a run."""
+"""Streams that cannot be written lose lines. Descriptors 0 to 2 are never a file of a run."""
 
 from __future__ import annotations
 

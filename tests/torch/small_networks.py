@@ -16,7 +16,7 @@ CLASSES = 5
 
 
 def built_in(name: str) -> nn.Module:
-    """One of edgefl's own CNNs as a torch module."""
+    """Build one of edgefl's own CNNs as a torch module."""
     graph = build(name, (3, 16, 16), CLASSES)
     return to_torch(Model(graph, graph.init(stream(1, NEURONS))))
 
@@ -26,7 +26,7 @@ def mlp() -> nn.Module:
 
 
 def lenet() -> nn.Module:
-    """Without norms: ReLU and pools, one of which overlaps."""
+    """Build a network without norms, with ReLU and pools, one of which overlaps."""
     return nn.Sequential(
         nn.Conv2d(3, 6, 5), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, ceil_mode=True),
         nn.Conv2d(6, 8, 3, padding=1, padding_mode="reflect"), nn.ReLU(), nn.MaxPool2d(2),
@@ -35,7 +35,7 @@ def lenet() -> nn.Module:
 
 
 def vgg11() -> nn.Module:
-    """With batch norms."""
+    """Build a network with batch norms."""
     layers: list[nn.Module] = []
     before = 3
     for channels in (4, "pool", 6, "pool", 8, 8, "pool", 8, 8):
@@ -97,7 +97,7 @@ def mobilenet() -> nn.Module:
 
 
 class Branching(nn.Module):
-    """Which torch.fx cannot trace: forward depends on values."""
+    """A module that torch.fx cannot trace, because forward depends on values."""
 
     def __init__(self) -> None:
         super().__init__()

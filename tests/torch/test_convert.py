@@ -35,7 +35,7 @@ def steps(model: nn.Module, dtype: torch.dtype = torch.float32, count: int = 3) 
 
 
 def gradients(model: nn.Module, x: Tensor) -> list[Tensor]:
-    """Of the input and all parameters, for a fixed signal."""
+    """Return the gradients of the input and of all parameters, for a fixed gradient of the output."""
     x = x.clone().requires_grad_()
     out = model(x)
     output_grad = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
@@ -176,7 +176,7 @@ def test_hooks_on_a_part_see_its_own_values() -> None:
 @native
 @pytest.mark.parametrize("shape", [(1, 3, 1, 7), (2, 3, 5, 5), (3, 3, 2, 3)])
 def test_planes_without_a_whole_window(shape) -> None:
-    """Odd ones lose their last row; those of one row have no window, and torch says so."""
+    """Odd planes lose their last row. Planes of one row have no window, and torch says so."""
     layers = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2))
     model, x = convert(layers), torch.randn(shape, generator=torch.Generator().manual_seed(4))
     if shape[2] == 1:

@@ -74,7 +74,7 @@ def test_what_a_module_keeps_still_is_frozen_in_its_graph_and_back(
 
 @pytest.mark.parametrize("is_own", [True, False])
 def test_a_torch_learner_keeps_what_its_module_freezes(is_own: bool) -> None:
-    """Whether the module is the graph's form or the user's own, after fit, gradient and evaluation."""
+    """The module is the graph's form or the user's own, after fit, gradient and evaluation."""
     module = net()
     _layer(module)
     _norm_mode(module)

@@ -75,7 +75,7 @@ def test_every_operation_by_hand() -> None:
     }
     module = to_torch(Model(graph, params)).eval()
     x = torch.tensor([[[[1.0, 3.0, 0.0, 2.0], [1.0, 3.0, 0.0, 2.0]]]])
-    # channel 0: x + relu(x - 1); channel 1: (1 - x) + relu(-2 x), which is 1 - x as x >= 0; then means of column pairs
+    # channel 0 is x + relu(x - 1), channel 1 is (1 - x) + relu(-2 x) = 1 - x as x >= 0, then means of column pairs
     assert module(x).item() == 0.5 + 1 * 3.0 + 10 * 1.5 + 100 * -1.0 + 1000 * 0.0
 
 

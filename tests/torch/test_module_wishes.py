@@ -1,4 +1,4 @@
-"""What a module carries beside the operations of forward: refused, named in a warning, or kept for export."""
+"""Parts of a module beside the operations of forward: refused, named in a warning, or kept for export."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def of_sequences(shape: Shape, out: int) -> list[Operation]:
 
 
 def at_positions(shape: Shape, out: int) -> list[Operation]:
-    """What sequences, and images with channels last, are made of."""
+    """Return operations of sequences, and of images with channels last."""
     channels, *positions = shape
     last = (*positions, channels)
     candidates: list[Operation] = [Linear(channels, out), Linear(channels, out, bias=False), AddParameter((channels,))]
@@ -257,8 +257,9 @@ def test_torch_gives_every_graph_back(graph) -> None:
 @SETTINGS
 @given(graphs(mixing=False), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9))
 def test_sub_model_equals_the_full_model_with_zeroed_rows(graph, keep, seed) -> None:
-    """With the rows of inactive neurons at zero their outputs are zero, so their columns cannot matter. Where an
-    activation makes something of a 0 the columns are zero too.
+    """With the rows of inactive neurons at zero, their outputs are zero, so their columns cannot matter.
+
+    Where an activation makes something of a 0, the columns are zero, too.
     """
     spec, params = ModelSpec.of(graph), fresh(graph)
     neurons = NeuronSet.draw(spec, keep, rng.stream(seed, rng.NEURONS))

@@ -1,4 +1,4 @@
-"""What torch saves, counted by hand on two small modules."""
+"""The tensors that torch saves, counted by hand on two small modules."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], str, tuple[int, int]]] = {
 
 
 def samples(axes: str, channels: int = CHANNELS, steps: int = STEPS) -> np.ndarray:
-    """As a data set has them: [N, channels, steps] where the axes are known, images where they are not."""
+    """Return samples as a data set has them: [N, channels, steps] where the axes are known, else images."""
     x = np.random.default_rng(2).normal(size=(2, channels, steps)).astype(np.float32)
     return x if axes else x[:, np.newaxis]
 

@@ -1,4 +1,7 @@
-"""from_torch: branches on the shape of the input go the way of the data; others are refused with the condition."""
+"""from_torch: branches on the shape of the input go the way of the data.
+
+Other branches are refused with the condition.
+"""
 
 from __future__ import annotations
 

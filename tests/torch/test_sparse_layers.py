@@ -25,7 +25,7 @@ DENSITIES = (0.0, 0.3, 1.0)
 
 @pytest.fixture(params=["kernels", "dense"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By the sparse kernels, and as where they are not built."""
+    """Yield the way by the sparse kernels, and the way where they are not built."""
     if request.param == "dense":
         monkeypatch.setattr(sparse_layers, "native", lambda: None)
     elif sparse_autograd.native() is None:
@@ -77,7 +77,7 @@ def test_convolutions_equal_torch() -> None:
 
 
 def test_layers_run_dense_where_sparse_would_be_slower(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the rule on shape, batch and density; results are the same."""
+    """The rule on shape, batch and density decides. The results are equal."""
     monkeypatch.setattr(sparse_layers, "is_faster", sparse_autograd.is_faster)
     torch.manual_seed(0)
     linear, conv = nn.Linear(256, 256), nn.Conv2d(64, 64, 3, padding=1)
@@ -96,7 +96,7 @@ def test_layers_run_dense_where_sparse_would_be_slower(way: str, monkeypatch: py
 
 
 def test_gradients_by_finite_differences_and_of_gradients() -> None:
-    """In float64, which goes the dense way; the kernels' own are compared above."""
+    """They are in float64, which goes the dense way. The kernels' own gradients are compared above."""
     torch.manual_seed(0)
     linear = SparseLinear.from_dense(nn.Linear(6, 4), density=0.5).double()
     convolution = SparseConv2d.from_dense(nn.Conv2d(2, 3, 2), density=0.5).double()
@@ -119,7 +119,7 @@ def net() -> nn.Module:
 
 
 def test_a_model_is_converted_by_density() -> None:
-    """Every layer keeps its largest weights, as many as ERK says; grouped convolutions stay as they are."""
+    """Every layer keeps its largest weights, as many as ERK says. Grouped convolutions stay as they are."""
     model = net()
     found = sparsify(model, density=0.2)
     shapes = {name: tuple(model.get_submodule(name).weight.shape) for name in ("0", "4", "6")}

@@ -177,7 +177,7 @@ def test_executed_products_are_counted() -> None:
     learner = TorchLearner(MODEL)
     learner.fit(samples(), [INDEX] * 2, SGD(0.1))
     macs = GRAPH.macs()
-    assert learner.work().training == 2 * 2 * 20 * (3 * sum(macs.values()) - macs["conv"])  # none for the input
+    assert learner.work().training == 2 * 2 * 20 * (3 * sum(macs.values()) - macs["conv"])  # without the input's
     learner.fit(samples(), [INDEX], SGD(0.1), FitOptions(frozenset({"fc2"})))
     assert learner.work().training - 4 * 20 * (3 * sum(macs.values()) - macs["conv"]) == 40 * (
         sum(macs.values()) + macs["fc2"]
@@ -239,7 +239,7 @@ def test_a_users_module_computes_and_drops_as_its_graph() -> None:
 
 
 class Branching(nn.Module):
-    """What it computes depends on data: it is no graph."""
+    """A module that is not a graph, because its computation depends on data."""
 
     def __init__(self) -> None:
         super().__init__()

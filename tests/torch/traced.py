@@ -1,4 +1,4 @@
-"""What tests of from_torch trace: examples, and a module whose forward is one line of the test."""
+"""Modules that tests of from_torch trace: examples, and a module whose forward is one line of the test."""
 
 from __future__ import annotations
 

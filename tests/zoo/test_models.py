@@ -1,4 +1,4 @@
-"""Models that people bring, from torch to training, to ONNX and back; those that are refused say why."""
+"""Models that people bring, from torch to training, to ONNX and back. Refused models say why."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ def batches() -> Listed:
 
 @contextmanager
 def dropping_as_we_do(graph: Graph) -> Iterator[Callable[[int], None]]:
-    """torch's dropout functions, which its modules call, multiply by the factors of our stream; a call of what is
-    yielded begins a step.
+    """Let torch's dropout functions, which its modules call, multiply by the factors of our stream.
+
+    A call of the yielded function begins a step.
     """
     numbers = [at for at, node in enumerate(graph.nodes) if isinstance(node.op, AnyDropout)]
     left: list[tuple[int, Keyed]] = []
@@ -124,7 +125,7 @@ def _ten_steps(
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_ten_steps_equal_torch(name: str) -> None:
-    """Where a ReLU hangs on the last bits, float32 goes another way; with other data it does not."""
+    """Where a ReLU depends on the last bits, float32 goes another way. With other data it does not."""
     model, loss = converted(name), LOSSES.get(name, CROSS_ENTROPY)
     far: dict[str, float] = {}
     for draw in range(DRAWS):

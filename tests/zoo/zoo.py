@@ -1,7 +1,7 @@
 """Small torch models of the kinds that people bring: a function each, with the shape of an example it takes.
 
-They are written as their users write them, with torch's modules and functions and nothing of ours; small enough that
-ten steps of each take a moment. TAKEN are those that edgefl takes; REFUSED those that it does not, with what it says.
+They are written as their users write them, with torch's modules and functions alone. They are so small that ten steps
+of each take a moment. edgefl takes the models of TAKEN, and refuses the models of REFUSED, with the given words.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FunctionalNet(nn.Module):
 
 
 def same_padding() -> nn.Module:
-    """As models that came from Keras: padding 'same', of even kernels too."""
+    """Build a model as from Keras, with padding 'same', of even kernels, too."""
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, padding="same"), nn.ReLU(), nn.Conv2d(6, 6, 4, padding="same"), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(6, 8, 2, padding="same", dilation=3), nn.SiLU(), nn.Flatten(),
@@ -628,7 +628,7 @@ def with_dropout() -> nn.Module:
 
 
 class LogSoftmax(nn.Module):
-    """As it is written for nll_loss."""
+    """A log-softmax as it is written for nll_loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -650,7 +650,7 @@ def mlp_dropout() -> nn.Module:
 
 
 def vgg_dropout() -> nn.Module:
-    """With the head that VGG and AlexNet have."""
+    """Build a network with the head that VGG and AlexNet have."""
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(6, 8, 3, padding=1),
         nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((3, 3)), nn.Flatten(), nn.Dropout(), nn.Linear(72, 12),
@@ -673,7 +673,7 @@ class TutorialNet(nn.Module):
 
 
 def sensors_dropout() -> nn.Module:
-    """Whole channels of a line are dropped; maxima over all of the time."""
+    """Build a network that drops whole channels of a sequence, and takes maxima over all of the time."""
     return nn.Sequential(
         nn.Conv1d(6, 8, 5), nn.ReLU(), nn.Dropout1d(0.3), nn.MaxPool1d(3, 2, ceil_mode=True), nn.Conv1d(8, 6, 3),
         nn.ReLU(), nn.AdaptiveMaxPool1d(1), nn.Flatten(), nn.Linear(6, CLASSES),
@@ -741,7 +741,7 @@ def regressor() -> nn.Module:
 
 
 def multi_label() -> nn.Module:
-    """Which of seven things are in an image, trained with a decision for each."""
+    """Build a network that decides which of seven things are in an image, with a decision for each."""
     body = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.ReLU()]
     return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 7))
 

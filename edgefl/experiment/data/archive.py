@@ -1,7 +1,6 @@
-"""Files inside a folder, a zip or a tar archive, all read in the same way: in one pass, and never more bytes than are
-there.
+"""Files inside a folder, a zip or a tar archive. All three are read in one pass, and never further than their end.
 
-Nothing is unpacked to disk, so a member's path can do no harm. What an entry holds is read with checked_reader.py.
+Nothing is unpacked to disk, so a member's path can do no harm. checked_reader.py reads what an entry holds.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from edgefl.experiment.data.checked_reader import damage_named
 
 
 def entries(source: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, BinaryIO]]:
-    """(name, stream) of each file of `source` whose name is wanted; a stream is valid until the next step.
+    """Yield (name, stream) for each file of `source` whose name is wanted. A stream is valid until the next step.
 
-    source  a folder, or a zip or tar file. A name is the path inside it, with "/" and without a last ".gz"; what is
-            compressed with gzip is decompressed on the fly. Folders are walked in sorted order, archives in their own.
+    source  a folder, or a zip or tar file. A name is the path inside it, with "/" and without a last ".gz". Files in
+            gzip format are decompressed on the fly. Folders are walked in sorted order, archives in their own.
     Raises  DataError naming the file if it cannot be read or is damaged.
     """
     for name, stream in _raw_entries(source):

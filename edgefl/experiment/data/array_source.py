@@ -1,6 +1,7 @@
-"""Arrays by name, each read when it is asked for: what every container of arrays offers, and the members of npz files.
+"""Arrays by name, each read when it is asked for: the interface of every container of arrays, and the members of npz
+files.
 
-Not what the names stand for (npz.py).
+npz.py says what the names stand for.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ Entries = Mapping[str, Callable[[], BinaryIO]]
 
 
 class ArraySource(Protocol):
-    """Arrays by name. Reading one raises DataError naming the file and the array if the file is damaged."""
+    """Arrays by name. Reading an array raises DataError naming the file and the array if the file is damaged."""
 
     def names(self) -> set[str]:
-        """Of all arrays."""
+        """Return the names of all arrays."""
 
     def array(self, name: str) -> Array:
-        """The array of that name."""
+        """Return the array of that name."""
 
     def kind(self, name: str) -> str:
-        """The kind of the array's type, as numpy has it, at little cost."""
+        """Return the kind of the array's type, as in numpy's `dtype.kind`. The call is cheap."""
 
 
 class ArraysInMemory:
@@ -38,15 +39,15 @@ class ArraysInMemory:
         self._arrays = arrays
 
     def names(self) -> set[str]:
-        """Of all arrays."""
+        """Return the names of all arrays."""
         return set(self._arrays)
 
     def array(self, name: str) -> Array:
-        """The array of that name."""
+        """Return the array of that name."""
         return self._arrays[name]
 
     def kind(self, name: str) -> str:
-        """The kind of the array's type."""
+        """Return the kind of the array's type."""
         return self._arrays[name].dtype.kind
 
 
@@ -58,22 +59,22 @@ class NpySource:
 
     @classmethod
     def of_zip(cls, path: Path, archive: zipfile.ZipFile) -> NpySource:
-        """The members of an npz file."""
+        """Open the members of an npz file."""
         opened = {name: partial(archive.open, name) for name in archive.namelist()}
         return cls(path, {name.removesuffix(".npy"): cast("Callable[[], BinaryIO]", opened[name]) for name in opened})
 
     def names(self) -> set[str]:
-        """Of all streams."""
+        """Return the names of all streams."""
         return set(self.entries)
 
     def array(self, name: str) -> Array:
-        """The array in the stream of that name."""
+        """Read the array in the stream of that name."""
         what = f"{self.path}: {name}"
         with damage_named(what), self.entries[name]() as stream:
             return read_array(stream, what)
 
     def kind(self, name: str) -> str:
-        """The kind of the array's type, from its header alone."""
+        """Return the kind of the array's type, from the array's header alone."""
         what = f"{self.path}: {name}"
         with damage_named(what), self.entries[name]() as stream:
             return read_header(stream, what)[2].kind

@@ -1,6 +1,6 @@
 """Tables of Apache Arrow: Parquet, Feather, and the stream or file format that Hugging Face's `datasets` writes.
 
-pyarrow is the library for these formats; only this file needs it. Not what the columns are for (csv_table.py).
+pyarrow is the library for these formats, and only this file needs it. csv_table.py decides what each column is for.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from edgefl.experiment.data.table_cells import Column, TableCells, rows_of_numbe
 
 
 def read_arrow(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that .parquet, .feather or .arrow file, named after it. A column of encoded images is the input.
+    """Read the data set of a .parquet, .feather or .arrow file, named after the file. A column of encoded images is the
+    input.
 
-    Raises  DataError naming the file, the row, the column and what was expected; or that pyarrow is missing.
+    Raises  DataError naming the file, the row, the column and what was expected, or saying that pyarrow is missing.
     """
     return data_set_of(read_cells(path, reading), reading, path.stem, (*USED, "size"))
 
 
 def read_cells(path: Path, reading: Reading | None = None) -> TableCells:
-    """The columns of that file. Raises DataError as `read_arrow` does."""
+    """Read the columns of a file. Raises DataError as `read_arrow` does."""
     check_installed(path, "pyarrow")
     with damage_named(str(path)):
         table = _table(path)
@@ -64,7 +65,7 @@ def _table(path: Path) -> Any:
 
 
 def _column(path: Path, name: str, column: Any, size: int) -> tuple[Column, tuple[str, ...]]:
-    """One column, and what was done to it. Raises DataError for a type that is neither numbers, texts nor images."""
+    """Return one column, and what was done to it. Raises DataError unless it has numbers, texts or images."""
     from pyarrow import types
 
     kind = column.type

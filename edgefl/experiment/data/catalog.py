@@ -1,13 +1,13 @@
-"""The data sets that edgefl knows by name: which files, where they are published, which digest, which reader.
+"""The data sets that edgefl knows by name: their files, the addresses and digests of the files, and their readers.
 
 Sources of the digests
-    MNIST           the four files as mirrored for PyTorch; MD5s in torchvision.datasets.MNIST
+    MNIST           the four files as mirrored for PyTorch, with MD5s in torchvision.datasets.MNIST
     Fashion-MNIST   README of github.com/zalandoresearch/fashion-mnist
-    EMNIST          gzip.zip of NIST; MD5 in torchvision.datasets.EMNIST
+    EMNIST          gzip.zip of NIST, with its MD5 in torchvision.datasets.EMNIST
     CIFAR           https://www.cs.toronto.edu/~kriz/cifar.html
-    Speech          v0.02; SHA-256 in torchaudio.datasets.SPEECHCOMMANDS and in TensorFlow Datasets
-A digest is checked after a download. Files found on this machine are checked by their format instead: repacked copies
-(Debian's) have the same content and another digest.
+    Speech          v0.02, with its SHA-256 in torchaudio.datasets.SPEECHCOMMANDS and in TensorFlow Datasets
+A digest is checked after a download. Files found on this machine are checked by their format instead, because repacked
+copies (Debian's) have the same content and another digest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from edgefl.experiment.data.npz import read_npy, read_npz
 from edgefl.experiment.data.published import Download, PublishedDataSet
 from edgefl.experiment.data.speech import SpeechSet
 
-PACKAGED: dict[str, Shape] = {"digits": (1, 8, 8), "spoken-digits": (1, 25, 32)}  # files beside this one
+PACKAGED: dict[str, Shape] = {"digits": (1, 8, 8), "spoken-digits": (1, 25, 32)}  # files in the folder of this module
 
 
 def load(
@@ -67,8 +67,8 @@ def load(
 
 
 def groups_of_file(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """By what names a file of one's own says whom each sample comes from. Only the names of its arrays or columns are
-    read; a file that is not there, or cannot be read, has none.
+    """Return the names of the arrays or columns by which a user's file can say whom each sample comes from. Only the
+    names are read. A file that is missing or cannot be read gives an empty result.
     """
     for location in [Path(name).expanduser(), *(root / name for root in roots(data_dir))]:
         for file in (location, location / "x.npy"):
@@ -78,7 +78,7 @@ def groups_of_file(name: str, data_dir: str | os.PathLike[str] | None = None) ->
 
 
 def _read_folder(location: Path, reading: Reading | None) -> DataSet:
-    """Arrays, images, files of LEAF, or words as sound, by what is in it."""
+    """Read a folder of arrays, of images, of LEAF files, or of spoken words, depending on what is in it."""
     if (location / "x.npy").is_file():
         return read_npy(location / "x.npy", reading)
     if has_leaf(location):
@@ -91,8 +91,8 @@ def _read_folder(location: Path, reading: Reading | None) -> DataSet:
 
 
 def shape_of(name: str) -> Shape | None:
-    """The shape of an example of the data set with that name, without reading its files; None where only the files say
-    it.
+    """Return the shape of an example of a data set by name, without reading its files. Return None if only the files
+    tell the shape.
     """
     if name in PUBLISHED:
         return PUBLISHED[name].reader.input_shape
@@ -102,7 +102,7 @@ def shape_of(name: str) -> Shape | None:
 def load_published(
     item: PublishedDataSet, searched: list[Path], *, fetch: bool = True, progress: bool = True
 ) -> DataSet:
-    """Read `item` from the first of `searched` that has it, or download it into the first of them."""
+    """Read `item` from the first folder of `searched` that has its files, or download it into the first folder."""
     locations = candidates(searched, item.folders, item.archive)
     for location in locations:
         if holds(location, item.reader.files):

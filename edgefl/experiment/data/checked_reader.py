@@ -1,8 +1,8 @@
 """Reading of files that may be damaged: at most the expected number of bytes, and one error type for every kind of
 damage.
 
-Not the formats. Sizes in headers are claims: they are compared with what arrives, and memory grows with what has
-arrived.
+The formats are read elsewhere. Sizes in headers are claims: they are compared with the bytes that arrive, and memory
+grows only with the bytes that have arrived.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def read_exactly(stream: BinaryIO, size: int, what: str) -> bytearray:
-    """The next `size` bytes. Raises DataError, naming `what`, if the stream ends before them or is damaged."""
+    """Return the next `size` bytes. Raises DataError, naming `what`, if the stream ends too early or is damaged."""
     data = bytearray()
     with damage_named(what):
         while len(data) < size:
@@ -33,7 +33,7 @@ def read_exactly(stream: BinaryIO, size: int, what: str) -> bytearray:
 
 
 def read_at_most(stream: BinaryIO, most: int, what: str) -> bytearray:
-    """All bytes up to the end. Raises DataError, naming `what`, if there are more than `most` or they are damaged."""
+    """Return all bytes up to the end. Raises DataError, naming `what`, for damage or more than `most` bytes."""
     data = bytearray()
     with damage_named(what):
         while piece := stream.read(_PIECE_BYTES):
@@ -44,7 +44,7 @@ def read_at_most(stream: BinaryIO, most: int, what: str) -> bytearray:
 
 
 def expect_end(stream: BinaryIO, what: str) -> None:
-    """Raises DataError, naming `what`, if anything follows."""
+    """Raise DataError, naming `what`, if the stream does not end here."""
     with damage_named(what):
         if stream.read(1):
             raise DataError(f"{what}: has bytes after its content; expected the end of the file")
@@ -52,7 +52,7 @@ def expect_end(stream: BinaryIO, what: str) -> None:
 
 @contextmanager
 def damage_named(what: str) -> Iterator[None]:
-    """Errors of the file system and of the readers of formats become a DataError that names `what`."""
+    """Turn errors of the file system and of the readers of formats into a DataError that names `what`."""
     try:
         yield
     except EdgeflError:
@@ -66,13 +66,13 @@ def damage_named(what: str) -> Iterator[None]:
 
 
 def damages() -> tuple[type[Exception], ...]:
-    """What the file system, the decompressors and the standard library's readers raise over bytes that are damaged or
-    hostile: fuzzing found every group of them. Asked for when something was raised: a device, which reads npz alone,
-    does not load the tar reader.
+    """Return the types of error that the file system, the decompressors and the standard library's readers raise for
+    damaged or hostile bytes. Fuzzing found every group of them. The function is called only after an error, so that a
+    device, which reads npz alone, does not load the tar reader.
     """
     import tarfile
     import tokenize
 
     readers = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, tokenize.TokenError, struct.error)
-    # RuntimeError is how zipfile reports encryption and methods it does not know, and wave a chunk that is too short
+    # zipfile raises RuntimeError for encryption and unknown methods, and wave raises it for a chunk that is too short
     return (OSError, EOFError, *readers, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError)

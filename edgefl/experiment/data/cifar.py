@@ -1,8 +1,8 @@
 """CIFAR-10 and CIFAR-100, binary version.
 
-Format (A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-100: the coarse,
-then the fine label) and 3,072 image bytes, the red, green and blue plane of 32x32, row by row. The pickled Python
-version is not read.
+Krizhevsky describes the format at https://www.cs.toronto.edu/~kriz/cifar.html. A record has one label byte and 3,072
+image bytes, which are the red, green and blue plane of 32x32, row by row. CIFAR-100 has two label bytes, first the
+coarse and then the fine label. The pickled Python version is not read.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _IMAGE_BYTES = 3072
 
 @dataclass(frozen=True)
 class CifarSet:
-    """A published data set in binary batches of `records` images each; the last label byte is the class."""
+    """A published data set in binary batches of `records` images each. The last label byte is the class."""
 
     name: str
     classes: int
     label_bytes: int
     train_files: tuple[str, ...]
-    train_records: int  # in each of the files
+    train_records: int  # number of images in each training file
     test_file: str
     test_records: int
 
@@ -39,11 +39,11 @@ class CifarSet:
 
     @property
     def input_shape(self) -> Shape:
-        """The shape of one example."""
+        """Return the shape of one example."""
         return _IMAGE
 
     def read(self, source: Path) -> DataSet:
-        """Inputs are scaled to [-1, 1], as FedSPU does.
+        """Read the data set. Inputs are scaled to [-1, 1], as FedSPU does.
 
         Raises  DataError naming the file that is missing or damaged, the value and what was expected.
         """

@@ -1,4 +1,4 @@
-"""The choice of columns or arrays by which a file of the user's own is read. Values only; the readers follow them."""
+"""The choice of columns or arrays by which a file of the user's own is read. The readers use these values."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MISSING = (REFUSE, MEAN, DROP)
 class Reading:
     """The caller's choices for reading a file. An empty field leaves the choice to the names in the file.
 
-    label    column or array that the model learns to predict; empty: `label` or `y`
-    group    column or array that names the origin of an example; empty: `group` or `speaker`, if the file has one. For
-             images: a regular expression that is searched for in the path below the folder of the class; its first
+    label    column or array that the model learns to predict. Empty: `label` or `y`
+    group    column or array that names the origin of an example. Empty: `group` or `speaker`, if the file has one. For
+             images: a regular expression that is searched for in the path below the folder of the class. Its first
              bracket is the group
     time     column or array with the time of an example, as numbers or dates, for splits by time
     drop     columns of a table that are not inputs
     axes     order of the axes of the array x: one of AXES, made of examples, features, places of a text, channels,
              length, height and width
-    size     number of rows and of columns to which images are scaled; 0: images keep their size
-    missing  what happens to an example without a value of some feature: one of MISSING; empty: the example is refused
+    size     number of rows and of columns to which images are scaled. 0: images keep their size
+    missing  what happens to an example without a value of some feature: one of MISSING. Empty: the example is refused
     """
 
     label: str = ""
@@ -45,8 +45,8 @@ class Reading:
             raise DataError(f"missing={self.missing}; expected one of {', '.join(MISSING)}")
 
     def named(self, *used: str) -> str:
-        """The first field that is set and is not among the fields `used` by a reader. Empty if there is no
-        such field.
+        """Return the first field that is set and is not among the fields `used` by a reader, or "" without such a
+        field.
         """
         return next((each.name for each in fields(self) if getattr(self, each.name) and each.name not in used), "")
 

@@ -1,8 +1,7 @@
-"""The check of columns' units: a batch norm must be able to keep its statistics of a column, or the column
-is refused.
+"""The check of columns' units: a column is refused if a batch norm could not keep its statistics of the column.
 
-A norm's running statistics may move by 1e12 in a round and no more (rounds/change_bound.py): so a column of spread 3e6
-has all replies refused.
+The server lets a norm's running statistics move by at most 1e12 in a round (rounds/change_bound.py). With a column of
+standard deviation 3e6 it would therefore refuse all replies.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.graph import INPUT
 from edgefl.models.graph.operations import BatchNorm
 
-SLACK = 2.0  # of LARGEST: a few steps move statistics a part of the way
+SLACK = 2.0  # factor by which LARGEST may be exceeded, as few steps move statistics only a part of the way
 REMEDY = "give --standardise (standardise=True in Python)"
 
 
 def is_normalised(graph: Graph) -> bool:
-    """Whether the inputs go into a batch norm."""
+    """Return whether the inputs go into a batch norm."""
     return any(INPUT in node.inputs and isinstance(node.op, BatchNorm) for node in graph.nodes)
 
 
 def check_columns(samples: Samples, names: Sequence[str] | None = None) -> None:
-    """Raises DataError naming the widest column if a batch norm of these inputs could not keep its statistics.
+    """Raise DataError naming the widest column if a batch norm of these inputs could not keep its statistics.
 
-    names  what the columns are called; None: they have no names
+    names  the names of the columns. None: the columns have no names
     """
     if samples.x.ndim != 2 or samples.x.dtype != np.float32 or not len(samples.x):
         return
     if max(float(samples.x.max()), -float(samples.x.min())) * abs(samples.scale) + abs(samples.shift) < LARGEST**0.5:
-        return  # in little memory, for devices
+        return  # a quick test that needs little memory, for devices
     mean, spread = moments(samples.x)
     means, spreads = np.abs(np.array(mean) * samples.scale + samples.shift), np.array(spread) * abs(samples.scale)
     lengths = {"spread": float(np.sqrt(np.mean(spreads**4))), "mean": float(np.sqrt(np.mean(means**2)))}

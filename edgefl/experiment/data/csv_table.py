@@ -1,9 +1,9 @@
-"""Labelled examples in a table, one row for each example, from a CSV file or from the cells of another file. The cells
-are read by csv_text.py.
+"""Labelled examples in a table, one row for each example, from a CSV file or from the cells of another file.
+csv_text.py reads the cells.
 
 Every column that is neither the label, the group, the time nor dropped is an input (feature_columns.py). A label is a
-whole number from 0, or a text, which is a class by its name; or a number with a fraction, a value to be learnt. Times
-are numbers or ISO dates.
+class or a value to predict. Whole numbers from 0 and texts are classes. Numbers with a fraction are values. Times are
+numbers or ISO dates.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from edgefl.experiment.data.table_cells import TableCells
 
 LABELS, GROUPS = ("label", "y"), ("group", "speaker")
 USED = ("label", "group", "time", "drop", "missing")
-IMAGES = 4  # axes of a column of images
+IMAGES = 4  # number of axes of a column of images
 HEADLESS = (
     "the first line has numbers alone; expected a heading, which names the columns, or the label's name (--label)"
 )
-MOST_BYTES = 1 << 28  # of the text in a gzipped file: a small file must not fill the memory
+MOST_BYTES = 1 << 28  # most bytes of text in a gzipped file, so that a small file cannot fill the memory
 
 
 def read_table(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file, named after it. A name that ends in .gz says that the file is compressed with gzip.
+    """Read the data set of a file, named after the file. A name that ends in .gz says that the file is compressed with
+    gzip.
 
-    Raises  DataError naming the file, the line, the column and the cell, and what was expected; OSError.
+    Raises  DataError naming the file, the line, the column and the cell, and what was expected, or OSError.
     """
     return data_set_of(read_csv(path, MOST_BYTES), reading, plain(path).stem)
 
 
 def data_set_of(cells: TableCells, reading: Reading | None, name: str, used: Sequence[str] = USED) -> DataSet:
-    """A table as a data set of that name.
+    """Make a data set of that name from a table.
 
     used    fields of Reading that such files have a use for
     Raises  DataError as `read_table` does.
@@ -72,7 +73,7 @@ def data_set_of(cells: TableCells, reading: Reading | None, name: str, used: Seq
 
 
 def _pictures(table: _Table, inputs: Sequence[str]) -> Features | None:
-    """The inputs if they are a column of images, which is then the one input; None if there is no such column."""
+    """Return the inputs if they are one column of images. Return None if there is no such column."""
     columns = table.found.columns
     pictures = [name for name in inputs if getattr(columns[name], "ndim", 1) == IMAGES]
     if not pictures:
@@ -86,7 +87,7 @@ def _pictures(table: _Table, inputs: Sequence[str]) -> Features | None:
 
 
 def columns_of(table: _Table, reading: Reading) -> tuple[str, str | None, str | None, list[str]]:
-    """The label, the group, the time and the inputs."""
+    """Return the names of the label, the group, the time and the inputs. Raises DataError without label or inputs."""
     label = table.column(reading.label, LABELS)
     if label is None:
         has_heading = not all(map(is_number, table.names))
@@ -101,7 +102,7 @@ def columns_of(table: _Table, reading: Reading) -> tuple[str, str | None, str | 
 
 
 def _without_missing(table: _Table, inputs: Sequence[str], others: Sequence[str]) -> tuple[_Table, tuple[str, ...]]:
-    """The table without the rows that lack some value, and how many they were."""
+    """Return the table without the rows that lack some value, and a note with the number of rows left out."""
     cells = table.found
     lacks = np.any([cells.lacks(name, name in inputs) for name in (*inputs, *others)], axis=0)
     if lacks.all():
@@ -114,7 +115,7 @@ def _without_missing(table: _Table, inputs: Sequence[str], others: Sequence[str]
 
 
 def _targets(table: _Table, label: str) -> tuple[Array, tuple[str, ...]]:
-    """Labels as int32 [N] and the names of classes that have some; or values as float32 [N, 1]."""
+    """Return labels as int32 [N] with the names of the classes, if they have names, or values as float32 [N, 1]."""
     cells = table.cells(label)
     try:
         values = np.array(cells, np.float64)
@@ -138,7 +139,7 @@ def _is_integer(cell: str) -> bool:
 
 
 def _groups(table: _Table, group: str) -> Groups:
-    """Whole numbers are ids as they are, so that negative ones are nobody; texts by their names."""
+    """Return the group ids and their names. Whole numbers stay, and negative ids mean no group. Texts are numbered."""
     cells = table.cells(group)
     try:
         ids = np.array([int(cell) for cell in cells], np.int64)
@@ -150,7 +151,7 @@ def _groups(table: _Table, group: str) -> Groups:
 
 
 class _Table:
-    """The cells of a file by what their columns are for, as texts."""
+    """The cells of a file, as texts, found by the purpose of their columns."""
 
     def __init__(self, found: TableCells) -> None:
         self.found, self.path = found, found.path
@@ -158,20 +159,20 @@ class _Table:
         self.listed = ", ".join(self.names)
 
     def column(self, name: str, defaults: Sequence[str]) -> str | None:
-        """The name of the column that was asked for, or else of the first of `defaults` that there is."""
+        """Return the name of the column that was asked for, or else the first of `defaults` that the table has."""
         if name and name not in self.names:
             raise DataError(f"{self.path}: no column {name!r}; expected one of {self.listed}")
         return name or next((each for each in defaults if each in self.names), None)
 
     def cells(self, name: str) -> list[str]:
-        """The texts of the column, none of them empty."""
+        """Return the texts of a column. Raises DataError if a cell is empty."""
         found = self.found.texts(name)
         if "" in found:
             self.refuse(name, found.index(""), "no empty cell, or --missing drop (missing= in Python)")
         return found
 
     def times(self, name: str) -> Array:
-        """The cells of the column as float64, dates as seconds."""
+        """Return the cells of a column as float64. Dates become seconds since 1970."""
         cells = self.cells(name)
         parse: Callable[[str], float] = float if is_number(cells[0]) else _seconds
         times = np.empty(len(cells))
@@ -185,7 +186,7 @@ class _Table:
         return times
 
     def refuse(self, name: str, at: int, expected: str) -> Any:
-        """Raises DataError naming the cell."""
+        """Raise DataError naming the cell."""
         return self.found.refuse(name, at, expected)
 
 

@@ -1,7 +1,7 @@
-"""The text of a CSV file as columns of cells, as office programs and pandas write it. Not what the columns are for.
+"""The text of a CSV file as columns of cells, as office programs and pandas write it. csv_table.py uses the columns.
 
-The encoding is UTF-8, or the one that a byte order mark names. Cells are separated by commas, semicolons or tabs,
-whichever the heading has most of. Where they are not separated by commas, numbers may have decimal commas. A first
+The encoding is UTF-8, or the encoding that a byte order mark names. Cells are separated by commas, semicolons or tabs,
+by whichever is most frequent in the heading. If the separator is not a comma, numbers may have decimal commas. A first
 column without a name whose cells are different whole numbers is the index that pandas writes, and is left out.
 """
 
@@ -22,21 +22,21 @@ from edgefl.experiment.data.table_cells import NO_VALUE, TableCells
 
 SEPARATORS = ",;\t"
 GZIPPED = ".gz"
-LONGEST_LINE = 1 << 24  # characters; a million columns fit
-INDEX = ("", "Unnamed: 0")  # as pandas writes it, and as pandas calls it after reading
+LONGEST_LINE = 1 << 24  # characters, enough for a million columns
+INDEX = ("", "Unnamed: 0")  # heading of an index that pandas writes, and the name of its column after pandas reads it
 DECIMAL = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 
 
 def plain(path: Path) -> Path:
-    """The path without a last ".gz"."""
+    """Return the path without a last ".gz"."""
     return path.with_suffix("") if path.suffix.lower() == GZIPPED else path
 
 
 def read_csv(path: Path, most_bytes: int) -> TableCells:
-    """The cells of a file, which a name that ends in .gz says is compressed with gzip.
+    """Read the cells of a file. A name that ends in .gz says that the file is compressed with gzip.
 
-    most_bytes  of the text in a gzipped file
-    Raises      DataError naming the file, the line and what was expected; OSError.
+    most_bytes  largest size of the text in a gzipped file, in bytes
+    Raises      DataError naming the file, the line and what was expected, or OSError.
     """
     try:
         with _opened(path, most_bytes) as stream:
@@ -70,7 +70,7 @@ def read_csv(path: Path, most_bytes: int) -> TableCells:
 
 
 def _lines(stream: TextIO, path: Path) -> Iterator[str]:
-    """The lines of a file. Raises DataError for a longer one than LONGEST_LINE, of which no more is read."""
+    """Yield the lines of a file. Raises DataError for a line longer than LONGEST_LINE, and reads no more of it."""
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
@@ -80,7 +80,7 @@ def _lines(stream: TextIO, path: Path) -> Iterator[str]:
 
 
 def _opened(path: Path, most_bytes: int) -> TextIO:
-    """The text of the file, at its start. Raises OSError; DataError for a gzipped file that is damaged or too large."""
+    """Open the text of the file. Raises OSError, or DataError for a gzipped file that is damaged or too large."""
     if path.suffix.lower() != GZIPPED:
         with open(path, "rb") as raw:
             encoding = _encoding(raw.read(2))
@@ -91,7 +91,7 @@ def _opened(path: Path, most_bytes: int) -> TextIO:
 
 
 def _encoding(first: bytes) -> str:
-    """The encoding that a byte order mark names; UTF-8 without a mark."""
+    """Return the encoding that a byte order mark names, or UTF-8 without a mark."""
     return "utf-16" if first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
@@ -107,5 +107,5 @@ def _is_index(cells: Sequence[str]) -> bool:
 
 
 def _has_decimal_commas(cells: Sequence[str]) -> bool:
-    """Whether all cells are numbers, of which some have a comma, or are missing."""
+    """Return whether every cell is a number or missing, and some number has a comma."""
     return any("," in cell for cell in cells) and all(DECIMAL.fullmatch(cell) or cell in NO_VALUE for cell in cells)

@@ -1,7 +1,7 @@
-"""DataSet: labelled examples in memory, as a value. It reads no file and knows no client.
+"""DataSet: labelled examples in memory, as a value. A data set reads no file and does not know the clients.
 
-A data set has one pool of examples, and a test part where its publisher made one. Which client owns which example is
-partition.py's business.
+A data set has one pool of examples, and a test part where its publisher made one. partition.py decides which client
+owns which example.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgefl.experiment.data.scales import Standardisation
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
-Groups = tuple[Array, tuple[str, ...]]  # ids, and the names that they stand for, if they have some
+Groups = tuple[Array, tuple[str, ...]]  # ids and their names
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +25,13 @@ class DataSet:
     """The examples of one problem, with labels or with values to predict.
 
     name                         name of the data set
-    x                            uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]; the input of a model is x * scale +
+    x                            uint8 or float32 [N, C, H, W], [N, C, L] or [N, F]. A model's input is x * scale +
                                  shift
-    y                            int32 [N], labels in [0, classes); or float32 [N, classes], a value for each output of
-                                 a model
-    groups                       int32 [N], the group of each example (a speaker, an alphabet); a negative number: the
+    y                            int32 [N], labels in [0, classes), or float32 [N, classes], a value for each output
+                                 of a model
+    classes                      number of classes, or of outputs of a model
+    scale, shift                 numbers that turn x into the input of a model
+    groups                       int32 [N], the group of each example (a speaker, an alphabet). A negative number: the
                                  group is not known. None: groups are not recorded
     partial                      sentence that says what is missing, if this is a part of the published data set
     x_test, y_test, groups_test  published test part, in the types and shapes of the training part. None: no test part
@@ -90,27 +92,27 @@ class DataSet:
                 )
 
     def __len__(self) -> int:
-        """Examples in the pool, the test part not counted."""
+        """Return the number of examples in the pool, without the test part."""
         return len(self.y)
 
     @property
     def input_shape(self) -> Shape:
-        """The shape of one input: (channels, height, width), (channels, length), or (number of features or ids,)."""
+        """Return the shape of one input: (channels, height, width), (channels, length), or (number of features,)."""
         return self.x.shape[1:]
 
     @property
     def has_labels(self) -> bool:
-        """Whether the examples have classes, and not values to predict."""
+        """Return whether the examples have classes, and not values to predict."""
         return bool(self.y.dtype == np.int32)
 
     def group_sizes(self) -> tuple[Array, Array]:
-        """The ids of the groups in ascending order, and the number of examples of each group."""
+        """Return the ids of the groups in ascending order, and the number of examples of each group."""
         assert self.groups is not None
         ids, sizes = np.unique(self.groups[self.groups >= 0], return_counts=True)
         return ids, sizes
 
     def name_of_group(self, group: int) -> str:
-        """The name of a group."""
+        """Return the name of a group."""
         names = self.group_names
         return repr(names[group]) if names is not None and 0 <= group < len(names) else str(group)
 
@@ -128,15 +130,15 @@ class DataSet:
         return replace(self, groups=groups.astype(np.int32))
 
     def with_notes(self, *notes: str) -> DataSet:
-        """The same examples with these notes before the present notes."""
+        """Return the same examples with these notes before the present notes."""
         return replace(self, notes=(*notes, *self.notes)) if notes else self
 
     def with_nan(self) -> Array:
-        """x with NaN in place of each absent value, or x itself if no value is absent."""
+        """Return x with NaN in place of each absent value, or x itself if no value is absent."""
         return self.x if self.absent is None else np.where(self.absent, np.float32(np.nan), self.x)
 
     def pooled(self) -> DataSet:
-        """All examples in one pool, the test part last. The pool has groups if both parts have groups."""
+        """Return all examples in one pool, the test part last. The pool has groups if both parts have groups."""
         if self.x_test is None or self.y_test is None:
             return self
         groups = None
@@ -192,7 +194,7 @@ def _check_values(name: str, suffix: str, y: Array, shape: tuple[int, int]) -> N
 
 
 def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:
-    """Raises DataError if a model's input would be none, as by a scale of 1e300."""
+    """Raise DataError if a model's input would not fit float32, for example with a scale of 1e300."""
     most = max(abs(float(x.min())), abs(float(x.max()))) if x.size else 0.0
     if not abs(scale) * most + abs(shift) <= float(np.finfo(np.float32).max):
         scaling = f"values up to {most:.3g} with scale {scale:.3g} and shift {shift:.3g}"
@@ -200,12 +202,12 @@ def _check_scaling(name: str, x: Array, scale: float, shift: float) -> None:
 
 
 def not_finite(x: Array) -> tuple[int, ...] | None:
-    """The position of the first NaN or infinity, the example's row first; None if there is none."""
+    """Return the position of the first NaN or infinity, starting with the row, or None if all values are finite."""
     if x.dtype.kind != "f" or not x.size or (np.isfinite(x.min()) and np.isfinite(x.max())):
         return None
     return tuple(int(i) for i in np.unravel_index(int(np.argmin(np.isfinite(x))), x.shape))
 
 
 def listed(position: tuple[int, ...]) -> str:
-    """A place in an array as in its index."""
+    """Write a position in an array as it stands between the brackets of an index."""
     return ", ".join(map(str, position))

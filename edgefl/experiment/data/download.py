@@ -1,6 +1,6 @@
-"""Download of a published file over HTTP, which is checked while it arrives, and put in place only when it is whole.
+"""Download of a published file over HTTP. The file is checked while it arrives and put in place only when it is whole.
 
-Import it only to download: urllib brings in ssl, 8 MB that a device with its data on disk need not hold.
+Import this module only to download: urllib imports ssl, 8 MB that a device with its data on disk does not need.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TIMEOUT_S = 30.0
 def download(item: Download, folder: Path, *, progress: bool = True) -> Path:
     """Fetch `item` into `folder` and return its path. The file appears under its name only once its digest is right.
 
-    progress  show a bar on stderr if that is a terminal
-    Raises  DataError naming the URL and what went wrong: no network, an HTTP status, too few bytes, a wrong digest.
+    progress  whether a bar is shown on stderr, if stderr is a terminal
+    Raises    DataError naming the URL and the fault: no network, an HTTP status, too few bytes or a wrong digest.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def download(item: Download, folder: Path, *, progress: bool = True) -> Path:
 
 
 def _fetch(item: Download, write: Callable[[bytes], object], progress: bool) -> str:
-    """Pass every byte to `write` and return the digest, written as in Download."""
+    """Pass every byte to `write` and return the digest in the form that Download has it."""
     kind = item.digest.split(":")[0]
     state = hashlib.new(kind, usedforsecurity=False)
     received = 0
@@ -77,7 +77,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _bar(name: str, total: int | None, enabled: bool) -> Iterator[Callable[[int], None]]:
-    """Draw a progress bar on stderr, if that is a terminal; yields the function that moves it by a number of bytes."""
+    """Draw a progress bar on stderr, if it is a terminal, and yield the function that advances it by some bytes."""
     from rich import progress as bars
     from rich.console import Console
 

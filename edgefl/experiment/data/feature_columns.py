@@ -1,6 +1,6 @@
 """The input columns of a table as features: numbers, truth values as 0 and 1, and one column for each text.
 
-Not which columns these are (csv_table.py).
+csv_table.py chooses these columns.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from edgefl.experiment.data.column_choice import MEAN
 from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.table_cells import NO_VALUE, TableCells
 
-MOST_TEXTS = 64  # different ones in a column: more are no categories but names, dates or sentences
-LISTED = 4  # names in a note
+MOST_TEXTS = 64  # most different texts of a category column: a column with more has names, dates or sentences
+LISTED = 4  # number of names in a note
 TRUTH = {"true": 1.0, "false": 0.0}
 ELSEWHERE = "the column among those to drop, or as label, group or time"
 TOLD = "--missing mean or --missing drop (missing= in Python)"
 
 
 class Features(NamedTuple):
-    """float32 [N, F], NaN where a mean is to stand; the names of the columns; what was done, in sentences."""
+    """The features, float32 [N, F] with NaN where a mean is to stand, their names, and notes on what was done."""
 
     x: Array
     columns: tuple[str, ...]
@@ -31,11 +31,11 @@ class Features(NamedTuple):
 
 
 def features(table: TableCells, inputs: Sequence[str], how: str, known: Sequence[str] | None = None) -> Features:
-    """The inputs as features, in order.
+    """Return the inputs as features, in order.
 
-    how     what is done about missing values (Reading.missing); any but MEAN refuses them
-    known   the names of the features of the training data, which say the texts of a column; None: the table says them
-    Raises  DataError naming the cell that is no value of an input.
+    how     what is done about missing values (Reading.missing). Any value but MEAN refuses missing values
+    known   the names of the features of the training data, which list the texts of a column. None: the table lists them
+    Raises  DataError naming a cell that cannot be an input.
     """
     parts: list[Array] = []
     columns: list[str] = []
@@ -54,7 +54,7 @@ def features(table: TableCells, inputs: Sequence[str], how: str, known: Sequence
 
 
 def _feature(table: TableCells, name: str, lacks: Array, known: Sequence[str] | None) -> Features:
-    """The features of one column."""
+    """Return the features of one column."""
     column = table.columns[name]
     if isinstance(column, np.ndarray):
         values = column.reshape(len(column), -1)
@@ -76,7 +76,7 @@ def _feature(table: TableCells, name: str, lacks: Array, known: Sequence[str] | 
 
 
 def _all_numbers(column: Sequence[str]) -> Array | None:
-    """The cells as float32; None if one is no number."""
+    """Return the cells as float32, or None if some cell is not a number."""
     try:
         with np.errstate(over="ignore"):
             return np.array(column, np.float32)
@@ -85,7 +85,7 @@ def _all_numbers(column: Sequence[str]) -> Array | None:
 
 
 def _finite(table: TableCells, name: str, values: Array, lacks: Array) -> Array:
-    """The values as float32. Raises DataError for the first that is none and is not missing."""
+    """Return the values as float32. Raises DataError for the first value that is neither finite nor missing."""
     with np.errstate(over="ignore"):
         found = np.asarray(values, np.float32)
     wrong = ~np.isfinite(found).all(1) & ~lacks
@@ -97,7 +97,7 @@ def _finite(table: TableCells, name: str, values: Array, lacks: Array) -> Array:
 
 
 def _categories_expected(column: Sequence[str]) -> str:
-    """The words for the texts that would be allowed, for a column that has no number."""
+    """Return the words that say how many different texts are allowed, for a column that has no number."""
     present = [cell for cell in column if cell not in NO_VALUE]
     if any(np.isfinite(_number(cell)) for cell in present):
         return ""
@@ -106,14 +106,14 @@ def _categories_expected(column: Sequence[str]) -> str:
 
 
 def _are_categories(present: Sequence[str]) -> bool:
-    """Whether these texts are few, come again and again, and none of them is a number or a date."""
+    """Return whether these texts are few and often repeated, and no text is a number or a date."""
     texts = set(present)
     is_few = 0 < len(texts) <= min(MOST_TEXTS, len(present) // 2)
     return is_few and not any(is_number(text) or _is_date(text) for text in texts)
 
 
 def _indicators(table: TableCells, name: str, texts: Sequence[str], lacks: Array) -> Features:
-    """A column of 0 and 1 for each text. Raises DataError for a text that is none of them."""
+    """Return a column of 0 and 1 for each text. Raises DataError for a cell that is not one of the texts."""
     places = {text: at for at, text in enumerate(texts)}
     x = np.zeros((len(lacks), len(texts)), np.float32)
     for at, cell in enumerate(table.columns[name]):
@@ -133,7 +133,7 @@ def _number(cell: str) -> float:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a text is a number, be it infinite or none."""
+    """Return whether a text is a number. Infinity and NaN are numbers here."""
     try:
         float(cell)
     except ValueError:

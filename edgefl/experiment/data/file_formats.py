@@ -1,5 +1,4 @@
-"""The choice of the reader for a file of the user's own, by the end of its name, and advice for a file without a
-reader.
+"""The choice of the reader for a user's own file, by the end of its name, and advice for a file without a reader.
 
 Readers of formats that need an optional package are imported when such a file is read.
 """
@@ -25,7 +24,7 @@ FILES = (
 
 
 def _later(module: str, name: str) -> Reader:
-    """The reader of that name in that module, which is imported when it is called."""
+    """Return the reader of that name in that module. The module is imported when the reader is called."""
 
     def read(path: Path, reading: Reading | None) -> DataSet:
         found: DataSet = getattr(import_module(f"edgefl.experiment.data.{module}"), name)(path, reading)
@@ -56,7 +55,7 @@ READERS: dict[str, Reader] = {
 _PANDAS = """python -c 'import pandas; pandas.{}("{}").to_csv("{}.csv", index=False)'"""
 _TORCH = """python -c 'import numpy, torch; x, y = torch.load("{}"); numpy.savez("{}.npz", x=x, y=y)'"""
 _ARRAYS = 'numpy.savez("{}.npz", x=x, y=y) in a program that has read the samples x and the labels y'
-PANDAS = {  # ends of names -> the function of pandas that reads them
+PANDAS = {  # ends of file names -> the function of pandas that reads such files
     ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel", ".pkl": "read_pickle", ".pickle": "read_pickle",
     ".orc": "read_orc", ".dta": "read_stata", ".sav": "read_spss", ".sas7bdat": "read_sas", ".xml": "read_xml",
     ".txt": "read_table", ".dat": "read_table",
@@ -66,12 +65,12 @@ MODELS = (".safetensors", ".onnx", ".tflite", ".gguf", ".ckpt")
 
 
 def reader_of(location: Path) -> Reader | None:
-    """The reader of files whose names end like this one; None if there is none."""
+    """Return the reader for the end of this file's name, or None if there is no such reader."""
     return next((read for end, read in READERS.items() if location.name.lower().endswith(end)), None)
 
 
 def refuse_format(location: Path) -> Any:
-    """Raises DataError for a file that no reader takes: what it is, and how to convert it."""
+    """Raise DataError for a file that no reader takes, and say what the file is and how to convert it."""
     raise DataError(f"{location}: {_help(location)}")
 
 
@@ -94,12 +93,12 @@ def _help(location: Path) -> str:
 
 
 def looks_like_path(name: str) -> bool:
-    """Whether somebody who typed this meant a file or a folder."""
+    """Return whether a user who typed this text meant a file or a folder."""
     return "/" in name or "\\" in name or name.startswith(("~", ".")) or bool(Path(name).suffix)
 
 
 def refuse_path(name: str, roots: Sequence[Path]) -> Any:
-    """Raises DataError for a path at which nothing is, with the names that are nearest to it there."""
+    """Raise DataError for a path that does not exist. The error lists the most similar names in the folder."""
     path = Path(name).expanduser()
     looked = ", ".join(map(str, roots))
     folder = path.parent
@@ -114,10 +113,10 @@ def refuse_path(name: str, roots: Sequence[Path]) -> Any:
 
 
 def read_file_or_folder(location: Path, reading: Reading | None, folder: Reader) -> DataSet | None:
-    """The data set at that place; None if nothing is there.
+    """Read the data set at that path, or return None if nothing is there.
 
-    folder  reads a folder
-    Raises  DataError naming what is wrong with the file, or its format if that is not read.
+    folder  the function that reads a folder
+    Raises  DataError naming what is wrong with the file, or its format if that format is not read.
     """
     if location.is_dir():
         return folder(location, reading)

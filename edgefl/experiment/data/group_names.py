@@ -1,5 +1,5 @@
-"""The search for the array or column that names the origin of each sample, where the user names no column. Only names
-in the file are looked at, not samples.
+"""The search for the array or column that names the origin of each sample, where the user names no column. It reads
+names in the file, and no samples.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ LONGEST_HEADING = 1 << 20  # bytes
 
 
 def group_names(path: Path) -> tuple[str, ...]:
-    """The names of groups in an .npz file, in the heading of a table, or beside an x.npy; none in a file that is
-    neither, or that cannot be read.
+    """Return the names of groups in an .npz file, in the heading of a table, or among the npy files in the folder of an
+    x.npy. The result is empty for a file of another kind and for a file that cannot be read.
     """
     try:
         names = _names(path)

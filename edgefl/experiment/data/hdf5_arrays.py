@@ -1,6 +1,7 @@
 """Arrays in an HDF5 file, under the names that an npz file has (npz.py), also in groups `train` and `test`.
 
-h5py is the library for these files; only this file needs it. MATLAB's files of version 7.3 are HDF5 (matlab_arrays.py).
+h5py is the library for these files, and only this file needs it. MATLAB's files of version 7.3 are HDF5
+(matlab_arrays.py).
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from edgefl.experiment.data.dataset import Array, DataSet
 from edgefl.experiment.data.npz import LabelledArrays
 from edgefl.experiment.data.optional_package import check_installed
 
-CLIENTS = "examples"  # the group of TensorFlow Federated's files, which has a group for each client
-INPUTS, TARGETS = ("pixels", "image", "x"), ("label", "y")  # their names there
+CLIENTS = "examples"  # the group in files of TensorFlow Federated that has a group for each client
+INPUTS, TARGETS = ("pixels", "image", "x"), ("label", "y")  # names of the inputs and of the targets in such a group
 
 
 def read_hdf5(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file, named after it.
+    """Read the data set of a file, named after the file.
 
-    Raises  DataError naming the file, the array and what was expected; or that h5py is missing.
+    Raises  DataError naming the file, the array and what was expected, or saying that h5py is missing.
     """
     return LabelledArrays(path, ArraysInMemory(arrays_of(path)), reading).data_set(path.stem)
 
 
 def arrays_of(path: Path) -> dict[str, Array]:
-    """All arrays of the file, by name. Raises DataError as `read_hdf5` does."""
+    """Return all arrays of the file by name. Raises DataError as `read_hdf5` does."""
     check_installed(path, "h5py")
     import h5py
 
@@ -46,13 +47,13 @@ def arrays_of(path: Path) -> dict[str, Array]:
 
 
 def _members(h5py: object, group: object) -> dict[str, Array]:
-    """The arrays in a group, without those of groups in it."""
+    """Return the arrays directly in a group, without the arrays of its subgroups."""
     datasets = {name: each for name, each in group.items() if isinstance(each, h5py.Dataset)}  # type: ignore[attr-defined]
     return {name: _plain(each[()]) for name, each in datasets.items()}
 
 
 def _plain(value: object) -> Array:
-    """Texts as numpy's own."""
+    """Convert texts to numpy's own type of text."""
     found = np.asarray(value)
     if found.dtype.kind in "OS":
         found = np.array([each.decode() if isinstance(each, bytes) else str(each) for each in found.ravel()]).reshape(
@@ -62,7 +63,7 @@ def _plain(value: object) -> Array:
 
 
 def _of_clients(path: Path, clients: dict[str, dict[str, Array]]) -> dict[str, Array]:
-    """The samples of all clients, who are the groups."""
+    """Join the samples of all clients. Each client is a group."""
     first = next(iter(clients.values()), {})
     x, y = (next((name for name in names if name in first), None) for names in (INPUTS, TARGETS))
     if x is None or y is None:

@@ -1,7 +1,8 @@
 """IDX files: MNIST, Fashion-MNIST and the EMNIST splits.
 
-Format (Y. LeCun, http://yann.lecun.com/exdb/mnist/): two zero bytes, the type (8 = uint8), the number of dimensions,
-each extent as a big-endian uint32, then the values, last dimension fastest. Files may be compressed with gzip.
+LeCun describes the format at http://yann.lecun.com/exdb/mnist/. A file has two zero bytes, the type (8 = uint8), the
+number of dimensions, each extent as a big-endian uint32, then the values with the last dimension fastest. It may be
+compressed with gzip.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from edgefl.experiment.data.dataset import Array, DataSet, Shape
 
 
 def read_idx(stream: BinaryIO, what: str, shape: tuple[int, ...]) -> Array:
-    """The uint8 array of an IDX file; `what` names it in errors.
+    """Read the uint8 array of an IDX file. Errors call the file `what`.
 
-    shape   the extents that are expected; the header is compared with them before the content is read
+    shape   the expected extents, with which the header is compared before the content is read
     Raises  DataError if magic, extents or length differ.
     """
     header = bytes(read_exactly(stream, 4, what))
@@ -42,9 +43,11 @@ def read_idx(stream: BinaryIO, what: str, shape: tuple[int, ...]) -> Array:
 class IdxSet:
     """A published data set in four IDX files.
 
-    train, test   what the names of a part's two files begin with: "train" for train-images-idx3-ubyte
-    first_label   the label of class 0 in the files (1 in EMNIST letters)
-    transposed    images are stored column by column (EMNIST), and turned on reading
+    train, test               beginnings of the names of a part's two files: "train" for train-images-idx3-ubyte
+    train_count, test_count   numbers of images in the parts
+    side                      rows and columns of an image
+    first_label               the label of class 0 in the files (1 in EMNIST letters)
+    transposed                whether images are stored column by column (EMNIST), and are transposed on reading
     """
 
     name: str
@@ -59,17 +62,17 @@ class IdxSet:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Names without ".gz"."""
+        """Return the names of the files, without ".gz"."""
         kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
         return tuple(f"{part}-{kind}" for part in (self.train, self.test) for kind in kinds)
 
     @property
     def input_shape(self) -> Shape:
-        """The shape of one example."""
+        """Return the shape of one example."""
         return 1, self.side, self.side
 
     def read(self, source: Path) -> DataSet:
-        """Raises  DataError naming the file that is missing or damaged, the value and what was expected."""
+        """Read the data set. Raises DataError naming the missing or damaged file, the value and what was expected."""
         found: dict[str, Array] = {}
         for path, stream in entries(source, lambda path: PurePosixPath(path).name in self.files):
             name = PurePosixPath(path).name

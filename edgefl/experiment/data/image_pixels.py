@@ -1,8 +1,8 @@
 """The pixels of one image file as bytes, for every mode and depth. The files of a data set are found by images.py.
 
-Pillow is the library for image files; only this file needs it. A photograph is turned as its EXIF orientation says.
+Pillow is the library for image files, and only this file needs it. A photograph is turned as its EXIF orientation says.
 Transparent pixels are laid on white. Grey values of more than 8 bits keep their 8 highest bits, of the depth that all
-the files together use; the caller finds that depth with `head` and passes it to `pixels`.
+the files together use. The caller finds that depth with `head` and `depth_of`, and passes it to `pixels`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from edgefl.experiment.data.optional_package import check_installed
 GREY = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 COLOURS = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
 DEEP = ("I", "I;16", "I;16B", "I;16L", "I;16N")  # whole numbers of more than 8 bits
-DEPTHS = (8, 10, 12, 14, 16)  # bits that cameras and scanners store in 16
+DEPTHS = (8, 10, 12, 14, 16)  # numbers of bits that cameras and scanners store in 16 bits
 ORIENTATION = 0x112  # the EXIF tag
 ON_ITS_SIDE = 5  # the first of the four orientations that exchange rows and columns
 
 
 class ImageBytes(NamedTuple):
-    """The content of an image file that lies in another file, and where it lies there."""
+    """The content of an image file that lies in another file, and a name that says where it lies in that file."""
 
     name: str
     content: bytes
@@ -42,14 +42,14 @@ ImageFile = Path | ImageBytes
 
 @dataclass(frozen=True)
 class ImageHead:
-    """The properties that have to be known of all images before the first is read.
+    """The properties of an image that must be known for all images before the first image is read.
 
     is_grey      whether the image has no colours
-    size         (width, height) as the image is looked at
-    largest      the largest value of an image of more than 8 bits; None for other images
+    size         (width, height) in pixels as the image is looked at
+    largest      the largest value of an image of more than 8 bits. None for other images
     is_float     whether the values are floating-point numbers
     transparent  whether some pixel is not opaque
-    frames       how many pictures the file has; the first is taken
+    frames       number of pictures in the file, of which the first is taken
     """
 
     is_grey: bool
@@ -68,11 +68,11 @@ def head(path: ImageFile) -> ImageHead:
 
 
 def pixels(path: ImageFile, is_grey: bool, size: tuple[int, int], bits: int, unit: bool) -> Array:
-    """uint8 [1 or 3, height, width] of the file at `path`.
+    """Read the file at `path` as uint8 [1 or 3, height, width].
 
-    is_grey  whether one channel is wanted; three otherwise
-    size     (width, height) to which the image is scaled if it has another size
-    bits     of grey values that have more than 8
+    is_grey  whether one channel is wanted, and not three
+    size     (width, height) in pixels to which the image is scaled if it has another size
+    bits     depth of the grey values that have more than 8 bits (`depth_of`)
     unit     whether floating-point values go from 0 to 1, and not to 255
     """
     plane = _opened(path, lambda image: _pixels(image, is_grey, size, bits, unit))
@@ -80,13 +80,13 @@ def pixels(path: ImageFile, is_grey: bool, size: tuple[int, int], bits: int, uni
 
 
 def depth_of(heads: Sequence[ImageHead]) -> int:
-    """The bits that the whole-numbered deep images use: the fewest of DEPTHS that hold all their values."""
+    """Return the bits that the whole-numbered deep images use: the fewest bits of DEPTHS that hold all their values."""
     largest = max((one.largest for one in heads if one.largest is not None and not one.is_float), default=0)
     return next(bits for bits in DEPTHS if largest < 2**bits)
 
 
 def is_unit(heads: Sequence[ImageHead]) -> bool:
-    """Whether the images of floating-point numbers have none above 1."""
+    """Return whether no image of floating-point numbers has a value above 1."""
     return max((one.largest for one in heads if one.largest is not None and one.is_float), default=0) <= 1
 
 
@@ -104,7 +104,7 @@ def _head(path: ImageFile, image: Any) -> ImageHead:
 
 
 def _largest(path: ImageFile, image: Any) -> float:
-    """Raises DataError for values that are none of a picture."""
+    """Return the largest value. Raises DataError for values that a picture cannot have."""
     values = np.asarray(image)
     most = 255 if image.mode == "F" else 2**16 - 1
     wrong = ~((values >= 0) & (values <= most))
@@ -135,7 +135,7 @@ def _pixels(image: Any, is_grey: bool, size: tuple[int, int], bits: int, unit: b
 
 
 def _on_white(image: Any) -> Any:
-    """The image as it is seen on a white page; an opaque one keeps its colours to the bit."""
+    """Return the image as it is seen on a white page. An opaque image keeps its colours to the bit."""
     from PIL import Image
 
     if _alpha(image).min() == 255:
@@ -152,5 +152,5 @@ def _opened(path: ImageFile, read: Callable[[Any], Any]) -> Any:
     try:
         with Image.open(io.BytesIO(path.content) if isinstance(path, ImageBytes) else path) as image:
             return read(image)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # Pillow's, for damaged files
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:  # from Pillow, for damaged files
         raise DataError(f"{path}: {error}; expected an image") from error

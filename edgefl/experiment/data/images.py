@@ -1,7 +1,7 @@
-"""Folders of images: FOLDER/CLASS/**/*.png, jpg and others, or the same below FOLDER/train and FOLDER/test. A class has
-its folder's name. Not how the pixels of a file are read (image_pixels.py).
+"""Folders of images: FOLDER/CLASS/**/*.png, jpg and others, or such folders below FOLDER/train and FOLDER/test. A class
+has its folder's name. image_pixels.py reads the pixels of a file.
 
-All images become grey if all of them are, else colours.
+If all images are grey, they have one channel. Otherwise all images get three.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".bmp", ".gif", ".webp", ".avif", ".tif", ".tiff", ".tga", ".pbm",
     ".pgm", ".ppm", ".pnm",
 )  # fmt: skip
-UNREAD = (".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".svg", ".dcm")  # images too, which Pillow does not read
+UNREAD = (".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".svg", ".dcm")  # images that Pillow does not read
 TRAINING, VALIDATION = ("train", "training"), ("val", "valid", "validation")
-PARTS = (*TRAINING, *VALIDATION, "test", "testing")  # folders that are no classes, where all folders are such
+PARTS = (*TRAINING, *VALIDATION, "test", "testing")  # parts and not classes, if all folders are named so
 USED = ("group", "size")
 
 
 class _Image(NamedTuple):
-    """A file, its class, its place below the class's folder, and whether the file is of the published test part."""
+    """A file, its class, its path below the class's folder, and whether the file belongs to the published test part."""
 
     path: Path
     label: str
@@ -41,14 +41,14 @@ class _Image(NamedTuple):
 
 
 def has_images(folder: Path) -> bool:
-    """Whether some folder in this one has an image."""
+    """Return whether some folder in this folder has an image."""
     return any(images_in(child) for child in _folders(folder))
 
 
 def read_images(folder: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that folder, named after it: uint8 [N, 1 or 3, H, W].
+    """Read the data set of a folder, named after the folder: uint8 [N, 1 or 3, H, W].
 
-    Raises  DataError naming the file or the folder and what was expected; or that Pillow is missing.
+    Raises  DataError naming the file or the folder and what was expected, or saying that Pillow is missing.
     """
     reading = reading or Reading()
     reading.check(str(folder), *USED)
@@ -70,7 +70,7 @@ def read_images(folder: Path, reading: Reading | None = None) -> DataSet:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """The image files in this folder and below it. Raises DataError for the format of an image that is not read."""
+    """Return the image files in and below this folder. Raises DataError for an image of a format that is not read."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     unread = next((path for path in files if path.suffix.lower() in UNREAD), None)
     if unread is not None:
@@ -79,10 +79,10 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def read_pixels(paths: Sequence[ImageFile], size: int, is_grey: bool | None = None) -> tuple[Array, tuple[str, ...]]:
-    """uint8 [N, 1 or 3, H, W] of images that have one size, or are given one; and what was done to them, in sentences.
+    """Read images as uint8 [N, 1 or 3, H, W], and say in sentences what was done to them.
 
-    size     the rows and the columns that all images get; 0: the images have one size
-    is_grey  whether there is to be one channel; None: if all images are grey
+    size     the rows and the columns that all images get. 0: the images have one size
+    is_grey  whether there is to be one channel. None: there is one if all images are grey
     Raises   DataError naming the file.
     """
     heads = [image_pixels.head(path) for path in paths]
@@ -103,7 +103,7 @@ def read_pixels(paths: Sequence[ImageFile], size: int, is_grey: bool | None = No
 
 
 def _notes(heads: Sequence[ImageHead], bits: int, unit: bool) -> tuple[str, ...]:
-    """Notes about changes that the reader made to the pixels of the files."""
+    """Return notes about the changes that the reader made to the pixels of the files."""
     transparent = sum(one.transparent for one in heads)
     several = sum(one.frames > 1 for one in heads)
     deep = [one.largest for one in heads if one.largest is not None and not one.is_float]
@@ -125,7 +125,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _found(folder: Path) -> tuple[list[_Image], tuple[str, ...]]:
-    """The images of a folder, and which part each of its folders is, in a sentence, if they are parts.
+    """Find the images of a folder. If its folders are parts of the data, a note says which part each folder is.
 
     Raises  DataError where folders are named like parts, and are not laid out like parts.
     """
@@ -147,8 +147,8 @@ def _found(folder: Path) -> tuple[list[_Image], tuple[str, ...]]:
 
 
 def _in_parts(folder: Path, parts: list[Path]) -> tuple[list[_Image], tuple[str, ...]]:
-    """The images of train/CLASS, test/CLASS and val/CLASS. Validation images are the test part where there is no other
-    test part; otherwise they join the pool, because every client carves its own validation part.
+    """Find the images of train/CLASS, test/CLASS and val/CLASS. Validation images are the test part if there is no
+    other test part. Otherwise they join the pool, because every client carves its own validation part.
     """
     names = {part: part.name.lower() for part in parts}
     tests = {part for part in parts if names[part] in ("test", "testing")}
@@ -172,14 +172,14 @@ def _of_class(folder: Path, is_test: bool) -> list[_Image]:
 
 
 def _check_labels(folder: Path, y: Array, names: Sequence[str], test: Array) -> None:
-    """Raises DataError if a class of the test part has no image to be learnt from."""
+    """Raise DataError if a class of the test part has no image in the training part."""
     only = sorted(set(y[test].tolist()) - set(y[~test].tolist()))
     if only:
         raise DataError(f"{folder} has images of {names[only[0]]!r} in the test part alone; expected some in train")
 
 
 def _groups(images: Sequence[_Image], pattern: str) -> tuple[Array, tuple[str, ...]]:
-    """Whom each image comes from, by what is in its path below its class's folder."""
+    """Find the group of each image by a regular expression, searched for in the path below the class's folder."""
     try:
         wanted = re.compile(pattern)
     except re.error as error:

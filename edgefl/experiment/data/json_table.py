@@ -1,6 +1,6 @@
 """Tables as JSON: an object for each example, one on each line (.jsonl) or all in one list (.json).
 
-Not LEAF's files, which are JSON too (leaf.py).
+LEAF's files, which are JSON too, are read by leaf.py.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from edgefl.experiment.data.table_cells import Column, TableCells, rows_of_numbe
 
 
 def read_jsonl(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file, an object on each line. Raises DataError naming the line and what was expected."""
+    """Read the data set of a file with an object on each line. Raises DataError naming the faulty line."""
     return data_set_of(read_cells(path), reading, path.stem)
 
 
 def read_json(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file: LEAF's, or a list of objects. Raises DataError naming what was expected."""
+    """Read the data set of a file of LEAF, or of a list of objects. Raises DataError naming what was expected."""
     with damage_named(str(path)):
         found = json.loads(path.read_text("utf-8"))
     if is_leaf(found):
@@ -36,7 +36,7 @@ def read_json(path: Path, reading: Reading | None = None) -> DataSet:
 
 
 def read_cells(path: Path) -> TableCells:
-    """The columns of a .jsonl file, or of a .json file of objects. Raises DataError as `read_jsonl` does."""
+    """Read the columns of a .jsonl file, or of a .json file of objects. Raises DataError as `read_jsonl` does."""
     with damage_named(str(path)):
         text = path.read_text("utf-8")
     if path.suffix.lower() == ".json":

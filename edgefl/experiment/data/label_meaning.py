@@ -1,9 +1,8 @@
-"""The meaning of the targets of the user's data: classes, decisions or numbers. The rule is the table in
-docs/data.md.
+"""The meaning of the targets of the user's data: classes, decisions or numbers. The rule is the table in docs/data.md.
 
 A reader gives whole numbers from 0 and texts as labels, int32 [N], and everything else as values, float32 [N, outputs].
-Here the values and the loss decide what is learnt, in the same way for a table, arrays and a file of arrays; and a
-sentence says what was taken for what. No file is read.
+Here the values and the loss decide what is learnt. The rule is the same for a table, arrays and a file of arrays. A
+note says how the targets were understood. No file is read.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from edgefl.errors import DataError
 from edgefl.experiment.data.dataset import Array, DataSet
 from edgefl.learning.losses import BinaryCrossEntropy, Loss
 
-MOST_CLASSES = 20  # distinct whole numbers with a decimal point, or below 0, that are still taken for classes
-FEWEST_EACH = 2  # samples that such a class has on average
-LARGEST_LABEL = 1000  # a larger label is taken for a number, unless there are as many samples
-LISTED = 6  # labels that a sentence names
+MOST_CLASSES = 20  # most distinct whole numbers, written with a decimal point or below 0, that are taken for classes
+FEWEST_EACH = 2  # fewest samples that such a class has on average
+LARGEST_LABEL = 1000  # a label from here on is taken for a number, unless there are more samples than that
+LISTED = 6  # number of labels that a sentence names
 
 FOR_NUMBERS = "for numbers give loss=mse"
 FOR_CLASSES = "for classes give loss=cross-entropy"
 
 
 def meant(data: DataSet, loss: Loss | None) -> DataSet:
-    """The data with labels in [0, classes) where the targets are classes, and with a note that says so.
+    """Return the data with labels in [0, classes) where the targets are classes, and with a note that says so.
 
-    loss    that somebody has asked for; None: the targets decide
-    Raises  DataError if the targets of the test part are no targets of the pool's kind.
+    loss    the loss that the user has asked for. None: the targets decide
+    Raises  DataError if the targets of the test part are of another kind than the targets of the pool.
     """
     if loss is not None and not loss.has_labels:
         return _as_values(data, loss)
@@ -42,21 +41,21 @@ def meant(data: DataSet, loss: Loss | None) -> DataSet:
 
 
 def largest_label(samples: int) -> int:
-    """From this on a whole number is no label of so many samples, unless the number of classes is stated."""
+    """Return the bound for labels: a whole number from it on is not a label, unless the number of classes is stated."""
     return max(samples, LARGEST_LABEL)
 
 
 def are_numbers(whole: Array) -> bool:
-    """Whether whole numbers [N] cannot be labels: one is below 0, or more than half of them are too large. If fewer are
-    too large, these are wrong labels, which are refused elsewhere.
+    """Return whether whole numbers [N] cannot be labels: one is below 0, or more than half of them are too large. If
+    fewer are too large, these are wrong labels, which are refused elsewhere.
     """
     too_large = int((whole >= largest_label(len(whole))).sum())
     return bool(len(whole)) and (int(whole.min()) < 0 or 2 * too_large > len(whole))
 
 
 def alike(y: Array, y_test: Array | None) -> tuple[Array, Array | None]:
-    """The targets of pool and test part, both as values where only one of them is: of -1 and 1 a part may have 1s
-    alone.
+    """Return the targets of pool and test part in one type. If only one of them has values, both become values. This
+    happens for example with targets -1 and 1 where one part has only 1.
     """
     if y_test is None or y.dtype == y_test.dtype:
         return y, y_test
@@ -66,7 +65,7 @@ def alike(y: Array, y_test: Array | None) -> tuple[Array, Array | None]:
 
 
 def _labels(data: DataSet) -> DataSet:
-    """Labels from 0 as they are; others in their order."""
+    """Keep labels that begin at 0. Number other labels in their order."""
     if data.class_names is not None:
         return _said(data, f"{data.classes} classes, {_listed(data.class_names)}")
     if len(data.y) and int(data.y.min()) > 0 and not data.are_classes_stated:
@@ -77,7 +76,7 @@ def _labels(data: DataSet) -> DataSet:
 
 
 def _column(data: DataSet, loss: Loss | None) -> DataSet:
-    """Values [N, 1]: classes if they are few whole numbers, or a loss of labels was asked for; else numbers."""
+    """Take values [N, 1] as classes if they are few whole numbers, or if the loss needs labels, or else as numbers."""
     values = data.y[:, 0].astype(np.float64)
     is_whole = bool((values == np.floor(values)).all())
     if not is_whole or not (loss is not None or _is_few(values)):
@@ -97,7 +96,7 @@ def _is_few(values: Array) -> bool:
 
 
 def _in_order(data: DataSet, y: Array, y_test: Array | None, otherwise: str) -> DataSet:
-    """Whole numbers as labels: as they are if the smallest is 0; else class 0 is the smallest, and so on in order."""
+    """Return whole numbers as labels. They stay as they are if the smallest is 0, or else are numbered in order."""
     known = np.unique(y).astype(np.int64)
     if known[0] == 0:
         if known[-1] >= largest_label(len(y)):
@@ -113,14 +112,14 @@ def _in_order(data: DataSet, y: Array, y_test: Array | None, otherwise: str) -> 
 
 
 def _places(data: DataSet, y: Array, known: Array) -> Array:
-    """int32 [N]: where the values stand among the known labels. Raises DataError for a value that is not among them."""
+    """Return int32 [N], the positions of the values among the known labels. Raises DataError for an unknown value."""
     if len(strange := np.setdiff1d(y, known)):
         raise DataError(f"{data.name}: y_test has {strange[0]:g}; expected one of the labels of y, {_range(known)}")
     return np.searchsorted(known, y).astype(np.int32)
 
 
 def _matrix(data: DataSet, loss: Loss | None) -> DataSet:
-    """Values [N, K]: a class for each sample if each row has a single 1; decisions if all are 0 or 1; else numbers."""
+    """Take values [N, K] as classes if each row has a single 1, as decisions if all are 0 or 1, and else as numbers."""
     outputs, parts = data.y.shape[1], [data.y] if data.y_test is None else [data.y, data.y_test]
     if all(is_one_hot(part) for part in parts):
         labels, *test = (part.argmax(1).astype(np.int32) for part in parts)
@@ -135,12 +134,12 @@ def _matrix(data: DataSet, loss: Loss | None) -> DataSet:
 
 
 def is_one_hot(y: Array) -> bool:
-    """Whether each row of values [N, K] has a single 1 and otherwise 0."""
+    """Return whether each row of values [N, K] has a single 1 and otherwise 0."""
     return bool(len(y)) and bool(((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all())
 
 
 def _as_values(data: DataSet, loss: Loss) -> DataSet:
-    """Values as they are; but for decisions, two labels other than 0 and 1 in their order."""
+    """Keep values as they are. For decisions, number two labels other than 0 and 1 in their order."""
     outputs = 1 if data.has_labels else data.y.shape[1]
     if not isinstance(loss, BinaryCrossEntropy):
         return _said(data, f"{_counted(outputs, 'number')} for each sample, as loss={loss} asks")
@@ -167,7 +166,7 @@ def _classes(count: int) -> str:
 
 
 def _range(known: Array) -> str:
-    """Labels in words: their ends if they have no gap, else some of them."""
+    """Write labels in words: the first and the last if there is no gap between them, or else some of them."""
     if len(known) > 1 and known[-1] - known[0] == len(known) - 1:
         return f"{known[0]:g}..{known[-1]:g}"
     return _listed([f"{label:g}" for label in known])

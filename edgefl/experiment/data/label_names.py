@@ -8,21 +8,21 @@ import numpy as np
 
 from edgefl.experiment.data.dataset import Array
 
-SHOWN, LONGEST_NAME = 20, 60  # names in a sentence, and characters of one
+SHOWN, LONGEST_NAME = 20, 60  # number of names in a sentence, and number of characters of a name
 
 
 def few(names: Sequence[str]) -> str:
-    """The names for a sentence: the first ones, and how many more there are."""
+    """List the names for a sentence: the first names, and how many more there are."""
     more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(map(shortened, names[:SHOWN])) + more
 
 
 def shortened(text: str) -> str:
-    """The text for a sentence, without its end where it is long."""
+    """Return the text for a sentence, without its end if the text is long."""
     return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}... ({len(text)} characters)"
 
 
 def numbered(texts: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
-    """int32 [N], for each text its place among all different ones; and these, sorted."""
+    """Return int32 [N], the position of each text among the sorted distinct texts, and these distinct texts."""
     names, ids = np.unique(np.asarray(texts, dtype=np.str_), return_inverse=True)
     return ids.reshape(-1).astype(np.int32), tuple(str(name) for name in names)

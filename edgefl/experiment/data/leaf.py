@@ -1,7 +1,7 @@
-"""LEAF's files: JSON with `users` and, for each user, `user_data` of x and y; a file, or folders train and test.
+"""LEAF's files: JSON with `users` and, for each user, `user_data` of x and y, in one file or in folders train and test.
 
-Every user is a group. Rows of 784 numbers are 28 x 28 pixels (FEMNIST); texts of one length are ids of their letters
-(Shakespeare). Source of the format: S. Caldas et al., arXiv:1812.01097, and the README of LEAF's repository.
+Every user is a group. Rows of 784 numbers are 28 x 28 pixels (FEMNIST). Texts of one length are ids of their letters
+(Shakespeare). Caldas et al., arXiv:1812.01097, and the README of LEAF's repository describe the format.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Part = tuple[list[Any], list[Any], list[str]]  # x, y and user of each example
 
 
 def is_leaf(found: Any) -> bool:
-    """Whether an object is the content of such a file."""
+    """Return whether an object is the content of a LEAF file."""
     return isinstance(found, dict) and isinstance(found.get("users"), list) and isinstance(found.get("user_data"), dict)
 
 
 def has_leaf(folder: Path) -> bool:
-    """Whether a folder has LEAF's folders."""
+    """Return whether a folder has LEAF's folder of training files."""
     return any((folder / "train").glob("*.json")) if (folder / "train").is_dir() else False
 
 
 def read_leaf(folder: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of train/*.json and, if there are some, test/*.json. Raises DataError naming the file."""
+    """Read the data set of train/*.json and, if there are some, test/*.json. Raises DataError naming the file."""
     found: dict[str, list[Any]] = {"train": [], "test": []}
     for part, contents in found.items():
         for path in sorted((folder / part).glob("*.json")):
@@ -48,7 +48,7 @@ def read_leaf(folder: Path, reading: Reading | None = None) -> DataSet:
 
 
 def leaf_data_set(path: Path, train: Sequence[Any], test: Sequence[Any], reading: Reading | None) -> DataSet:
-    """The data set in the contents of such files. Raises DataError that names the user and the expected value."""
+    """Make a data set of the contents of LEAF files. Raises DataError that names the user and the expected value."""
     parts = {"": _examples(path, train)} | ({"_test": _examples(path, test)} if test else {})
     arrays: dict[str, Any] = {}
     letters = _letters(list(parts.values()))
@@ -82,7 +82,7 @@ def _examples(path: Path, contents: Sequence[Any]) -> Part:
 
 
 def _letters(parts: Sequence[Part]) -> str:
-    """All letters of texts, in order; empty where x has no texts."""
+    """Return all letters of the texts, in order. The result is "" if x has no texts."""
     texts = [text for x, y, _ in parts for text in (*x, *y) if isinstance(text, str)]
     is_text = all(isinstance(text, str) for x, _, _ in parts for text in x)
     return "".join(sorted(set("".join(texts)))) if texts and is_text else ""

@@ -11,21 +11,21 @@ SYSTEM_ROOT = Path("/usr/share/datasets")  # the Debian package dataset-fashion-
 
 
 def roots(data_dir: str | os.PathLike[str] | None, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """Folders to search, in order: `data_dir`, $EDGEFL_DATA, the user's cache, the system's data sets."""
+    """Return the folders to search, in order: `data_dir`, $EDGEFL_DATA, the user's cache, the system's data sets."""
     named = [Path(root).expanduser() for root in (data_dir, environ.get(ENVIRONMENT)) if root]
     return [*named, cache(environ), SYSTEM_ROOT]
 
 
 def cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of downloads if no folder is named: edgefl/ in the XDG cache folder."""
+    """Return the folder of downloads if no folder is named: edgefl/ in the XDG cache folder."""
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgefl"
 
 
 def candidates(searched: Sequence[Path], folders: Sequence[str], archive: str | None) -> list[Path]:
-    """Every folder or archive that could hold a data set, best first.
+    """Return every folder or archive that could hold a data set, best first.
 
-    folders  the data set's usual folders relative to a root; a root that is itself such a folder counts too
-    archive  the name of the published archive, looked for in the root and in those folders
+    folders  the data set's usual folders relative to a root. A root that is itself such a folder counts too
+    archive  the name of the published archive, which is searched for in the root and in its usual folders
     """
     found: list[Path] = []
     for root in searched:
@@ -40,7 +40,7 @@ def candidates(searched: Sequence[Path], folders: Sequence[str], archive: str | 
 
 
 def holds(location: Path, files: Sequence[str]) -> bool:
-    """Is this an archive, or a folder with each of the files, gzipped or not?"""
+    """Return whether the path is an archive, or a folder with each of the files, gzipped or not."""
     if not location.is_dir():
         return location.is_file()
     return all((location / file).is_file() or (location / f"{file}.gz").is_file() for file in files)

@@ -25,7 +25,7 @@ _WINDOW, _HOP, _FFT = 640, 320, 1024
 
 
 def logmel(samples: Array) -> Array:
-    """uint8 [49, 40] (time, frequency) of samples [16000] in [-1, 1]."""
+    """Return uint8 [49, 40] (time, frequency) of samples [16000] in [-1, 1]."""
     frames = np.lib.stride_tricks.sliding_window_view(samples, _WINDOW)[::_HOP]
     power = np.abs(np.fft.rfft(frames * _window(), _FFT)) ** 2
     values = np.log(power @ _filters() + 1e-6)
@@ -39,7 +39,7 @@ def _window() -> Array:
 
 @lru_cache(1)
 def _filters() -> Array:
-    """float64 [513, 40]: column m rises from edge m to edge m + 1 and falls to edge m + 2."""
+    """Return float64 [513, 40]: column m rises from edge m to edge m + 1 and falls to edge m + 2."""
     lowest, highest = (2595 * np.log10(1 + hz / 700) for hz in (20, RATE_HZ / 2))
     edges = 700 * (10 ** (np.linspace(lowest, highest, MELS + 2) / 2595) - 1)
     hz = np.arange(_FFT // 2 + 1)[:, np.newaxis] * (RATE_HZ / _FFT)

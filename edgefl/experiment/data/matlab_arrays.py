@@ -1,7 +1,9 @@
-"""Arrays in a MATLAB file, under the names that an npz file has (npz.py), where X and Y are x and y.
+"""Arrays in a MATLAB file, under the names that an npz file has (npz.py). They may be named X and Y in place of x and
+y.
 
-scipy reads versions up to 7.2, h5py version 7.3. MATLAB has no vectors and few whole numbers: labels [N, 1] or [1, N]
-of whole numbers are labels [N], and an x whose last axis has the N samples gets them first.
+scipy reads versions up to 7.2, and h5py reads version 7.3. MATLAB has no vectors and few whole numbers. So labels of
+shape [N, 1] or [1, N] that are whole become integers [N]. An x whose last axis has the N samples gets them as first
+axis.
 """
 
 from __future__ import annotations
@@ -18,22 +20,22 @@ from edgefl.experiment.data.dataset import Array, DataSet
 from edgefl.experiment.data.npz import LabelledArrays
 from edgefl.experiment.data.optional_package import check_installed
 
-HDF5 = b"MATLAB 7.3"  # how such a file begins
+HDF5 = b"MATLAB 7.3"  # the first bytes of such a file
 INPUTS = ("x", "x_train", "x_test")
 SAMPLES_LAST = "the samples are the last axis of x, and are taken as the first"
 
 
 def read_matlab(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file, named after it.
+    """Read the data set of a file, named after the file.
 
-    Raises  DataError naming the file, the array and what was expected; or that scipy or h5py is missing.
+    Raises  DataError naming the file, the array and what was expected, or saying that scipy or h5py is missing.
     """
     arrays, notes = arrays_of(path)
     return LabelledArrays(path, ArraysInMemory(arrays), reading).data_set(path.stem).with_notes(*notes)
 
 
 def arrays_of(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """All arrays of the file as numpy has such, and what was done to them. Raises DataError as `read_matlab` does."""
+    """Return all arrays of the file as arrays of numpy, and what was done. Raises DataError as `read_matlab` does."""
     with damage_named(str(path)), open(path, "rb") as file:
         is_hdf5 = file.read(len(HDF5)) == HDF5
     if is_hdf5:
@@ -56,7 +58,7 @@ def arrays_of(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
 
 
 def _vector(value: Array) -> Array:
-    """A column or a row as [N], whole numbers as integers; a cell array of texts as texts."""
+    """Return a column or a row as [N], with whole numbers as integers. A cell array of texts becomes texts."""
     if value.dtype == object:
         value = np.array([str(np.ravel(each)[0]) if np.size(each) else "" for each in value.ravel()])
     if value.ndim == 2 and 1 in value.shape:

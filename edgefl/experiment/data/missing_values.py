@@ -1,8 +1,7 @@
-"""Treatment of missing feature values: refuse the data, drop the samples, or fill in the means of the
-training samples.
+"""Treatment of missing feature values: refuse the data, drop the samples, or fill in the means of the training samples.
 
-Not how a file says that a value is missing. A reader marks the places (`settled`); the means are taken when it is known
-which samples train (`with_means`), so that no test sample takes part in them.
+A reader decides which values are missing, and marks their positions (`settled`). The means are computed later, when the
+training samples are known (`with_means`), so that no test sample contributes to a mean.
 """
 
 from __future__ import annotations
@@ -21,7 +20,13 @@ CHOICES = "missing=mean or missing=drop (--missing)"
 
 
 class Settled(NamedTuple):
-    """Features without NaN: x [n, F], where a mean is to stand, which of the rows are left, what was done in words."""
+    """Features without NaN.
+
+    x       [n, F]
+    absent  bool [n, F], true where a mean is to stand. None: no mean is needed
+    rows    index of the rows that are left
+    notes   sentences on what was done
+    """
 
     x: Array
     absent: Array | None
@@ -30,11 +35,12 @@ class Settled(NamedTuple):
 
 
 def settled(what: str, x: Array, how: str) -> Settled:
-    """Features whose NaN are dealt with as `how` says; unchanged if there are none. A value that is infinite stays.
+    """Return features whose NaN are treated as `how` says, or the same features if there are no NaN. Infinite values
+    stay.
 
-    what    the features are, in words
-    x       any array; one that is no float32 or float64 [N, F] has no missing values
-    how     MEAN or DROP; anything else leaves NaN as they are
+    what    name of the features in messages
+    x       any array. An array other than float32 or float64 [N, F] has no missing values
+    how     MEAN or DROP. Any other value leaves NaN as they are
     Raises  DataError if no row is left.
     """
     absent = np.isnan(x) if x.dtype.kind == "f" and x.ndim == 2 and how in (MEAN, DROP) else None
@@ -51,9 +57,9 @@ def settled(what: str, x: Array, how: str) -> Settled:
 
 
 def means(data: DataSet, training: Iterable[Array]) -> Array:
-    """float32 [F]: the mean of each feature over the training samples that have a value of it.
+    """Return float32 [F]: the mean of each feature over the training samples that have a value of it.
 
-    training  of each client the int32 rows of data.x that it trains on
+    training  for each client the int32 rows of data.x that the client trains on
     Raises    DataError naming a column that has no value in any training sample.
     """
     rows = np.unique(np.concatenate(list(training)))
@@ -69,7 +75,7 @@ def means(data: DataSet, training: Iterable[Array]) -> Array:
 
 
 def with_means(data: DataSet, training: Iterable[Array]) -> DataSet:
-    """The data with the mean of the training samples in each place that has no value; `data` itself if all have one.
+    """Fill in the mean of the training samples for every missing value. Return `data` itself if no value is missing.
 
     Raises  DataError as `means` does.
     """

@@ -1,7 +1,7 @@
 """Inputs for a model from any file that training data may have. Labels may be missing. The model is run elsewhere.
 
-A table gives the columns of the training data, in their order and with their texts and means, where these data are
-known; otherwise every column that is not called like a label or a group, all of which have numbers.
+If the training data are known, a table gives their columns, in their order and with their texts and means. Otherwise
+every column is an input that is not named like a label or a group, and all inputs must be numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from edgefl.experiment.data.npz import LabelledArrays, read_inputs
 from edgefl.experiment.data.table_cells import TableCells
 
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-ENTRY = re.compile(r"\[\d+\]$")  # of a column of lists
+ENTRY = re.compile(r"\[\d+\]$")  # the end of the name of a feature from a column of lists
 MEANING = "--run RUN, whose training data say what columns these texts are"
 
 
@@ -44,19 +44,19 @@ class Training(NamedTuple):
 
 
 class ModelInputs(NamedTuple):
-    """float32 [N, ...], and what was done to the values in sentences."""
+    """The inputs, float32 [N, ...], and sentences on what was done to the values."""
 
     x: Array
     notes: tuple[str, ...] = ()
 
 
 def model_inputs(path: Path, input_shape: Shape, reading: Reading, training: Training | None = None) -> ModelInputs:
-    """The inputs in a file of arrays or a table, in an image, or in a folder of images.
+    """Read the inputs in a file of arrays or a table, in an image, or in a folder of images.
 
-    input_shape  of one example, as the model takes it
+    input_shape  shape of one example, as the model takes it
     reading      how the file is to be read, where no run says it
-    training     what the model's run was trained on; None: the file alone says what its values mean
-    Raises       DataError naming the file, the place and what was expected.
+    training     the training data of the model's run. None: the file alone says what its values mean
+    Raises       DataError naming the file, the position and what was expected.
     """
     if not path.exists():
         refuse_path(str(path), [])
@@ -82,7 +82,7 @@ def _images(path: Path, input_shape: Shape, reading: Reading) -> ModelInputs:
 
 
 def _arrays(path: Path) -> ArraySource | None:
-    """The arrays of a file; None if it is no file of arrays."""
+    """Return the arrays of a file, or None if it is not a file of arrays."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
         with damage_named(str(path)), open(path, "rb") as stream:
@@ -103,7 +103,7 @@ def _arrays(path: Path) -> ArraySource | None:
 
 
 def _of_arrays(path: Path, source: ArraySource, reading: Reading, training: Training | None) -> ModelInputs:
-    """Scaled as the file says; else as the training data were; else as such an array in training data is."""
+    """Scale inputs as the file says, or else like the training data, or else like such an array in training data."""
     axes, missing = reading.axes, reading.missing
     found = LabelledArrays(path, source, Reading(axes=axes, missing=missing))
     x = found.inputs(found.first("x", "x_test"))
@@ -115,7 +115,7 @@ def _of_arrays(path: Path, source: ArraySource, reading: Reading, training: Trai
 
 
 def _with_means(path: Path, x: Array, training: Training | None) -> Array:
-    """The inputs with the means of the training data where they have no value."""
+    """Return the inputs with the means of the training data in place of missing values."""
     if x.ndim != 2 or not np.isnan(x).any():
         return x
     means = None if training is None else training.means
@@ -125,7 +125,7 @@ def _with_means(path: Path, x: Array, training: Training | None) -> Array:
 
 
 def _cells(path: Path, reading: Reading) -> TableCells | None:
-    """The cells of a table; None if the file is none."""
+    """Return the cells of a table, or None if the file is not a table."""
     name, suffix = path.name.lower(), path.suffix.lower()
     if name.endswith(TEXT):
         return read_csv(path, MOST_BYTES)
@@ -159,7 +159,7 @@ def _is_coded(name: str, columns: Sequence[str]) -> bool:
 
 
 def _inputs(cells: TableCells, known: Sequence[str]) -> list[str]:
-    """The columns that have the features of the training data, in order. Raises DataError for one that is gone."""
+    """Return the columns that have the training data's features, in order. Raises DataError for a missing column."""
     found: dict[str, None] = {}
     for feature in known:
         bases = (feature, ENTRY.sub("", feature), feature.partition("=")[0])

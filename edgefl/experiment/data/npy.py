@@ -1,5 +1,5 @@
-"""Reading of an array in numpy's npy format without trust: nothing is unpickled, and memory grows with the bytes that
-are there.
+"""Reading of an array in numpy's npy format without trust: nothing is unpickled, and memory grows only with the bytes
+that are there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from edgefl.experiment.data.dataset import Array
 
 
 def read_array(stream: BinaryIO, what: str) -> Array:
-    """The array that the stream has, and nothing behind it. Raises DataError naming `what` and what was expected."""
+    """Read one array, after which the stream must end. Raises DataError naming `what` and what was expected."""
     shape, fortran, dtype = read_header(stream, what)
     data = read_exactly(stream, math.prod(shape) * dtype.itemsize, what)
     expect_end(stream, what)

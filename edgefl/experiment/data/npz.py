@@ -1,23 +1,23 @@
 """Labelled examples as named arrays, in an npz file or in npy files of one folder, with optional group ids.
 
-    x or x_train    uint8 or float [N, H, W] or [N, C, H, W]; or [N, F], features, or ids of words as any integers; as
-                    [N, C, L] and with channels last only where the caller or the file states the axes
+    x or x_train    uint8 or float [N, H, W] or [N, C, H, W], or [N, F], features, or ids of words as any integers.
+                    [N, C, L] and channels last are read only if the caller or the file states the axes
     axes            optional text: order of the axes of x (Reading.axes)
     missing         optional text: what happens to NaN in features [N, F] (Reading.missing)
-    y or y_train    integers [N], labels from 0, or texts [N], names of classes; or values: float [N] or [N, outputs],
+    y or y_train    integers [N], labels from 0, or texts [N], names of classes, or values: float [N] or [N, outputs],
                     or integers [N, outputs]
     x_test, y_test  optional test part, in the same types and shapes
     G or G_train, and G_test
-                    optional integers or texts [N]: the origin of an example; G is "group", "speaker" or the name that
+                    optional integers or texts [N]: the origin of an example. G is "group", "speaker" or the name that
                     the caller gives. G_names: optional texts, names of the groups 0, 1, ...
     time            optional numbers or dates [N]: the time of an example
-    vocabulary      optional number of word ids; without it the largest id + 1
+    vocabulary      optional number of word ids. Without it the largest id + 1
     class_names     optional texts: names of the labels
-    classes         optional number of classes; without it the length of `class_names`, or the largest label + 1, which
+    classes         optional number of classes. Without it the length of `class_names`, or the largest label + 1, which
                     is then at most 1,000 or the number of examples
     scale, shift    optional: the input of the model is x * scale + shift. Without them uint8 is scaled to [0, 1], and
                     float is not scaled
-    lo, hi          optional: uint8 values are quantised between lo and hi (log-mel features); the input is in [-1, 1]
+    lo, hi          optional: uint8 values are quantised between lo and hi (log-mel features). The input is in [-1, 1]
     partial         optional text: what the file lacks of the data set that it is taken from
 
 An npz file is a zip of npy files. Beside `digits_x.npy` the other arrays are `digits_y.npy` and so on. Pickled arrays
@@ -44,20 +44,20 @@ from edgefl.experiment.data.label_names import few, numbered
 from edgefl.experiment.data.missing_values import CHOICES, settled
 from edgefl.experiment.data.npy import read_array, read_header
 
-LARGEST_ID = 2**24  # of whole numbers that float32 holds one by one
-MOST_UNSTATED = 1000  # classes that a file may have without saying so, however few examples there are
+LARGEST_ID = 2**24  # the bound up to which float32 holds every whole number
+MOST_UNSTATED = 1000  # most classes of a small file that states no number
 
 
 USED = ("label", "group", "time", "axes", "missing")
-CHANNELS = (1, 3, 4)  # of pictures: grey, colours, colours with alpha
+CHANNELS = (1, 3, 4)  # numbers of channels of pictures: grey, colours, colours with alpha
 BOOLEANS = ("False", "True")  # the classes of targets that are booleans
-ORDER = {"NLC": (0, 2, 1), "NHWC": (0, 3, 1, 2)}  # those that are not as a model takes them
+ORDER = {"NLC": (0, 2, 1), "NHWC": (0, 3, 1, 2)}  # how orders that a model does not take are transposed
 
 
 def read_npz(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set of that file, named after it.
+    """Read the data set of a file, named after the file.
 
-    reading  keys that are other than the names above (without "_train"), and the order of axes
+    reading  keys that differ from the names above (without "_train"), and the order of axes
     Raises   DataError naming the file, the key, its value and what was expected.
     """
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
@@ -65,7 +65,7 @@ def read_npz(path: Path, reading: Reading | None = None) -> DataSet:
 
 
 def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
-    """The data set whose x is in that file, `x.npy` or `NAME_x.npy`; its other arrays are in files beside it.
+    """Read the data set whose x is in that file, `x.npy` or `NAME_x.npy`. Other arrays are in files of the same folder.
 
     Raises  DataError like read_npz.
     """
@@ -79,17 +79,17 @@ def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
 
 
 def may_have_channels_last(shape: tuple[int, ...]) -> bool:
-    """Whether an x of this shape looks like pictures that have the channels as their last axis."""
+    """Return whether an x of this shape looks like pictures that have the channels as their last axis."""
     return len(shape) == 4 and shape[3] in CHANNELS and shape[1] not in CHANNELS
 
 
 def _literal(text: str) -> str:
-    """The name as a pattern that matches this name alone."""
+    """Return the name as a glob pattern that matches this name alone."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 
 def read_integers(path: Path, keys: Sequence[str]) -> dict[str, Array]:
-    """Those of the named arrays that the file has, as int32 [n]. Raises DataError like read_npz."""
+    """Return the named arrays that the file has, as int32 [n]. Raises DataError like read_npz."""
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
         reader = LabelledArrays(path, NpySource.of_zip(path, archive))
         return {key: reader.integers(key) for key in keys if key in reader.keys}
@@ -111,7 +111,7 @@ def read_inputs(path: Path) -> Array:
 
 
 class LabelledArrays:
-    """The arrays of a source as a data set. Every error is a DataError that names the file and the array."""
+    """Named arrays that together make a data set. Every error is a DataError that names the file and the array."""
 
     def __init__(self, path: Path, source: ArraySource, reading: Reading | None = None) -> None:
         self.path, self.source, self.reading = path, source, reading or Reading()
@@ -122,7 +122,7 @@ class LabelledArrays:
         self.missing = self.reading.missing or Reading(missing=self.stated("missing")).missing
 
     def stated(self, key: str) -> str:
-        """The statements of the file on how it is to be read."""
+        """Return the text under that key, which says how the file is to be read, or "" without such a key."""
         return str(self.array(key)) if key in self.keys else ""
 
     def data_set(self, name: str) -> DataSet:
@@ -149,7 +149,7 @@ class LabelledArrays:
         return DataSet(name, x, y, classes, scale, shift, groups, missing, x_test, y_test, groups_test, **found)
 
     def of_rows(self, key: str, y: Array) -> str:
-        """The key of an array that has a row for each label by its header; one of other rows is not unpacked."""
+        """Return `key`. Raises DataError, before any unpacking, if the array's rows are not as many as the labels."""
         what = f"{self.path}: {key}"
         if not isinstance(self.source, NpySource):
             return key
@@ -164,15 +164,15 @@ class LabelledArrays:
         return self.named(self.reading.label) if self.reading.label else self.first("y", "y_train")
 
     def named(self, name: str) -> str:
-        """The key that the caller means. Raises DataError if there is none."""
+        """Return the key that the caller means. Raises DataError if there is no such key."""
         for key in (name, f"{name}_train"):
             if key in self.keys:
                 return key
         raise DataError(f"{self.path}: no {name} or {name}_train among {self.listed}; expected one of them")
 
     def targets(self, key: str, names: tuple[str, ...] = ()) -> tuple[Array, tuple[str, ...]]:
-        """Labels as int32 [N], with their names if they are texts, of `names` if there are some; or values as float32
-        [N, outputs].
+        """Return labels as int32 [N] with the names of the classes, if the labels are texts, or else values as float32
+        [N, outputs]. If `names` are given, the texts must be among them.
         """
         y = self.array(key)
         if y.ndim == 2 and y.shape[1] == 1 and y.dtype.kind in "Uiub":
@@ -195,7 +195,7 @@ class LabelledArrays:
         return values, ()
 
     def texts(self, key: str, texts: Array, names: tuple[str, ...]) -> Groups:
-        """Texts as ids; those of `names`, if there are some."""
+        """Return texts as ids, with their names. If `names` are given, the ids are positions among them."""
         ids, found = numbered(list(texts))
         if not names:
             return ids, found
@@ -205,17 +205,17 @@ class LabelledArrays:
         return positions[ids], names
 
     def class_names(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The names of the labels, in the file or by the labels themselves."""
+        """Return the names of the labels, from the labels themselves if they are texts, or else from the file."""
         if names or "class_names" not in self.keys:
             return names or None
         return self.names_of("class_names")
 
     def names_of(self, key: str) -> tuple[str, ...]:
-        """The texts of an array, none if there is no such array."""
+        """Return the texts of an array, or () if there is no such array."""
         return tuple(str(name) for name in self.array(key).reshape(-1)) if key in self.keys else ()
 
     def times(self) -> Array | None:
-        """Numbers as they are, dates as seconds."""
+        """Return numbers as they are, and dates as seconds since 1970."""
         key = self.named(self.reading.time) if self.reading.time else "time"
         if key not in self.keys:
             return None
@@ -227,7 +227,7 @@ class LabelledArrays:
         return times.astype(np.float64)
 
     def vocabulary(self, x: Array) -> int | None:
-        """The number of word ids; None where x has none."""
+        """Return the number of word ids, or None if x has no word ids."""
         if x.ndim != 2 or self.array_kind(self.first("x", "x_train")) not in "iu" or x.dtype == np.uint8:
             return None
         if x.size and x.min() < 0:
@@ -247,7 +247,7 @@ class LabelledArrays:
         return self.unstated(int(y.max(initial=0)) + 1, len(y))
 
     def unstated(self, classes: int, examples: int) -> int:
-        """The largest label + 1, unless that is far more than there are examples: one wrong label is no class."""
+        """Return `classes`, or raise DataError if it far exceeds the examples, as one wrong label is not a class."""
         if classes > max(examples, MOST_UNSTATED):
             raise DataError(
                 f"{self.path}: y goes up to {classes - 1} with {examples} examples; expected labels from 0, or the "
@@ -263,7 +263,7 @@ class LabelledArrays:
         return (1 / 255, 0.0) if x.dtype == np.uint8 else (1.0, 0.0)
 
     def groups(self) -> tuple[tuple[Array | None, tuple[str, ...]], Array | None]:
-        """Of the pool, with names if they are texts; and of the test part."""
+        """Return the groups of the pool, with names if they are texts, and the groups of the test part."""
         wanted = self.reading.group
         for name in (wanted,) if wanted else ("group", "speaker"):
             key = name if name in self.keys else f"{name}_train"
@@ -308,7 +308,7 @@ class LabelledArrays:
         return values
 
     def in_order(self, key: str, x: Array) -> Array:
-        """The array with its axes in the order of a model's inputs."""
+        """Return the array with its axes in the order of a model's inputs."""
         axes = self.axes
         if axes and len(axes) != x.ndim:
             raise DataError(f"{self.path}: {key} is {x.dtype} {x.shape}; expected {len(axes)} axes, {axes}")
@@ -318,7 +318,7 @@ class LabelledArrays:
         return np.transpose(x, ORDER[axes]) if axes in ORDER else x
 
     def ids(self, key: str, x: Array) -> Array:
-        """Whole numbers as float32, which holds those up to 2^24."""
+        """Return whole numbers as float32, which holds whole numbers up to 2^24 exactly."""
         if x.size and max(abs(int(x.min())), int(x.max())) > LARGEST_ID:
             raise DataError(f"{self.path}: {key} is from {x.min()} to {x.max()}; expected ids of at most {LARGEST_ID}")
         return np.ascontiguousarray(x, np.float32)

@@ -10,6 +10,6 @@ EXTRAS = {"PIL": "images", "pyarrow": "arrow", "h5py": "hdf5", "scipy": "science
 
 
 def check_installed(what: object, package: str) -> None:
-    """Raises DataError if the package that reads `what` is not installed."""
+    """Raise DataError if the package that reads `what` is not installed."""
     if find_spec(package) is None:
         raise DataError(f"{what} needs the package {package}; expected: pip install 'edgefl[{EXTRAS[package]}]'")

@@ -1,7 +1,7 @@
 """Partitions of examples among clients: IID, two Dirichlet forms, shards, few classes, by group.
 
-Everything is a function of labels and a stream: no files, no images. Shares are lists with one sorted int32 array of
-example indices per client; no example is in two of them. Sources are named at each function.
+Everything is a function of labels and a stream: no files, no images. A partition is a list with one sorted int32 array
+of example indices per client, and no example is in two of the arrays. Each function names its source.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ATTEMPTS = 1000
 
 
 def lognormal_sizes(total: int, clients: int, stream: Stream, sigma: float) -> list[int]:
-    """The number of examples of every client, in proportions ~ LogNormal(0, sigma), rounded down; client 0 gets the
-    remainder.
+    """Return the number of examples of every client, in proportions ~ LogNormal(0, sigma), rounded down. Client 0 gets
+    the remainder.
 
     Raises  ValueError unless 0 <= sigma < inf, or if a client is left without an example.
-    Source  Acar et al., public code of FedDyn, also used by FedDC; sigma = 0.3 there.
+    Source  Acar et al., public code of FedDyn, also used by FedDC, with sigma = 0.3.
     """
     if not 0 <= sigma < np.inf:
         raise ValueError(f"sigma={sigma}; expected 0 <= sigma < inf")
@@ -38,14 +38,14 @@ def lognormal_sizes(total: int, clients: int, stream: Stream, sigma: float) -> l
 
 
 def lognormal(labels: Labels, clients: int, stream: Stream, sigma: float) -> list[Indices]:
-    """IID labels and log-normal sizes. Every example is used. Raises ValueError as `lognormal_sizes` does."""
+    """Partition examples with IID labels and log-normal sizes. All are used. Raises ValueError as `lognormal_sizes`."""
     _check(labels, clients)
     ends = np.cumsum(lognormal_sizes(len(labels), clients, stream, sigma))
     return [_sorted(part) for part in np.split(stream.permutation(len(labels)), ends[:-1])]
 
 
 def iid(labels: Labels, clients: int, stream: Stream) -> list[Indices]:
-    """A random permutation cut into equal slices (sizes differ by at most one). Every example is used."""
+    """Cut a random permutation into equal slices, whose sizes differ by at most one. Every example is used."""
     _check(labels, clients)
     return [_sorted(part) for part in np.array_split(stream.permutation(len(labels)), clients)]
 
@@ -53,14 +53,14 @@ def iid(labels: Labels, clients: int, stream: Stream) -> list[Indices]:
 def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float, sigma: float | None = None) -> list[Indices]:
     """Client-prior form: every client gets n // clients examples, with class proportions q_k ~ Dir(alpha).
 
-    sigma   of log-normal sizes in place of equal ones; then no example is left over
+    sigma   parameter of log-normal sizes in place of equal sizes, which leave no example over
 
     A random client that is not full draws a class from its q_k and takes that class's next example, until all are full.
-    Published code redraws while the class is used up, which can loop for ever; drawing from q_k restricted to the
-    classes that are left is the same distribution. A client whose q_k has no mass left draws uniformly from them. The
-    remainder n % clients belongs to nobody.
+    The published code draws again while the class is used up, which can loop for ever. Drawing from q_k restricted to
+    the remaining classes has the same distribution. A client whose q_k has no mass left draws uniformly from these
+    classes. The remainder n % clients belongs to nobody.
     Raises  ValueError unless 0 < alpha and 1 <= clients <= n.
-    Source  Acar et al., "Federated learning based on dynamic regularization" (ICLR 2021), public code; used by FedSPU.
+    Source  Acar et al., "Federated learning based on dynamic regularization" (ICLR 2021), public code, used by FedSPU.
     """
     _check(labels, clients, alpha)
     pools = [list(pool) for pool in _shuffled_classes(labels, stream)]
@@ -87,8 +87,8 @@ def dirichlet(labels: Labels, clients: int, stream: Stream, alpha: float, sigma:
 def dirichlet_classes(labels: Labels, clients: int, stream: Stream, alpha: float, minimum: int = 10) -> list[Indices]:
     """Class-split form: every class is cut among the clients in proportions ~ Dir(alpha). Every example is used.
 
-    Sizes vary. Clients that already hold n / clients examples get nothing of later classes. Drawn again until everyone
-    has `minimum`.
+    Sizes vary. Clients that already hold n / clients examples get nothing of later classes. The draw is repeated until
+    every client has `minimum` examples.
     Raises  ValueError unless 0 < alpha and clients * minimum <= n, or if 1000 draws leave some client with fewer.
     Source  Hsu et al., arXiv:1909.06335, in the form of FedML's "hetero" partition.
     """
@@ -111,10 +111,11 @@ def dirichlet_classes(labels: Labels, clients: int, stream: Stream, alpha: float
 
 
 def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) -> list[Indices]:
-    """Examples sorted by label, cut into equal blocks, `per_client` random ones each. Every example is used.
+    """Sort examples by label, cut them into equal blocks, and give each client `per_client` random blocks.
 
+    Every example is used.
     Raises  ValueError unless 1 <= clients * per_client <= n.
-    Source  McMahan et al., arXiv:1602.05629; two blocks as in FedUmf.
+    Source  McMahan et al., arXiv:1602.05629, and two blocks as in FedUmf.
     """
     _check(labels, clients)
     blocks = clients * per_client
@@ -128,10 +129,10 @@ def shards(labels: Labels, clients: int, stream: Stream, per_client: int = 2) ->
 
 
 def class_lists(classes: int, clients: int, stream: Stream, per_client: int) -> list[list[int]]:
-    """The classes of every client: `per_client` distinct ones, drawn uniformly, sorted.
+    """Return the classes of every client: `per_client` distinct classes, drawn uniformly, sorted.
 
-    If a class is drawn by nobody, the first classes // 2 clients get consecutive pairs of a permutation of all classes
-    instead, whatever `per_client` is; the first of them gets three where their number is odd.
+    If no client draws some class, the first classes // 2 clients get consecutive pairs of a permutation of all classes
+    instead, whatever `per_client` is. If the number of classes is odd, the first client gets three.
     Raises  ValueError unless 1 <= per_client <= classes, or if there are too few clients for the pairs.
     Source  PFLEGO, public code.
     """
@@ -150,11 +151,11 @@ def class_lists(classes: int, clients: int, stream: Stream, per_client: int) -> 
 
 
 def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[Indices]:
-    """Every class is shuffled and partitioned one example at a time, in turn, to the clients that hold it, in client
+    """Shuffle every class, and give its examples one at a time, in turn, to the clients that hold the class, in client
     order.
 
-    Every example is used; the holders' counts of a class differ by at most one. Labels of a test set dealt with the
-    same lists give every client a test part of its own classes.
+    Every example is used, and the holders' counts of a class differ by at most one. If the labels of a test set are
+    partitioned with the same lists, every client gets a test part of its own classes.
     Raises  ValueError naming a class that no client holds.
     Source  PFLEGO, public code.
     """
@@ -169,17 +170,17 @@ def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[
 
 
 def few_classes(labels: Labels, clients: int, stream: Stream, per_client: int) -> list[Indices]:
-    """Every client holds `per_client` classes (`class_lists`), partitioned in turn (`round_robin`). Every example is
-    used.
+    """Give every client `per_client` classes (`class_lists`), whose examples are partitioned in turn (`round_robin`).
+    Every example is used.
     """
     _check(labels, clients)
     return round_robin(labels, class_lists(int(labels.max()) + 1, clients, stream, per_client), stream)
 
 
 def by_group(groups: Labels, clients: int | None, stream: Stream) -> list[Indices]:
-    """One group, one client: its speaker, its alphabet. In order of group id; negative ids belong to nobody.
+    """Give each client one group, for example a speaker, in order of group id. Negative ids belong to nobody.
 
-    clients   None takes every group; otherwise a uniformly drawn subset of that many
+    clients   number of groups, drawn uniformly. None takes every group
     Raises  ValueError if there are fewer groups than clients.
     """
     ids = np.unique(groups[groups >= 0])
@@ -205,17 +206,17 @@ def _sorted(indices: npt.ArrayLike) -> Indices:
 
 
 def _shuffled_classes(labels: Labels, stream: Stream) -> list[Indices]:
-    """The examples of class 0, 1, ... up to the largest label, each class in random order."""
+    """Return the examples of class 0, 1, ... up to the largest label, each class in random order."""
     order = stream.permutation(len(labels))
     by_class = order[np.argsort(labels[order], kind="stable")]
     return np.split(by_class.astype(np.int32), np.cumsum(np.bincount(labels))[:-1])
 
 
 def _dirichlet(alpha: float, rows: int, width: int, stream: Stream) -> npt.NDArray[np.float64]:
-    """float64 [rows, width], rows ~ Dir(alpha) and summing to 1, for any alpha > 0.
+    """Return float64 [rows, width], rows ~ Dir(alpha) and summing to 1, for any alpha > 0.
 
-    In logarithms, because all gamma(alpha) variates of a row may underflow for small alpha: if g ~ gamma(alpha + 1) and
-    u ~ U(0, 1] then g u^(1/alpha) ~ gamma(alpha) (Marsaglia and Tsang 2000).
+    The draw uses logarithms, because all gamma(alpha) variates of a row may underflow for small alpha. The product of a
+    gamma(alpha + 1) variate and u^(1/alpha) with u ~ U(0, 1] is a gamma(alpha) variate (Marsaglia and Tsang 2000).
     """
     gamma = stream.legacy().standard_gamma(alpha + 1, (rows, width))
     logs = np.log(gamma) + np.log(1 - stream.uniform(rows * width)).reshape(rows, width) / alpha
@@ -224,19 +225,19 @@ def _dirichlet(alpha: float, rows: int, width: int, stream: Stream) -> npt.NDArr
 
 
 def _restricted_cumulative(prior: npt.NDArray[np.float64], pools: list[list[int]]) -> list[list[float]]:
-    """Upper ends of the classes' intervals in [0, 1) for each client, classes that are used up left out."""
+    """Return the upper ends of the classes' intervals in [0, 1) for each client, without classes that are used up."""
     left = np.array([bool(pool) for pool in pools])
     mass = np.where(left, prior, 0)
     mass = np.where(mass.sum(axis=1, keepdims=True) > 0, mass, left)
     ends = np.cumsum(mass, axis=1)
     ends /= np.maximum(ends[:, -1:], np.finfo(float).tiny)
     last = np.flatnonzero(left)[-1] if left.any() else -1
-    ends[:, last:] = 1  # not 1 - 2^-53: every draw finds a class with examples
+    ends[:, last:] = 1  # exactly 1, not 1 - 2^-53: every draw finds a class with examples
     return [list(row) for row in ends.tolist()]
 
 
 def _class_cuts(counts: npt.NDArray[np.integer[Any]], shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """int64 [classes, clients + 1]: where each class is cut, 0 and its size included."""
+    """Return int64 [classes, clients + 1]: the positions where each class is cut, with 0 and the class's size."""
     classes, clients = shares.shape
     cuts = np.zeros((classes, clients + 1), np.int64)
     held = np.zeros(clients, np.int64)

@@ -12,13 +12,13 @@ from edgefl.experiment.data import partition
 from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.split import Indices
 
-DEFAULT_CLIENTS = (100,)  # of settings for data of one's own, where nobody says how many (presets.py)
-DEFAULT_PARTITION = "dirichlet:0.1"  # likewise
+DEFAULT_CLIENTS = (100,)  # number of clients for a user's own data, if the user gives no number (presets.py)
+DEFAULT_PARTITION = "dirichlet:0.1"  # partition of a user's own data, if the user names no partition
 PARTITIONS = (
     "iid, dirichlet:ALPHA, dirichlet:ALPHA:SIGMA, lognormal:SIGMA, dirichlet-classes:ALPHA, shards:BLOCKS, "
     "classes:K or group"
 )
-SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  # and the types of their parameters
+SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  # types of parameters
     "lognormal": (partition.lognormal, (float,)),
     "dirichlet": (partition.dirichlet, (float, float)),
     "dirichlet-classes": (partition.dirichlet_classes, (float,)),
@@ -28,7 +28,7 @@ SCHEMES: dict[str, tuple[Callable[..., list[Indices]], tuple[type, ...]]] = {  #
 
 
 def partition_samples(data: DataSet, how: str, clients: int, seed: int) -> list[Indices]:
-    """The samples of every client, as sorted int32 indices into data.x, by the partition that `how` names.
+    """Return the samples of every client, as sorted int32 indices into data.x, by the partition that `how` names.
 
     Raises  ValueError if `how` names no partition, or a partition that these data do not allow.
     """
@@ -47,8 +47,8 @@ def partition_samples(data: DataSet, how: str, clients: int, seed: int) -> list[
 
 
 def partition_with_test(data: DataSet, how: str, clients: int, seed: int) -> tuple[list[Indices], list[Indices]]:
-    """The samples of every client twice: int32 indices into data.x, and int32 indices into data.x_test. A client has
-    the same classes in both, and both are partitioned in the same way (ALGORITHMS 11.6).
+    """Return the samples of every client twice: int32 indices into data.x, and int32 indices into data.x_test. A client
+    has the same classes in both, and both are partitioned in the same way (ALGORITHMS 11.6).
 
     Raises  ValueError unless `how` is classes:K, the data have labels and their publisher made a test part.
     """
@@ -67,7 +67,7 @@ def partition_with_test(data: DataSet, how: str, clients: int, seed: int) -> tup
 
 
 def _check_clients(data: DataSet, how: str, clients: int) -> None:
-    """Raises ValueError if there are more clients than groups, or than samples."""
+    """Raise ValueError if there are more clients than groups, or than samples."""
     if how == "group" and data.groups is not None:
         most, things = len(data.group_sizes()[0]), "groups"
     else:
@@ -80,7 +80,7 @@ def _check_clients(data: DataSet, how: str, clients: int) -> None:
 
 
 def _check_classes(how: str, data: DataSet) -> None:
-    """Raises ValueError if examples that have no class are to be partitioned by class."""
+    """Raise ValueError if examples that have no class are to be partitioned by class."""
     if not data.has_labels:
         wanted = "iid, lognormal:SIGMA or group (--partition, or partition= in Python)"
         default = " (the default where nobody names one)" if how == DEFAULT_PARTITION else ""
@@ -90,7 +90,7 @@ def _check_classes(how: str, data: DataSet) -> None:
 
 
 def _scheme(how: str) -> tuple[Callable[..., list[Indices]], list[Any]]:
-    """The partition that "name:parameter:..." stands for, and its parameters; Dirichlet's second may be left out."""
+    """Return the function that "name:parameter:..." names, and its parameters. Dirichlet's second is optional."""
     kind, *texts = how.split(":")
     try:
         scheme, types = SCHEMES[kind]

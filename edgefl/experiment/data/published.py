@@ -1,4 +1,4 @@
-"""The description of a published data set: its files, its digests, its reader. catalog.py lists the known data sets."""
+"""The description of a published data set: its files, digests and reader. catalog.py lists the known data sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgefl.experiment.data.dataset import DataSet, Shape
 
 @dataclass(frozen=True)
 class Download:
-    """One published file. digest: "md5:..." or "sha256:...", as its publisher gives it."""
+    """One published file. The digest is "md5:..." or "sha256:...", as its publisher gives it."""
 
     url: str
     digest: str
@@ -22,7 +22,7 @@ class Download:
 
 
 class DataSetReader(Protocol):
-    """The protocol of a function that reads a data set from a folder or an archive that holds `files`."""
+    """The protocol of an object that reads a data set from a folder or an archive that holds `files`."""
 
     @property
     def name(self) -> str: ...
@@ -35,7 +35,7 @@ class DataSetReader(Protocol):
 
 @dataclass(frozen=True)
 class PublishedDataSet:
-    """A data set, its usual folders below a root, its downloads; `archive` if that is one file, read as it is."""
+    """A data set, its usual folders below a root, and its downloads. `archive` is the one file that is read."""
 
     reader: DataSetReader
     folders: tuple[str, ...]

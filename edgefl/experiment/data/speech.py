@@ -1,8 +1,9 @@
 """Google Speech Commands: a folder per word, a wav file per clip, log-mel features as images.
 
-Layout (P. Warden, arXiv:1804.03209): WORD/SPEAKER_nohash_N.wav, 16 kHz, 16 bit, one channel, at most a second. Folders
-whose name begins with "_" hold noise and are left out. testing_list.txt names the clips of the official test part. The
-clips of validation_list.txt stay in the pool, because every client carves its own validation part.
+Warden, arXiv:1804.03209, describes the layout. A clip is the file WORD/SPEAKER_nohash_N.wav. It has 16 kHz, 16 bit, one
+channel and at most a second. Folders whose name begins with "_" hold noise and are left out. testing_list.txt names the
+clips of the official test part. The clips of validation_list.txt stay in the pool, because every client carves its own
+validation part.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from edgefl.experiment.data.logmel import FRAMES, MELS, logmel
 from edgefl.experiment.data.wav import read_clip
 
 TESTING_LIST = "testing_list.txt"
-_LIMIT_BYTES = 1 << 24  # of the longest list and of any clip
+_LIMIT_BYTES = 1 << 24  # most bytes of a list and of a clip
 
 
 @dataclass(frozen=True)
 class SpeechSet:
-    """Speech Commands, in a folder or in the published archive. clips: how many the published set has."""
+    """Speech Commands, in a folder or in the published archive. `clips` is the number of clips of the published set."""
 
     name: str = "speech_commands"
     clips: int = 105_829
@@ -34,11 +35,11 @@ class SpeechSet:
 
     @property
     def input_shape(self) -> Shape:
-        """The shape of one example."""
+        """Return the shape of one example."""
         return 1, FRAMES, MELS
 
     def read(self, source: Path) -> DataSet:
-        """Features uint8 [N, 1, 49, 40], scaled to [-1, 1] as FedSPU does; groups are speakers, classes words.
+        """Read features uint8 [N, 1, 49, 40], scaled to [-1, 1] as FedSPU does. Groups are speakers, classes are words.
 
         Raises  DataError naming the clip that is damaged, the value and what was expected.
         """
@@ -80,7 +81,7 @@ class SpeechSet:
 
 
 def read_wav(stream: BinaryIO, what: str) -> Array:
-    """float64 [16000] in [-1, 1): a clip of at most a second, filled up with silence.
+    """Return float64 [16000] in [-1, 1): a clip of at most a second, filled up with silence.
 
     Raises  DataError, naming `what`, unless it is a whole wav file.
     """

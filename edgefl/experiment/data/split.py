@@ -1,7 +1,7 @@
 """A client's own split of its samples into training, validation and test samples.
 
-Not who owns which sample (partition.py). A device that was partitioned no split makes the one that a simulation would
-make.
+partition.py decides which client owns which sample. A device whose file has no split makes the split that a simulation
+would make.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Split:
-    """One client's samples: int32 indices into the federation's data, disjoint."""
+    """One client's samples: disjoint int32 indices into the federation's data."""
 
     train: Indices
     validation: Indices
@@ -31,9 +31,9 @@ class Split:
 def split(
     client_samples: Indices, seed: int, client: int, train_share: float, validation_share: float, who: str = ""
 ) -> Split:
-    """A client's parts of its own samples; a function of the seed and the client alone.
+    """Split a client's own samples. The split depends on the seed and the client alone.
 
-    who     the client is, for the error
+    who     name of the client in the error
     Raises  DataError if the client gets no training or no test samples.
     """
     stream = rng.stream(seed, rng.SPLIT, client=client)
@@ -43,9 +43,9 @@ def split(
 def split_by_time(
     client_samples: Indices, times: Times, train_share: float, validation_share: float, who: str
 ) -> Split:
-    """A client's parts of its own samples, the oldest for training, then those for validation, the newest for testing.
+    """Split a client's own samples by time: the oldest for training, the next for validation, the newest for testing.
 
-    times   float64 [N] of all samples; of those of one time the first come first
+    times   float64 [N] of all samples. Samples of equal times keep their order
     Raises  DataError if the client gets no training or no test samples.
     """
     ordered = client_samples[np.argsort(times[client_samples], kind="stable")]
@@ -55,7 +55,7 @@ def split_by_time(
 
 
 def _some(found: Split, who: str) -> Split:
-    """What was found, if there is something to train on and to test with."""
+    """Return the split. Raises DataError unless it has training samples and test samples."""
     if not len(found.train) or not len(found.test):
         total = sum(map(len, (found.train, found.validation, found.test)))
         counts = f"{len(found.train)} training and {len(found.test)} test samples of {total}"
@@ -69,12 +69,13 @@ def _some(found: Split, who: str) -> Split:
 def parts(
     indices: Indices, stream: rng.Stream, train: float = 0.7, carve: float = 0.1
 ) -> tuple[Indices, Indices, Indices]:
-    """(training, validation, test) parts of one client's examples, each sorted; together they are `indices`.
+    """Return the (training, validation, test) parts of one client's examples, each sorted. Together they are `indices`.
 
-    floor(train * n) examples are set apart for training, the rest is test; floor(carve * that) of them become the
-    validation part. The test part does not depend on `carve`. Counts are floored with a slack of 1e-9: 0.7 * 90 is 63.
+    floor(train * n) examples are set apart for training, and the others are the test part. The fraction `carve` of the
+    examples for training, rounded down, becomes the validation part. The test part does not depend on `carve`. Counts
+    are floored with a slack of 1e-9, so that 0.7 * 90 is 63.
     Raises  ValueError unless 0 <= train <= 1 and 0 <= carve < 1.
-    Source  FedSPU, 70/30; the carving is ours, so that early stopping never sees test data.
+    Source  FedSPU, 70/30. The carving is ours, so that early stopping never sees test data.
     """
     if not 0 <= train <= 1 or not 0 <= carve < 1:
         raise ValueError(f"train={train}, carve={carve}; expected 0 <= train <= 1 and 0 <= carve < 1")
@@ -84,9 +85,10 @@ def parts(
 
 
 def training_samples(declared: Sequence[int], train: float, carve: float) -> int:
-    """The number of training samples, at least 1, of a client that declares so many samples.
+    """Return the number of training samples, at least 1, of a client that declares these numbers of samples.
 
-    declared  all of them, which are then parted as `parts` does; or those of its training, validation and test part
+    declared  one number of samples, which are then split as `parts` does, or the numbers of training, validation and
+              test samples
     """
     if len(declared) > 1:
         return max(declared[0], 1)
@@ -95,6 +97,6 @@ def training_samples(declared: Sequence[int], train: float, carve: float) -> int
 
 
 def _counts(examples: int, train: float, carve: float) -> tuple[int, int]:
-    """The number of samples that are set apart for training, and the number of these that are carved for validation."""
+    """Return the number of samples that are set apart for training, and how many of them are carved for validation."""
     kept = int(train * examples + 1e-9)
     return kept, int(carve * kept + 1e-9)

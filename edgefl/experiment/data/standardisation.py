@@ -1,5 +1,5 @@
-"""A data set whose inputs, and whose targets where they are numbers, are in units of their spread (scales.py). No file
-is read.
+"""A data set whose inputs, and whose targets if they are numbers, are in units of their spread (scales.py). No file is
+read.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from edgefl.experiment.data.scales import Standardisation, moments, robust
 
 
 def standardised(data: DataSet, is_regression: bool) -> DataSet:
-    """The data with inputs in units of their spread, and with targets too where numbers are learnt.
+    """Return the data with inputs in units of their spread, and with targets in such units too if they are numbers.
 
-    Raises  DataError for ids of words and for uint8, which have no units.
+    is_regression  whether the model learns numbers
+    Raises         DataError for ids of words and for uint8, which have no units, and for data with a scale or shift.
     """
     if data.vocabulary is not None or data.x.dtype != np.float32:
         kind = "ids of words" if data.vocabulary is not None else f"{data.x.dtype}, which is scaled to 0..1"

@@ -1,6 +1,6 @@
 """A table as columns of cells, whatever file it was in: the form that every reader of tables gives. It reads no file.
 
-A column is a list of texts, of which an empty one is missing; or an array of numbers [rows] or [rows, entries], in
+A column is a list of texts, in which an empty text is missing, or an array of numbers [rows] or [rows, entries], in
 which NaN is missing.
 """
 
@@ -23,13 +23,13 @@ NO_VALUE = frozenset(("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NaN", "nan", "nul
 
 @dataclass(frozen=True, eq=False)
 class TableCells:
-    """Columns by name.
+    """Columns of a table by name.
 
     path     the file, for errors
-    columns  by name, in the file's order, all of one length
-    lines    where each row begins in the file
+    columns  columns by name, in the file's order, all of one length
+    lines    the line or row of the file at which each row begins
     place    what the numbers of `lines` count: "line" or "row"
-    notes    what the reader did, in sentences
+    notes    sentences on what the reader did
     """
 
     path: Path
@@ -39,7 +39,7 @@ class TableCells:
     notes: tuple[str, ...] = ()
 
     def texts(self, name: str) -> list[str]:
-        """The cells of a column as a file of text has them. Raises DataError for a column of several entries."""
+        """Return the cells of a column as a text file has them. Raises DataError for a column of several entries."""
         column = self.columns[name]
         if not isinstance(column, np.ndarray):
             return list(column)
@@ -48,7 +48,9 @@ class TableCells:
         return ["" if value != value else str(value) for value in column.tolist()]
 
     def lacks(self, name: str, is_input: bool) -> Array:
-        """bool [rows], where the column has no value. Of inputs the usual words for a missing value count, too."""
+        """Return bool [rows], true where the column has no value. An input also lacks a value where it has one of the
+        usual words for it.
+        """
         column = self.columns[name]
         if isinstance(column, np.ndarray):
             nothing = np.isnan(column) if column.dtype.kind == "f" else np.zeros(column.shape, bool)
@@ -57,7 +59,7 @@ class TableCells:
         return np.array([cell in known for cell in column], bool)
 
     def only(self, rows: Array) -> TableCells:
-        """Of bool [rows] those that are True."""
+        """Return the table with the rows for which bool [rows] is True."""
         kept = np.flatnonzero(rows)
         columns = {
             name: column[kept] if isinstance(column, np.ndarray) else [column[at] for at in kept.tolist()]
@@ -66,12 +68,12 @@ class TableCells:
         return replace(self, columns=columns, lines=[self.lines[at] for at in kept.tolist()])
 
     def without(self, names: Iterable[str], note: str) -> TableCells:
-        """Fewer columns, and why."""
+        """Return the table without these columns, and with a note that says why."""
         kept = {name: column for name, column in self.columns.items() if name not in set(names)}
         return replace(self, columns=kept, notes=(*self.notes, note))
 
     def refuse(self, name: str, at: int, expected: str) -> Any:
-        """Raises DataError naming the cell."""
+        """Raise DataError naming the cell."""
         column = self.columns[name]
         cell = "" if isinstance(column, np.ndarray) and self.lacks(name, True)[at] else column[at]
         shown = repr(shortened(cell)) if isinstance(cell, str) else str(cell)
@@ -79,7 +81,7 @@ class TableCells:
 
 
 def rows_of_numbers(path: Path, name: str, values: Sequence[Any]) -> Array:
-    """float64 [rows, entries] of lists of one length. Raises DataError naming the row that is none of them."""
+    """Return lists of one length as float64 [rows, entries]. Raises DataError if their lengths or kinds differ."""
     try:
         found = np.array([np.ravel(np.asarray(value, np.float64)) for value in values])
     except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from edgefl.experiment.data.checked_reader import damage_named
 
 
 def check_unpacked(path: Path, most: int) -> None:
-    """Raises DataError for an npz file whose arrays take more than `most` bytes beyond the file's own. None is read."""
+    """Raise DataError for an npz file whose arrays take over `most` bytes more than the file. No array is read."""
     with damage_named(str(path)), zipfile.ZipFile(path) as archive:
         unpacked, packed = sum(each.file_size for each in archive.infolist()), path.stat().st_size
     if unpacked - packed > most:

@@ -1,6 +1,6 @@
-"""One wav file as a clip of 16 kHz and one channel. Not which files there are (speech.py).
+"""One wav file as a clip of 16 kHz and one channel. speech.py finds the files.
 
-Files of 16 kHz, 16 bits and one channel are read by the standard library. scipy reads other files; their channels are
+The standard library reads files of 16 kHz, 16 bits and one channel. scipy reads other files. Their channels are
 averaged and the clip is resampled by a polyphase filter.
 """
 
@@ -19,18 +19,18 @@ from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.logmel import RATE_HZ
 from edgefl.experiment.data.optional_package import check_installed
 
-HALF = {"uint8": 2**7, "int16": 2**15, "int32": 2**31}  # of whole-numbered samples; scipy gives 24 bits as 32
+HALF = {"uint8": 2**7, "int16": 2**15, "int32": 2**31}  # half the range of whole numbers (scipy: 24 bits as int32)
 
 
 class Clip(NamedTuple):
-    """float64 [16000] in [-1, 1], filled up with silence; and whether it was mixed or resampled."""
+    """A clip, float64 [16000] in [-1, 1], filled up with silence, and whether it was mixed or resampled."""
 
     samples: Array
     is_converted: bool
 
 
 def read_clip(data: bytes, what: str) -> Clip:
-    """The clip in a wav file of at most a second. Raises DataError, naming `what`, for any other file."""
+    """Read the clip in a wav file of at most a second. Raises DataError, naming `what`, for any other file."""
     try:
         with wave.open(io.BytesIO(data)) as wav:
             form = (wav.getnchannels(), 8 * wav.getsampwidth(), wav.getframerate())
@@ -49,12 +49,12 @@ def read_clip(data: bytes, what: str) -> Clip:
 
 
 def _stumbles() -> tuple[type[Exception], ...]:
-    """What the wave module raises over bytes that are no wav file that it knows."""
+    """Return the types of error that the wave module raises for bytes that are not a wav file that it knows."""
     return (wave.Error, *damages())
 
 
 def _converted(data: bytes, what: str) -> Clip:
-    """A clip of another rate, depth or number of channels."""
+    """Read a clip of another rate, depth or number of channels."""
     check_installed(f"{what}: a wav file that is not 16 kHz, 16 bits and one channel", "scipy")
     from scipy.io import wavfile
     from scipy.signal import resample_poly
@@ -72,7 +72,7 @@ def _converted(data: bytes, what: str) -> Clip:
 
 
 def _unit(found: Array) -> Array:
-    """Samples in [-1, 1]; bytes have their zero at 128."""
+    """Return samples in [-1, 1]. Samples of type uint8 have their zero at 128."""
     half = HALF.get(found.dtype.name, 1)
     return (found.astype(np.float64) - (half if found.dtype == np.uint8 else 0)) / half
 

@@ -1,9 +1,10 @@
-"""Devices that come with the package: a table of models, each number with its source. Nothing in it was measured by us.
+"""Devices that come with the package: a table of models, each number with its source. We measured no number in the
+table.
 
-Times of training are of one core. They follow from instructions that we have counted under an emulator and from an
-assumed number of them a cycle (bench/README.md, "Counted on ARM"): of FedSPU's CIFAR CNN, whose step at a batch of 16
-has 22.3 million multiply-adds and takes 13.03 million instructions. "As quoted" marks figures that we know from other
-work which cites the source, and have not read there.
+Training times are for one core. They follow from instructions that we have counted under an emulator and from an
+assumed number of instructions per cycle (bench/README.md, "Counted on ARM"). We counted the instructions of FedSPU's
+CIFAR CNN, whose step at a batch of 16 has 22.3 million multiply-adds and takes 13.03 million instructions. "As quoted"
+marks figures that we know from other work which cites the source, and have not read in the source itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from edgefl.learning.memory.board_specs import MIB
 
 
 class BoardProfile(NamedTuple):
-    """source: of every number that is not 0, by its name in the profile."""
+    """A profile, and the source of every number that is not 0, by the name of the number in the profile."""
 
     profile: Profile
     source: Mapping[str, str]
@@ -129,4 +130,4 @@ BOARDS = {
         },
     ),
 }
-MIXED = ("mcu", "phone-lte", "pi4", "orin-nano")  # a share of the clients each, those with least to spare first
+MIXED = ("mcu", "phone-lte", "pi4", "orin-nano")  # equal shares of the clients, beginning with the weakest device

@@ -39,7 +39,7 @@ KNOWN = [*(each.name for each in fields(Profile)), LIKE, SHARE, CLIENTS, SOURCE]
 
 @dataclass(frozen=True)
 class SimulatedDevice:
-    """A profile, and who has it: these clients, or else a share of those that are left."""
+    """A profile, and the clients that have it: the listed ones, or else a share of the clients that no table lists."""
 
     name: str
     profile: Profile
@@ -54,7 +54,7 @@ class Fleet:
     devices: tuple[SimulatedDevice, ...]
 
     def assigned(self, clients: int) -> tuple[SimulatedDevice, ...]:
-        """Every client's device, by id. Raises ValueError for a client that has none or two, or an id that is none."""
+        """Return every client's device, by id. Raises ValueError for an unknown id, or a client without one device."""
         named: dict[int, SimulatedDevice] = {}
         for device in self.devices:
             for client in device.clients:
@@ -76,7 +76,7 @@ class Fleet:
 
 @lru_cache(maxsize=16)
 def fleet_of(devices: str, where: str = "devices") -> Fleet:
-    """The fleet that a setting stands for: one of NAMES, or a text of TOML, which came from `where`.
+    """Return the fleet that a setting stands for: one of NAMES, or a text of TOML, which came from `where`.
 
     Raises ValueError naming the table, the key, its value and what was expected.
     """
@@ -96,7 +96,7 @@ def fleet_of(devices: str, where: str = "devices") -> Fleet:
 
 
 def read(given: str) -> str:
-    """The setting that somebody means by a packaged name, a file, or the text of one. Raises ValueError for neither."""
+    """Return the setting for a packaged name, a file, or the text of a file. Raises ValueError for anything else."""
     if not given or given in NAMES:
         return given
     if "\n" in given:
@@ -106,7 +106,7 @@ def read(given: str) -> str:
         text = read_settings_text(Path(given))
     except (OSError, ValueError):
         raise ValueError(f"devices={given}, which is no file; expected {_expected()}") from None
-    text = text if "\n" in text else f"{text}\n"  # told from a name by that
+    text = text if "\n" in text else f"{text}\n"  # the line break distinguishes the text from a name
     fleet_of(text, given)
     return text
 

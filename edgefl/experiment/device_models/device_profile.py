@@ -1,7 +1,7 @@
 """The model of a device: the speed of arithmetic and of transfers, the energy for both, and the hours at which the
-device is available. Pure functions of counts, without clock, file or client.
+device is available. The functions are pure functions of counts, without clock, file or client.
 
-A round of a client is a download, training, an upload, one after another. A message that carries no part of a model
+A round of a client is a download, training and an upload, one after another. A message that carries no part of a model
 costs nothing, so a method without a server has no transfers.
 """
 
@@ -21,17 +21,17 @@ class Profile:
     """A model of a device: its speed, its connection, its energy and its availability.
 
     macs_per_second        multiply-adds of float32 per second, as whole training steps execute them
-    down_bytes_per_second  payload bytes per second to the device; up_bytes_per_second: from the device
-    joules_per_mac         energy of a multiply-add above the idle power; joules_per_down_byte and joules_per_up_byte:
-                           of a byte
+    down_bytes_per_second  payload bytes per second to the device, and up_bytes_per_second from it
+    joules_per_mac         energy of a multiply-add above the idle power. joules_per_down_byte and joules_per_up_byte
+                           are the energy of a byte
     latency_s              seconds before the first byte of each message that carries a part of a model
     joules_per_message     energy of each such message, whatever its length: waking a radio, and keeping the radio awake
                            afterwards
     idle_watts             power without work, counted from the beginning of a round to the end of the device's upload
     overhead_s_per_step    seconds of a training step beside its multiply-adds
-    memory_bytes           memory for training; 0: not stated
+    memory_bytes           memory for training. 0: not stated
     drop_out               probability that the device is gone when a round begins for which it was chosen
-    available              pairs (from, to) in seconds of a day, over midnight where `to` is less; empty: always
+    available              pairs (from, to) in seconds of a day, over midnight where `to` is less. Empty: always
                            available
     title                  description for people
     """
@@ -65,28 +65,30 @@ class Profile:
                 )
 
     def seconds(self, macs: float, down: float, up: float, steps: int = 0) -> float:
-        """Seconds of a round with `macs` multiply-adds, `down` and `up` bytes of payload, and `steps`
-        training steps.
+        """Return the seconds of a round with `macs` multiply-adds, `down` and `up` payload bytes, and `steps` training
+        steps.
         """
         link = down / self.down_bytes_per_second + up / self.up_bytes_per_second
         training = macs / self.macs_per_second + steps * self.overhead_s_per_step
         return _messages(down, up) * self.latency_s + link + training
 
     def throughput(self, examples: int) -> Throughput:
-        """The throughput that a device of this profile would measure on `examples` training samples."""
+        """Return the throughput that a device of this profile would measure on `examples` training samples."""
         mac_s = 1 / self.macs_per_second
         return Throughput(mac_s, mac_s, self.overhead_s_per_step, 0.0, self.memory_bytes or None, examples)
 
     def joules(self, macs: float, down: float, up: float, steps: int = 0) -> float:
-        """Joules of a round with `macs` multiply-adds, `down` and `up` bytes of payload, and `steps` training steps."""
+        """Return the joules of a round with `macs` multiply-adds, `down` and `up` payload bytes, and `steps` training
+        steps.
+        """
         link = down * self.joules_per_down_byte + up * self.joules_per_up_byte
         radio = _messages(down, up) * self.joules_per_message
         return self.idle_watts * self.seconds(macs, down, up, steps) + macs * self.joules_per_mac + link + radio
 
     def opens(self, at: float) -> float:
-        """The first moment from `at` on at which the device is available, in seconds since the first midnight.
+        """Return the first moment from `at` on at which the device is available, in seconds since the first midnight.
 
-        Beginnings are compared as they are added up here, so that a device is available at the very moment that is
+        The beginnings are compared as the sums computed here, so that a device is available at the very moment that is
         returned.
         """
         if not self.available:
@@ -106,5 +108,5 @@ NUMBERS = tuple(each.name for each in fields(Profile) if each.type in ("float", 
 
 
 def _messages(down: float, up: float) -> int:
-    """The number of a round's messages that carry a part of a model."""
+    """Return the number of a round's messages that carry a part of a model."""
     return (down > 0) + (up > 0)

@@ -1,8 +1,8 @@
-"""The clock of a simulation whose clients are modelled devices: who takes part in which round, and when that ends. It
+"""The clock of a simulation whose clients are modelled devices: who takes part in a round, and when the round ends. It
 counts seconds and joules over counted work, and reads no time of this machine.
 
-What it says depends on the settings, the seed and what clients executed and sent, so not on workers. All it knows of
-earlier rounds is in their lines of metrics: a run that is resumed reads them again.
+Its results depend on the settings, the seed and what clients executed and sent, so they do not depend on workers. All
+that it knows of earlier rounds is in their lines of metrics, which a resumed run reads again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FLOPS_PER_MAC = 2
 
 
 class VirtualClock(FullParticipation):
-    """The time of a run, from the midnight at which it begins.
+    """The time of a run in seconds, from the midnight at which the run begins.
 
-    deadline_s  after which a round closes; whose reply would come later is late. 0: rounds wait for everybody
-    examples    of each client for training: with them devices say how fast they are, as served ones measure it
+    deadline_s  seconds after which a round closes and later replies are late. 0: rounds wait for everybody
+    examples    training samples of each client. If given, devices report their speed as served devices measure it
     """
 
     def __init__(self, fleet: Fleet, clients: int, seed: int, deadline_s: float, examples: Sequence[int] = ()) -> None:
@@ -35,11 +35,12 @@ class VirtualClock(FullParticipation):
         self._throughputs = {
             client: self._devices[client].profile.throughput(count) for client, count in enumerate(examples)
         }
-        self._busy: dict[int, float] = {}  # until when, those who work beyond the end of a round
+        self._busy: dict[int, float] = {}  # client -> time in seconds until which it works
 
     def offers(self, round: int) -> Iterator[frozenset[int] | None]:
-        """Whom a round's clients may be chosen among at the end of the last one, then at each moment at which others
-        are there, until everybody has been once. The round begins with the last that was asked for.
+        """Yield the clients that a round may choose from: first at the end of the last round, then at each moment at
+        which other clients are available, until every client has been available once. The round begins with the last
+        offer that is taken.
         """
         everybody = range(len(self._devices))
         ended = self._ended
@@ -51,14 +52,14 @@ class VirtualClock(FullParticipation):
         return self._throughputs
 
     def expected(self, round: int, client: int) -> str | None:
-        """None of a client that a method plans without choosing among those who are there, and of one that is gone."""
+        """Return "accepted", or None if the client is gone or was planned although it is not available."""
         probability = self._devices[client].profile.drop_out
         is_gone = probability > 0 and rng.stream(self._seed, rng.ABSENT, client, round).uniform(1)[0] < probability
         return "accepted" if self._is_there(client) and not is_gone else None
 
     def judged(self, record: ClientRound) -> ClientRound:
-        """Add the device of a reply and what its round took; the reply is late if its round took longer than the
-        deadline.
+        """Add the device of a reply, and the seconds and joules of the client's round. A reply that takes longer than
+        the deadline is late.
         """
         device = self._devices[record.client]
         if record.status == "absent":
@@ -71,8 +72,8 @@ class VirtualClock(FullParticipation):
         return replace(record, status="late" if is_late else record.status, virtual=found)
 
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
-        """With the beginning and the end of the round, and its joules. A deadline is waited for whenever somebody who
-        was planned has not answered by then; without one, nobody waits for who is gone.
+        """Add the beginning and the end of the round, and its joules. The round lasts until the deadline whenever a
+        planned client has not answered by then. Without a deadline, the round does not wait for clients that are gone.
         """
         seconds = [each.get("virtual_seconds") for each in log_record["clients"]]
         joules = sum(each.get("virtual_joules", 0.0) for each in log_record["clients"])
@@ -85,7 +86,7 @@ class VirtualClock(FullParticipation):
         return found
 
     def goes_on(self, log_record: Mapping[str, Any]) -> None:
-        """Set the clock after a round with this line of metrics, of this process or of an earlier process."""
+        """Set the clock to the end of a round with this line of metrics, of this process or of an earlier process."""
         began, self._ended = log_record["virtual"]["began"], log_record["virtual"]["ended"]
         for each in log_record["clients"]:
             if "virtual_seconds" in each:
@@ -96,5 +97,5 @@ class VirtualClock(FullParticipation):
         return self._free(client, self._began) == self._began
 
     def _free(self, client: int, at: float) -> float:
-        """The first moment from `at` on at which it has nothing to do, and is there."""
+        """Return the first moment from `at` on, in seconds, at which the client has no work and is available."""
         return self._devices[client].profile.opens(max(at, self._busy.get(client, at)))

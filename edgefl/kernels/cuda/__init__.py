@@ -1,1 +1,1 @@
-"""Kernels on an NVIDIA GPU (csrc/cuda), through its driver alone. Nothing is opened before backend.py is imported."""
+"""Kernels on an NVIDIA GPU (csrc/cuda), through its driver alone. No device is opened before backend.py is imported."""

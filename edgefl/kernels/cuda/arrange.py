@@ -1,4 +1,4 @@
-"""Channels side by side, planes with room around them, axes exchanged, rows of a table: csrc/cuda/arrange.cuh."""
+"""Channels side by side, padded planes, exchanged axes, and rows of a table: csrc/cuda/arrange.cuh."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def transpose(x: KernelArray, y: KernelArray) -> Launches:
 
 
 def transposed(x: Field, y: Field, batch: int, rows: int, cols: int) -> Launches:
-    """y[b, c, r] = x[b, r, c], whatever their shapes."""
+    """Set y[b, c, r] to x[b, r, c], whatever the shapes of the two arrays."""
     return [tiled("transpose_values", tiles_of(batch, rows, cols), x, y, batch, rows, cols, 1)]
 
 

@@ -1,4 +1,4 @@
-"""Attention by heads, both ways: csrc/cuda/attention.cuh."""
+"""Attention by heads, forward and backward: csrc/cuda/attention.cuh."""
 
 from __future__ import annotations
 
@@ -33,12 +33,16 @@ def attention_backward(
 
 
 def _form(y: KernelArray) -> str:
-    """The longest lines hold little, in turns, so that more blocks are at work; those between are held whole."""
+    """Return the suffix of a kernel's form, which follows from the length T of the sequences.
+
+    A block holds all positions at once if T is at most SHORT, or at most LONG in the long form. Longer sequences are
+    held in parts of SHORT positions, one after another, so that more blocks are at work.
+    """
     return "_long" if SHORT < y.shape[2] <= LONG else "_short"
 
 
 def _sequence_fields(y: KernelArray, heads: int, causal: bool, needed: Ids) -> tuple[Field, ...]:
-    """`Lines` of attention_tile.cuh, eight fields of a struct."""
+    """Return the eight fields of the struct `Lines` of attention_tile.cuh."""
     size, places = y.shape[1] // heads, y.shape[2]
     return needed, heads, size, places, _tiles(places), causal, 1 / math.sqrt(max(size, 1))
 

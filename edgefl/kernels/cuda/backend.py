@@ -1,8 +1,8 @@
-"""The CUDA backend on the device of this machine, in fp32; tf32.py is another, of the same device and memory. Chosen by
-name, never by default.
+"""The CUDA backend on the device of this machine, in float32. It is chosen by name, never by default.
 
-Importing this raises ImportError where there is no device, no driver or no compiled kernels. Masks and values as bytes,
-and the structures of masked weights, are the host's: those calls run on the best other backend.
+tf32.py is another backend on the same device and memory. Importing this module raises ImportError where there is no
+device, no driver or no compiled kernels. Operations on masks and values as bytes, and on the structures of masked
+weights, run on the best other backend, on the host.
 """
 
 from __future__ import annotations
@@ -68,20 +68,23 @@ KNOWN |= {name: KNOWN[name]._replace(check=host.StructureCheck(TABLE[name])) for
 
 
 def isa() -> str:
-    """What kernels/sparse_choice.py knows its masked layers by. tf32.py has none: there they are dense, on tensor
-    cores.
+    """Return the name by which kernels/sparse_choice.py knows the masked layers of this backend.
+
+    tf32.py has no such function, because its masked layers are dense, on tensor cores.
     """
     return "cuda"
 
 
 def scratch_bytes() -> int:
-    """Bytes of device memory that calls of this process share for partial results."""
+    """Return the bytes of device memory that calls of this process share for partial results."""
     return DEVICE.scratch_bytes
 
 
 def backend_of(known: Mapping[str, CudaOperation]) -> dict[str, Any]:
-    """What the module of a backend with these operations has, by name: the calls of the table; Program, a recorded list
-    of them; and what they need of scratch_bytes, nothing of which runs.
+    """Return the contents of the module of a backend with these operations, by name.
+
+    They are the calls of the table, the class Program of recorded calls, and scratch_needed and packs, which tell the
+    scratch memory of a call without running it.
     """
 
     class CudaBackendProgram(RecordedCalls):
@@ -100,13 +103,15 @@ def backend_of(known: Mapping[str, CudaOperation]) -> dict[str, Any]:
         return call
 
     def scratch_needed(op: str, *args: Any) -> int:
-        """Bytes of scratch memory that such a call would need."""
+        """Return the bytes of scratch memory that such a call would need."""
         program = CudaBackendProgram()
         program.append(op, *args)
         return program.scratch_needed()
 
     def packs(op: str) -> bool:
-        """Whether scratch_needed is to be asked of an operation: those that read a data set have no use for any."""
+        """Return whether scratch_needed may be asked about an operation. Operations that read a data set need no
+        scratch.
+        """
         return op in known and not hasattr(batch, op)
 
     calls = {name: call_of(name) for name in TABLE}  # one without a kernel refuses

@@ -1,6 +1,6 @@
-"""Calls of one kernel as one launch, csrc/cuda/several.cuh: a step updates each parameter, and most of them are small.
+"""Several calls of one kernel as one launch, csrc/cuda/several.cuh. A step updates each parameter, and most are small.
 
-A call waits for others of its kernel while nothing that comes after it needs what it writes or writes what it needs.
+A call waits for other calls of its kernel, as long as no call after it needs what it writes, or writes what it needs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ KERNELS = ("sgd", "adam")  # which take them
 
 
 class GroupedCall(NamedTuple):
-    """The launches of one, and its arrays: whether it writes each."""
+    """The launches of one call, and its arrays, each with whether the call writes it."""
 
     launches: Sequence[PlannedLaunch]
     arrays: Sequence[tuple[Array, bool]]
 
 
 def joined(calls: Iterable[GroupedCall]) -> Iterator[PlannedLaunch]:
-    """The launches of these calls, in an order that comes to the same."""
+    """Yield the launches of these calls, in an order that gives equal results."""
     waiting = _PendingCalls()
     for call in calls:
         (kernel,) = {each.kernel for each in call.launches} & set(KERNELS) or (None,)
@@ -46,7 +46,7 @@ class _PendingCalls:
         self._arrays: list[tuple[int, int, bool]] = []
 
     def lets_by(self, call: GroupedCall) -> bool:
-        """Whether this call may be made before them."""
+        """Return whether this call may be made before the waiting calls."""
         return not self._planned or not any(
             first < last_waiting and first_waiting < last and (is_written or is_written_waiting)
             for first, last, is_written in _extents(call.arrays)
@@ -67,7 +67,7 @@ class _PendingCalls:
 
 
 def _extents(arrays: Sequence[tuple[Array, bool]]) -> list[tuple[int, int, bool]]:
-    """From which byte to before which."""
+    """Return the first byte of each array, the byte after its last, and whether it is written."""
     return [(array.ctypes.data, array.ctypes.data + array.nbytes, is_written) for array, is_written in arrays]
 
 

@@ -1,4 +1,4 @@
-"""The compiled kernels (scripts/cuda.py): which of the files beside this one, or of their parts, a driver is given.
+"""The compiled kernels (scripts/cuda.py): the choice of the files of this folder, or their parts, for a driver.
 
 kernels.fatbin.xz     by nvcc: machine code of several processors, and PTX
 kernels.N-M.ptx.xz    by NVRTC 12.0: PTX for processors from sm_N on, and from sm_M on, which every driver takes
@@ -18,12 +18,12 @@ from typing import NamedTuple
 from .driver import Driver, DriverError
 
 FOLDER = Path(__file__).parent
-NVCC_VERSION = 13000  # of a driver from which on it takes nvcc 13's machine code
-NO_CODE = (200, 209, 218, 222)  # what cuModuleLoadData returns of an image that is not for this device or this driver
+NVCC_VERSION = 13000  # driver version from which on nvcc 13's machine code is taken
+NO_CODE = (200, 209, 218, 222)  # what cuModuleLoadData returns for an image that is not for this device or this driver
 
 
 class Image(NamedTuple):
-    """A file, or a part of one; target: of a part, from which processor on it is for."""
+    """A file of compiled kernels, or a part of it. `target` is the first processor (sm_N) that the part is for."""
 
     path: Path
     target: int | None = None
@@ -40,7 +40,7 @@ class Image(NamedTuple):
 
 
 def found(version: int, capability: tuple[int, ...]) -> list[Image]:
-    """Those for this driver and device, the best first. Raises ImportError if there is none."""
+    """Return the images for this driver and device, the best first. Raises ImportError if there is no such image."""
     named = os.environ.get("EDGEFL_CUDA_KERNELS")
     by_nvcc = Path(named) if named else FOLDER / "kernels.fatbin.xz"
     ours = 10 * capability[0] + capability[1]
@@ -55,7 +55,10 @@ def found(version: int, capability: tuple[int, ...]) -> list[Image]:
 
 
 def loaded(driver: Driver, images: Sequence[Image]) -> c_void_p:
-    """A module of the first that has code for the device. Raises ImportError if none has, DriverError otherwise."""
+    """Load the first image that has code for the device, and return its module.
+
+    Raises ImportError if no image has such code, and DriverError if loading fails for another reason.
+    """
     said = []
     for image in images:
         try:
@@ -68,10 +71,10 @@ def loaded(driver: Driver, images: Sequence[Image]) -> c_void_p:
 
 
 def cuda(version: int) -> str:
-    """CUDA 12.6, of 12060."""
+    """Return a version as text: CUDA 12.6 for 12060."""
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
 def _targets(path: Path) -> list[int]:
-    """60 and 80, of kernels.60-80.ptx.xz."""
+    """Return the processors that a file's name has: 60 and 80 for kernels.60-80.ptx.xz."""
     return [int(each) for each in path.name.split(".")[1].split("-")]

@@ -1,6 +1,6 @@
 """Convolutions: forward, and the gradients of active channels: csrc/cuda/convolution.cuh and depthwise.cuh.
 
-Which tiles a layer gets, and over how many blocks the depth of one is split, follows from its shapes alone.
+The tiles of a layer, and the number of blocks over which the depth of a tile is split, follow from its shapes alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TAPS, LEAST_CELLS = 9, 2048  # of a block that sums a depthwise gradient
 
 
 class Tile(NamedTuple):
-    """Sums of a block. pace: how fast it gets on where the GPU is full, beside the fastest: an estimate."""
+    """The tile of sums of a block. `throughput` estimates its speed on a full GPU, relative to the fastest tile."""
 
     name: str
     rows: int
@@ -38,7 +38,7 @@ TILES = (
 
 
 class MatmulTiling(NamedTuple):
-    """The tiles of each of `copies` products; splits: blocks that share the depth of a tile."""
+    """The tiles of each of `copies` products. `splits` is the number of blocks that share the depth of a tile."""
 
     tile: Tile
     rows: int
@@ -51,7 +51,7 @@ class MatmulTiling(NamedTuple):
         return self.rows * self.columns * self.copies * self.splits
 
     def throughput(self, depth: int) -> float:
-        """An estimate of useful sums in a time, up to a factor that all tilings of a layer have."""
+        """Estimate the useful sums in a unit of time, up to a factor that all tilings of a layer have in common."""
         tile, each = self.tile, self.blocks / PROCESSORS
         balance = min(each, each / (each + 0.5))  # the last processor has half a block more than the average
         hiding = min(1.0, max(each, 1.0) * tile.threads / THREADS_EACH) ** 0.5
@@ -67,7 +67,7 @@ class MatmulTiling(NamedTuple):
 
 
 def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling:
-    """The tiling that should be fastest for `copies` products of rows x columns sums over a depth."""
+    """Return the tiling that should be fastest for `copies` products of rows x columns sums over a depth."""
     most = max(1, min(depth // LEAST_DEPTH, MOST_PARTS // max(1, 4 * rows * columns * copies)))
     all_tilings = (
         MatmulTiling(tile, -(-rows // tile.rows), -(-columns // tile.columns), copies, splits)
@@ -79,7 +79,7 @@ def tiling(rows: int, columns: int, depth: int, copies: int = 1) -> MatmulTiling
 
 
 class ConvolutionExtent(NamedTuple):
-    """`Extent` of csrc/cuda/window.cuh."""
+    """The struct `Extent` of csrc/cuda/window.cuh: one axis of a convolution."""
 
     source: int
     target: int
@@ -139,7 +139,10 @@ def conv2d_grad_input(
 
 
 class _Pass(NamedTuple):
-    """From a source to a target: x and y forward, dy and dx backward. rows, depths: their channels."""
+    """A pass from a source to a target: from x to y forward, from dy to dx backward.
+
+    `rows` are channels of the target, and `depths` are channels of the source.
+    """
 
     source: KernelArray
     weight: KernelArray
@@ -187,12 +190,12 @@ class _Pass(NamedTuple):
 
     @property
     def _phases(self) -> int:
-        """Sorts of target cells, by the taps that they read: their remainders of the stride."""
+        """The number of classes of target cells, by their remainder modulo the stride. A class reads equal taps."""
         return self.axes[0].stride * self.axes[1].stride if self.is_back else 1
 
     @property
     def _cells(self) -> tuple[int, int]:
-        """Height and width of the first phase, which has the most."""
+        """Height and width of the first phase, which has the most cells."""
         height, width = (-(-axis.target // (axis.stride if self.is_back else 1)) for axis in self.axes)
         return height, width
 

@@ -1,7 +1,7 @@
-"""The GPU: its context, stream, kernels and memory. Which kernels a call takes is launch.py's and the families'.
+"""The GPU: its context, stream, kernels and memory. launch.py and the families say which kernels a call takes.
 
-One a process, made when the backend is first asked for; everything happens on one stream, under one lock. Source of
-what is called: driver.py.
+A process has one device, which is made when the backend is first asked for. All work happens on one stream, under one
+lock. driver.py tells the source of the functions that are called here.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ class Launch(NamedTuple):
 
 
 class DeviceAllocation(NamedTuple):
-    """Device memory."""
+    """A block of device memory: its address, and its size in bytes."""
 
     address: int
     size: int
 
 
 class CudaDevice:
-    """The first device. Raises ImportError, saying why, where there is none that can be used."""
+    """The first device of the machine. Raises ImportError with the reason if it cannot be used."""
 
     def __init__(self) -> None:
         self.driver = Driver()
         self.lock = threading.RLock()
         self.is_exact = bool(os.environ.get("EDGEFL_CUDA_EXACT"))  # no block is rounded up or reused: for sanitizers
-        self.held = 0  # bytes
+        self.held = 0  # bytes of device memory
         self._functions: dict[str, tuple[ctypes.c_void_p, int | None]] = {}
         self._spare: dict[int, list[DeviceAllocation]] = {}
         self._scratch, self.generation = DeviceAllocation(0, 0), 0
         self._unused: deque[Callable[[], None]] = deque()
         self._context: ctypes.c_void_p | None = None
-        self._opened: list[Callable[[], None]] = []  # how to give back what was opened in it, the last first
+        self._opened: list[Callable[[], None]] = []  # functions that give back what was opened, the last first
         try:
             self._open()
         except Exception as error:
@@ -91,11 +91,11 @@ class CudaDevice:
             self._opened.append(partial(driver.call, "cuStreamDestroy_v2", self.stream))
 
     def close(self) -> None:
-        """Give back the device, once nothing of it is in use; the process's end does so too."""
+        """Give back the device once nothing of it is in use. The end of the process does so, too."""
         with self.lock:
             if self._context is None:
                 return
-            with suppress(DriverError), self.used():  # it may be the device that was lost
+            with suppress(DriverError), self.used():  # the device may be the thing that was lost
                 self._give_back_all()
             self._context = None
             with suppress(DriverError):
@@ -114,7 +114,7 @@ class CudaDevice:
 
     @property
     def described(self) -> str:
-        """One line: its name, capability and memory."""
+        """One line with the device's name, its architecture and its free memory."""
         with self.used():
             free, total = self.driver.sizes("cuMemGetInfo_v2")
         return f"{self.name}, {self.architecture}, {free >> 20} of {total >> 20} MiB free"
@@ -126,8 +126,9 @@ class CudaDevice:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """The device is this thread's alone; every function below expects that. Afterwards the thread's current context
-        is what it was: that of another device, if another library uses one.
+        """Give the device to this thread alone, as every function below expects.
+
+        Afterwards the thread's current context is the former one: that of another device, if another library uses one.
         """
         with self.lock:
             self.driver.call("cuCtxPushCurrent_v2", self._context)
@@ -138,19 +139,23 @@ class CudaDevice:
                     self._unused.popleft()()
                 yield
             finally:
-                with suppress(DriverError):  # of a launch before, whose waiting has failed by now
+                with suppress(DriverError):  # the error of an earlier launch, which a wait has already raised
                     self.driver.handle("cuCtxPopCurrent_v2")
 
     def later(self, give_back: Callable[[], None]) -> None:
-        """Have something given back when the device is next used. A finalizer may run anywhere, in the middle of a
-        capture too.
+        """Have something given back when the device is next used.
+
+        A finalizer needs this, because it may run anywhere, even in the middle of a capture.
         """
         self._unused.append(give_back)
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def take(self, size: int) -> DeviceAllocation:
-        """Uninitialised memory of at least so many bytes. Raises MemoryLimitError."""
+        """Return at least `size` bytes of uninitialised memory.
+
+        Raises MemoryLimitError if the device has too little.
+        """
         size = max(size, 1) if self.is_exact else max(_ROUND, 1 << (size - 1).bit_length())
         spare = self._spare.get(size)
         if spare:
@@ -158,14 +163,14 @@ class CudaDevice:
         return self.allocate(size)
 
     def give(self, block: DeviceAllocation) -> None:
-        """Give memory back, to be taken again."""
+        """Give memory back, so that `take` can return it again."""
         if self.is_exact:
             self.free(block)
         else:
             self._spare.setdefault(block.size, []).append(block)
 
     def allocate(self, size: int) -> DeviceAllocation:
-        """The same of exactly so many bytes, to be given back by `free`."""
+        """Return exactly `size` bytes of uninitialised memory, to be given back by `free`. Raises MemoryLimitError."""
         try:
             block = DeviceAllocation(self.driver.address("cuMemAlloc_v2", max(size, 1)), max(size, 1))
         except MemoryError:
@@ -175,14 +180,15 @@ class CudaDevice:
         return block
 
     def pin(self, host: int, size: int) -> int | None:
-        """The address at which the device reads host memory in place, until `unpin`; None if it cannot, or if that
-        brings no gain.
+        """Return the address at which the device reads host memory in place, until `unpin`.
+
+        Return None if the device cannot read it in place, or if that brings no gain.
         """
         if not self.is_integrated:
             return None
         try:
             self.driver.call("cuMemHostRegister_v2", host, size, MAPPED)
-        except (DriverError, MemoryError):  # a file's pages, or a part of what is pinned
+        except (DriverError, MemoryError):  # pages of a file, or memory that overlaps pinned memory
             return None
         try:
             return self.driver.address("cuMemHostGetDevicePointer_v2", host, 0)
@@ -198,22 +204,25 @@ class CudaDevice:
         self.held -= block.size
 
     def upload(self, address: int, host: int, size: int) -> None:
-        """Copy from host memory, after all that was launched. It has been read when this returns: of pageable memory
-        the driver says only that the call might wait for that.
+        """Copy from host memory, after all that was launched. The memory has been read when this returns.
+
+        It waits, because for pageable memory the driver says only that the call might wait.
         """
         if size:
             self.driver.call("cuMemcpyHtoDAsync_v2", address, host, size, self.stream)
             self.wait()
 
     def download(self, host: int, address: int, size: int) -> None:
-        """Copy to host memory, after all that was launched; it is there when this returns."""
+        """Copy to host memory, after all that was launched. The bytes are there when this returns."""
         if size:
             self.driver.call("cuMemcpyDtoHAsync_v2", host, address, size, self.stream)
             self.wait()
 
     def scratch(self, size: int) -> int:
-        """Where launches keep what the next call's may overwrite: one block for all, which grows to the most asked for.
-        Launches made for the one before are stale, see `generation`. Raises MemoryLimitError.
+        """Return the address of scratch memory, which the launches of the next call may overwrite.
+
+        It is one block for all calls, and it grows to the largest size that was asked for. When it has grown, launches
+        that were made for the former block are stale (see `generation`). Raises MemoryLimitError.
         """
         if size > self._scratch.size:
             self.wait()
@@ -231,7 +240,7 @@ class CudaDevice:
     # ---- work --------------------------------------------------------------------------------------------------------
 
     def wait(self) -> None:
-        """Until all that was launched has run. Raises DriverError if something failed."""
+        """Wait until all that was launched has run. Raises DriverError if something failed."""
         self.driver.call("cuStreamSynchronize", self.stream)
 
     def launch(self, launch: Launch) -> None:
@@ -243,7 +252,7 @@ class CudaDevice:
         self.driver.call("cuLaunchKernel", function, *launch.grid, launch.threads, 1, 1, 0, self.stream, pointers, None)
 
     def has(self, kernel: str) -> bool:
-        """Whether the kernels that were loaded have this one."""
+        """Return whether the loaded kernels include `kernel`."""
         with self.used():
             try:
                 self._function(kernel)
@@ -254,7 +263,10 @@ class CudaDevice:
             return True
 
     def capture(self, launches: Sequence[Launch]) -> ctypes.c_void_p:
-        """A graph that makes these launches in order; see cuGraphLaunch. To be given to `drop`."""
+        """Return a graph that makes these launches in order (cuGraphLaunch).
+
+        The caller gives it to `drop` afterwards.
+        """
         for launch in launches:
             self._function(launch.kernel)
         self.driver.call("cuStreamBeginCapture_v2", self.stream, _RELAXED)
@@ -279,8 +291,9 @@ class CudaDevice:
 
     @contextmanager
     def timed(self) -> Iterator[Callable[[], float]]:
-        """Measure the seconds that the device takes for the launches inside the block; the yielded object has them
-        afterwards.
+        """Measure the seconds that the device takes for the launches inside the block.
+
+        The yielded function returns them afterwards.
         """
         with self.used():
             events = [self.driver.handle("cuEventCreate", 0) for _ in range(2)]
@@ -298,8 +311,10 @@ class CudaDevice:
                     self.driver.call("cuEventDestroy_v2", event)
 
     def _function(self, name: str) -> tuple[ctypes.c_void_p, int | None]:
-        """A kernel, and the bytes of its arguments where they are known. Drivers load one when it is first asked about;
-        those before CUDA 12.3 cannot while a stream is capturing.
+        """Return a kernel, and the bytes of its arguments where they are known.
+
+        A driver loads a kernel when it is first asked about. Drivers before CUDA 12.3 cannot do so while a stream is
+        capturing.
         """
         if name not in self._functions:
             function = self.driver.handle("cuModuleGetFunction", self._module, name.encode())

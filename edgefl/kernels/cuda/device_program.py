@@ -1,4 +1,4 @@
-"""A program on the device: where its arrays are, its launches with their addresses, and the graphs made of them."""
+"""A program on the device: the addresses of its arrays, its launches with addresses, and the graphs made of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOWHERE = 256  # of an array without values: it is not null, which would mean t
 
 
 class ResidentProgram:
-    """arrays: all that the launches name, and whether each is written."""
+    """A program that is ready to run. `arrays` are all arrays of its launches, each with whether it is written."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class ResidentProgram:
         self._has_run = False
 
     def serves(self, *arrays: Array) -> bool:
-        """Whether these are there, and scratch is still where it was."""
+        """Return whether these arrays are on the device, and the scratch memory is still where it was."""
         return self._generation == self._device.generation and all(
             self._address_of(each) is not None for each in arrays
         )
 
     def launch(self) -> None:
-        """One after another the first time; what runs again is worth a graph."""
+        """Make the launches one after another the first time, and as a graph from the second time on."""
         if not self._has_run:
             for each in self._launches:
                 self._device.launch(each)
@@ -56,7 +56,7 @@ class ResidentProgram:
         self._has_run = True
 
     def launch_steps(self, index: Array, batches: NDArray[np.int32]) -> None:
-        """All launches once for each row of batches, which is in `index` then."""
+        """Make all launches once for each row of `batches`, which is copied to `index` before them."""
         if self._steps is None or self._steps.room < len(batches):
             self._steps = StepReplay(self._device, self._launches, self._address(KernelArray(index)), batches.shape)
         self._steps.run(batches)
@@ -92,6 +92,6 @@ class ResidentProgram:
 
 
 def scratch_of(planned: Iterable[PlannedLaunch]) -> int:
-    """Bytes of scratch that launches use."""
+    """Return the bytes of scratch memory that launches use."""
     fields = [field for each in planned for field in each.fields if isinstance(field, Scratch)]
     return max((field.offset + field.size for field in fields), default=0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def divisor(size: int) -> tuple[int, int]:
-    """Multiplier and shift with which n // size = n * multiplier >> shift for all n below 2^31.
+    """Return multiplier and shift with which n // size = n * multiplier >> shift for all n below 2^31.
 
-    The multiplier is 2^shift / size rounded up, by less than 1: n times that error stays below 2^shift / size, as
-    2^(shift - 31) >= size. It has 32 bits, since 2^(shift - 32) < size. Of a size of 0 nothing is divided.
+    The multiplier is 2^shift / size rounded up, by less than 1. So n times this error stays below 2^shift / size, as
+    2^(shift - 31) >= size. The multiplier has 32 bits, since 2^(shift - 32) < size. Nothing is divided by a size of 0.
     """
     shift = 31 + max(size - 1, 0).bit_length()
     return -(-(1 << shift) // max(size, 1)), shift

@@ -1,6 +1,7 @@
-"""The functions of NVIDIA's driver that edgefl calls, by their names there. Opened when it is asked for, never linked.
+"""The functions of NVIDIA's driver that edgefl calls, under the driver's names.
 
-Source: the CUDA Driver API reference. EDGEFL_LIBCUDA names another library (tests: tests/kernels/cuda/standin).
+The library is opened when it is asked for, and never linked. The CUDA Driver API reference describes the functions.
+EDGEFL_LIBCUDA names another library, as the tests do with tests/kernels/cuda/standin.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64
 from edgefl.errors import BackendError
 
 LIBRARY = "libcuda.so.1"
-OUT_OF_MEMORY, NOT_FOUND = 2, 500  # what a call returns
-LEAST_VERSION = 12000  # of the driver: CUDA 12
+OUT_OF_MEMORY, NOT_FOUND = 2, 500  # results of a call
+LEAST_VERSION = 12000  # least version of the driver: CUDA 12
 
 _FUNCTIONS: dict[str, tuple[object, ...]] = {
     "cuInit": (c_uint,),
@@ -60,7 +61,7 @@ _NEWER = {"cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(
 
 
 class DriverError(BackendError):
-    """A call of the driver that failed. status: what it returned."""
+    """A call of the driver that failed. `status` is what the call returned."""
 
     def __init__(self, name: str, status: int, meaning: str) -> None:
         super().__init__(f"{name} failed with {meaning} ({status}); expected CUDA_SUCCESS (0)")
@@ -68,7 +69,7 @@ class DriverError(BackendError):
 
 
 class Driver:
-    """The library, opened. Raises ImportError where it cannot be, or lacks a function."""
+    """The opened library. Raises ImportError where it cannot be opened, or where it lacks a function."""
 
     def __init__(self) -> None:
         path = os.environ.get("EDGEFL_LIBCUDA") or LIBRARY
@@ -85,7 +86,9 @@ class Driver:
         self.library = library
 
     def call(self, name: str, *arguments: object) -> None:
-        """Raises DriverError if it fails, MemoryError if what failed is memory."""
+        """Call a function. Raises MemoryError if the device has too little memory, and DriverError if it fails
+        otherwise.
+        """
         status = getattr(self.library, name)(*arguments)
         if status == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: the device has not so much memory")
@@ -93,31 +96,31 @@ class Driver:
             raise DriverError(name, status, self._name_of(status))
 
     def number(self, name: str, *arguments: object) -> int:
-        """The int that a function writes to its first argument."""
+        """Return the int that a function writes to its first argument."""
         found = c_int()
         self.call(name, ctypes.byref(found), *arguments)
         return found.value
 
     def handle(self, name: str, *arguments: object) -> c_void_p:
-        """The same of a pointer."""
+        """Return the pointer that a function writes to its first argument."""
         found = c_void_p()
         self.call(name, ctypes.byref(found), *arguments)
         return found
 
     def address(self, name: str, *arguments: object) -> int:
-        """The same of an address in device memory."""
+        """Return the address in device memory that a function writes to its first argument."""
         found = c_uint64()
         self.call(name, ctypes.byref(found), *arguments)
         return found.value
 
     def sizes(self, name: str) -> tuple[int, int]:
-        """The same of two sizes."""
+        """Return the two sizes that a function writes to its arguments."""
         first, second = c_size_t(), c_size_t()
         self.call(name, ctypes.byref(first), ctypes.byref(second))
         return first.value, second.value
 
     def arguments_size(self, function: c_void_p) -> int | None:
-        """Bytes of a kernel's struct of arguments, where the driver tells."""
+        """Return the bytes of a kernel's struct of arguments, or None where the driver does not tell."""
         offset, size = c_size_t(), c_size_t()
         if not hasattr(self.library, "cuFuncGetParamInfo"):
             return None

@@ -65,5 +65,5 @@ def _rectify(x: KernelArray, y: KernelArray, bits: KernelArray | None, slope: fl
 
 
 def _threads_of_byte(inner: int) -> int:
-    """A power of two that is at least the values of a byte of bits."""
+    """Return the least power of two that is not below the number of values in a byte of bits."""
     return 1 << (max(min(inner, 8), 1) - 1).bit_length()

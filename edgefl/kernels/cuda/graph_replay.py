@@ -15,7 +15,7 @@ from .launch import THREADS
 
 
 class CudaGraph:
-    """A captured graph, dropped with this."""
+    """A captured graph, which is dropped with this object."""
 
     def __init__(self, device: CudaDevice, launches: Sequence[Launch]) -> None:
         self.handle = device.capture(launches)
@@ -23,7 +23,7 @@ class CudaGraph:
 
 
 class PooledAllocation:
-    """A block of the device's, given back with this."""
+    """A block of device memory, which is given back with this object."""
 
     def __init__(self, device: CudaDevice, size: int) -> None:
         self.block = device.take(size)
@@ -31,7 +31,7 @@ class PooledAllocation:
 
 
 class StepReplay:
-    """The launches of a step after one that takes the next of at most `room` batches."""
+    """The launches of a step, behind a launch that takes the next batch. There are at most `room` batches."""
 
     def __init__(self, device: CudaDevice, launches: Sequence[Launch], index: int, shape: tuple[int, ...]) -> None:
         self._device, self.room, self._size = device, shape[0], shape[1]
@@ -41,7 +41,7 @@ class StepReplay:
         self._graph = CudaGraph(device, (first, *launches))
 
     def run(self, batches: NDArray[np.int32]) -> None:
-        """So many steps."""
+        """Run one step for each row of `batches`."""
         sent = np.concatenate([np.zeros(1, np.int32), batches.reshape(-1)])
         self._device.upload(self._taken.block.address, sent.ctypes.data, sent.nbytes)
         self._device.replay(self._graph.handle, len(batches))

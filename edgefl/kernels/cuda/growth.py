@@ -49,7 +49,7 @@ def largest_places(magnitudes: KernelArray, places: KernelArray, filled: KernelA
 
 
 class _Memory:
-    """What the launches of a call share."""
+    """The scratch memory that the launches of a call share."""
 
     def __init__(self, blocks: int, count: int) -> None:
         self._end = 0
@@ -69,7 +69,7 @@ class _Memory:
 def _ranked(
     source: tuple[Field, Field], to: tuple[Field, Field], filled: Field, rank: int, memory: _Memory, blocks: int
 ) -> list[PlannedLaunch]:
-    """The `rank` largest of the first `filled`, in order: ranking.cuh."""
+    """Return launches that find the `rank` largest of the first `filled` values, in order: ranking.cuh."""
     fields = *source, *to, filled, rank, memory.cuts, memory.histograms, memory.counted
     kernels = [*["ranking_digit"] * _DIGITS, "ranking_count", "ranking_keep"]
     return [tiled(kernel, (blocks, 1, 1), *fields, turn) for turn, kernel in enumerate(kernels)]

@@ -1,5 +1,7 @@
-"""The host's part of the CUDA backend: operations on bytes and on the structures of masked weights, which are in no
-program, and the check of such a structure before a program reads it. The best other backend computes them.
+"""The host's part of the CUDA backend. The best other backend computes it.
+
+It has the operations on bytes and on the structures of masked weights, which are in no program. It also checks such a
+structure before a program reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ OPERATIONS = (
 
 
 def operation(name: str, memory: BackendMemory) -> Callable[..., None]:
-    """The operation, on arrays that may lie on the device."""
+    """Return the operation as a function of arrays that may lie on the device."""
     row = TABLE[name]
 
     @functools.wraps(getattr(best(), name))
@@ -52,7 +54,7 @@ class StructureCheck(ArgumentCheck):
 
 
 def _of_no_image(name: str, value: Any) -> Any:
-    """The argument of a call that computes nothing; it checks the structure all the same."""
+    """Return the argument for a call that computes nothing, but that still checks the structure."""
     if name in ("x", "dx", "y", "dy"):
         return value[:0]
     if name == "gradients":

@@ -1,5 +1,4 @@
-"""The vocabulary of the families' functions: device arrays, ids, memory of a function's own, and the launches that the
-functions return.
+"""The vocabulary of the families' functions: device arrays, ids, scratch memory, and the launches that they return.
 
     def add(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
         return [launch("add", a.size, a, b, y, a.size)]
@@ -23,7 +22,7 @@ MOST_BLOCKS = 1 << 16  # of a launch whose threads take one place after another
 
 
 class KernelArray(NamedTuple):
-    """An array of a call, as the kernels see it; offset: bytes from its first one."""
+    """An array of a call, as the kernels see it. `offset` counts bytes from the array's first byte."""
 
     array: Array
     offset: int = 0
@@ -42,13 +41,13 @@ class KernelArray(NamedTuple):
 
     @property
     def inner(self) -> int:
-        """Values of a plane of [batch, channels, ...]."""
+        """The number of values in a plane of [batch, channels, ...]."""
         return math.prod(self.shape[2:])
 
 
 @dataclass(frozen=True)
 class Ids:
-    """Sorted ids, or all of so many: `Ids` of portable.cuh, two fields of a struct."""
+    """Sorted ids, or all ids below `count`: the two fields of the struct `Ids` of portable.cuh."""
 
     list: KernelArray | None
     count: int
@@ -59,18 +58,18 @@ class Ids:
 
 
 def block_of(w: KernelArray, rows: KernelArray | None, cols: KernelArray | None) -> tuple[Ids, Ids, int, int]:
-    """w[rows, cols, :] of w [rows, cols, inner]: `BlockOf` of block.cuh, six fields of a struct."""
+    """Return the six fields of `BlockOf` (block.cuh) for w[rows, cols, :], where w is [rows, cols, inner]."""
     all_rows, all_columns, inner = w.shape
     return Ids.of(rows, all_rows), Ids.of(cols, all_columns), all_columns, inner
 
 
 def chosen(channels: KernelArray | None, whole: KernelArray) -> tuple[Ids, int, int]:
-    """Channels of [batch, channels, ...] whose values are taken: `Chosen` of places.cuh, four fields of a struct."""
+    """Return the four fields of `Chosen` (places.cuh) for the channels of [batch, channels, ...] that are taken."""
     return Ids.of(channels, whole.shape[1]), whole.shape[1], whole.inner
 
 
 class Scratch(NamedTuple):
-    """Bytes of memory that a call's launches share; the next call's use it again. offset: from its beginning."""
+    """Bytes of memory that a call's launches share, and that the next call uses again. `offset` is in bytes."""
 
     offset: int
     size: int
@@ -92,17 +91,17 @@ Launches = Sequence[PlannedLaunch]
 
 
 def launch(kernel: str, work: int, *fields: Field, threads: int = THREADS) -> PlannedLaunch:
-    """One whose threads, in blocks in a row, take places below `work` in turns (thread_of_grid)."""
+    """Plan a launch whose threads, in blocks in a row, take places below `work` in turns (thread_of_grid)."""
     return tiled(kernel, (min(-(-work // threads), MOST_BLOCKS), 1, 1), *fields, threads=threads)
 
 
 def tiled(kernel: str, grid: tuple[int, int, int], *fields: Field, threads: int = THREADS) -> PlannedLaunch:
-    """One of so many blocks; none if an extent is 0."""
+    """Plan a launch of a grid of blocks. Nothing is launched if an extent of the grid is 0."""
     return PlannedLaunch(kernel, grid, threads, fields)
 
 
 def fours(size: int) -> int:
-    """Places of so many values that are taken four at a time (each_pair of places.cuh)."""
+    """Return the number of groups when values are taken four at a time (each_pair of places.cuh)."""
     return -(-size // 4)
 
 

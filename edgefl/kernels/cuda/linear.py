@@ -1,4 +1,4 @@
-"""Linear layers: forward, and the gradients of active features; sums over channels: csrc/cuda/linear.cuh."""
+"""Linear layers (forward, and the gradients of active features) and sums over channels: csrc/cuda/linear.cuh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAST_VALUES = 4096  # of a channel, worth a block
 
 
 class _Product(NamedTuple):
-    """out = left right of these rows, terms and columns, as ProductArgs has it: left [.., pitch] and alike."""
+    """A product out = left right of these rows, terms and columns, as the struct ProductArgs has it."""
 
     kernel: str
     left: KernelArray
@@ -84,13 +84,13 @@ def _all(count: int) -> Ids:
 
 
 def _whole(product: _Product) -> Launches:
-    """No sum is split: the same bits whatever is done with it."""
+    """Plan a product whose sums are not split, so that its bits do not depend on what is done with it."""
     is_wide = product.rows.count > 2 * _NARROW_ROWS and _tiles(product, _WIDE_ROWS) >= _FULL
     return [_launch(product, is_wide, 1)]
 
 
 def _in_parts(product: _Product) -> Launches:
-    """Where there are few tiles, and many terms, sums are split over blocks."""
+    """Plan a product whose sums are split over blocks where there are few tiles and many terms."""
     rows, terms, columns = product.rows.count, product.terms.count, product.columns.count
     most = terms // _LEAST_TERMS if terms >= _MANY_TERMS else 1
     is_wide = rows > 2 * _NARROW_ROWS and 2 * _tiles(product, _WIDE_ROWS) * most >= _FULL
@@ -108,7 +108,7 @@ def _tiles(product: _Product, rows: int) -> int:
 
 
 def _launch(product: _Product, is_wide: bool, parts: int, sums: Scratch | None = None) -> PlannedLaunch:
-    """All tiles of the product, or of `parts` products whose sums linear_sum adds."""
+    """Plan the launch of all tiles of the product, or of `parts` products whose sums linear_sum adds."""
     kernel, rows = product.kernel + ("_wide" if is_wide else "_narrow"), _WIDE_ROWS if is_wide else _NARROW_ROWS
     grid = -(-product.columns.count // _COLUMNS), -(-product.rows.count // rows), parts
     sides = product.rows, product.terms, product.columns

@@ -68,7 +68,7 @@ def _against(
 def _summed(
     kernel: str, turns: int, fields: tuple[Field, ...], loss: KernelArray, correct: KernelArray | None, *others: Field
 ) -> Launches:
-    """One block that takes all turns, or several and a launch that adds what they have found."""
+    """Plan one block that takes all turns, or several blocks and a launch that adds what they have found."""
     blocks = 1 if 0 < turns <= AT_ONCE else min(turns, MOST_BLOCKS)
     partials = Scratch(0, 16 * blocks) if blocks > 1 else None
     launches: list[PlannedLaunch] = [tiled(kernel, (blocks, 1, 1), *fields, loss, correct, partials, *others)]

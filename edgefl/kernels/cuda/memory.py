@@ -1,10 +1,12 @@
-"""Device memory that the host knows by numpy arrays: blocks whose bytes lie on the device and, where asked, here.
+"""Device memory that the host knows by numpy arrays: blocks whose bytes lie on the device and, where asked, on the
+host.
 
-A view of such an array stands for the device's bytes at the same place. `wrote` copies what the host has put into a
-view to the device, `fetch` the device's bytes to the view; between those the two differ. Host memory that nobody copies
-is never touched, so it takes address space alone. Where host and device share one memory, blocks are the device's all
-the same, as its caches keep nothing of the host's pages (CUDA for Tegra, table 1); what is read once a step, samples,
-is read in place there.
+A view of such an array stands for the device's bytes at the same position. `wrote` copies what the host has put into a
+view to the device. `fetch` copies the device's bytes to the view. Between these calls host and device may differ. Host
+memory that nobody copies is never touched, so it takes address space alone.
+
+Where host and device share one memory, blocks are still device memory, as the device's caches keep nothing of the
+host's pages (CUDA for Tegra, table 1). Samples are read once a step, and the device reads them in place there.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from .device import CudaDevice
 
 
 class Mapped(NamedTuple):
-    """Host bytes [first, first + size) and where they are on the device."""
+    """Host bytes [first, first + size), and their address on the device."""
 
     first: int
     size: int
@@ -33,7 +35,7 @@ class Mapped(NamedTuple):
 
 
 class DeviceMemory:
-    """The blocks of a device. Thread-safe."""
+    """The blocks of a device. This class is thread-safe."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
@@ -41,8 +43,9 @@ class DeviceMemory:
         self._pins: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by their first byte
 
     def block(self, size: int) -> NDArray[np.uint8]:
-        """New memory, uninitialised, that starts on a cache line. Raises MemoryLimitError; MemoryError where it is the
-        host's.
+        """Return new uninitialised memory that starts on a cache line.
+
+        Raises MemoryLimitError if the device has too little memory, and MemoryError if the host has too little.
         """
         with self._device.used():
             owner = np.empty(size + ALIGNMENT, np.uint8)
@@ -53,8 +56,10 @@ class DeviceMemory:
             return whole
 
     def hold(self, array: Array) -> Array:
-        """An array for calls to read, as long as the result lives: itself, if it lies in a block; the very bytes, where
-        the device reads them in place; else a copy on the device.
+        """Return an array for calls to read, which is valid as long as this result lives.
+
+        It is `array` itself if that lies in a block, a view of its bytes if the device reads them in place, and else a
+        copy on the device.
         """
         array = np.require(array, requirements=("C", "A"))  # a GPU reads no word across two
         with self._device.used():
@@ -70,17 +75,17 @@ class DeviceMemory:
             return held
 
     def wrote(self, *views: Array) -> None:
-        """The host has written these; what is no view of a block needs no telling."""
+        """Copy what the host has written to these views to the device. Views of other memory are ignored."""
         for view in views:
             self._copy(view, self._device.upload, is_upload=True)
 
     def fetch(self, *views: Array) -> None:
-        """The host is about to read these."""
+        """Copy the device's bytes to these views, which the host is about to read."""
         for view in views:
             self._copy(view, self._device.download, is_upload=False)
 
     def find(self, view: Array) -> int | None:
-        """Where a C-contiguous view is on the device; None unless all of it is of one block, or of what is held."""
+        """Return the device address of a C-contiguous view, or None unless one block or held array has all of it."""
         first, every = view.ctypes.data, self._mapped.copy()  # finalizers take some out at any time
         at = bisect_right(every, (first, 1 << 62)) - 1
         if at < 0 or not view.size:
@@ -96,7 +101,7 @@ class DeviceMemory:
             copy(*((address, view.ctypes.data) if is_upload else (view.ctypes.data, address)), view.nbytes)
 
     def _pinned(self, array: Array) -> Any:
-        """The pinned bytes that an array is of, if it is, or can be pinned."""
+        """Return the pinned bytes that hold an array, and pin them if that is possible. Return None otherwise."""
         first, size = array.ctypes.data, array.nbytes
         for start, pin in self._pins.items():
             if start <= first and first + size <= start + len(pin):
@@ -109,21 +114,21 @@ class DeviceMemory:
         return pin
 
     def _unpin(self, array: Array) -> None:
-        """The array has been kept until now: the driver knows its pages by their addresses."""
+        """Unpin an array. It was kept until now, because the driver knows its pages by their addresses."""
         self._device.unpin(array.ctypes.data)
 
     def _know(self, owner: Any, mapped: Mapped, free: Callable[[], None]) -> None:
-        """owner: what every view of these bytes keeps alive."""
+        """Register bytes, which `free` gives back. Every view of them keeps `owner` alive."""
         insort(self._mapped, mapped)
         weakref.finalize(owner, self._forget, mapped, free).atexit = False
 
     def _forget(self, mapped: Mapped, free: Callable[[], None]) -> None:
-        """The host bytes are about to be somebody else's, so at once; no call of the driver, see CudaDevice.later."""
+        """Forget bytes at once, as the host may reuse them. The driver is called later (see CudaDevice.later)."""
         self._mapped.remove(mapped)
         self._device.later(free)
 
 
 def _part(pin: Any, array: Array) -> Array:
-    """The array again, as a view that keeps its pinned bytes."""
+    """Return the array again, as a view that keeps its pinned bytes alive."""
     part: Array = np.ndarray(array.shape, array.dtype, memoryview(pin), array.ctypes.data - ctypes.addressof(pin))
     return part

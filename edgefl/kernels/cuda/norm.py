@@ -1,4 +1,4 @@
-"""Batch, group and layer normalisation: csrc/cuda/norm.cuh. The launches that they need, for norm_relu.py too."""
+"""Batch, group and layer normalisation: csrc/cuda/norm.cuh. norm_relu.py takes its launches from here, too."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WHOLE: ByImage = (False, 1, 1, 1)
 
 @dataclass(frozen=True)
 class Forward:
-    """The normalised values and the kept statistics: those of the batch where `inv_std` is given, else the running
-    statistics.
+    """The forward pass: the normalised values and the kept statistics.
 
-    most: of the rectifier, if there is one. A smaller y than x has the largest of each window.
+    The statistics are the batch's if `inv_std` is given, and else the running statistics. `most` is the largest value
+    of the rectifier, or None without a rectifier. If y is smaller than x, it has the largest value of each window.
     """
 
     x: KernelArray
@@ -56,7 +56,10 @@ class Forward:
 
 @dataclass(frozen=True)
 class Backward:
-    """The signal, what was normalised (or, without `mean`, what came of that) and the gradients."""
+    """The backward pass: the gradient of the output, what was normalised, and the gradients that are computed.
+
+    `x` is what was normalised or, without `mean`, the normalised values.
+    """
 
     dy: KernelArray
     x: KernelArray
@@ -71,14 +74,17 @@ class Backward:
     most: float | None = None
 
     def launches(self, runs: Runs) -> Launches:
-        """dx; and the gradients of outs, if they are channels that were normalised as such."""
+        """Return the launches for dx, and for the gradients of `outs` if each channel was normalised by itself."""
         runs = self._shared(runs)
         if not runs.is_split:
             return [self._launch(runs, None, None)]
         return [self._launch(runs, runs.sums, None), self._launch(runs, None, runs.sums)]
 
     def gradients(self, groups: int, lanes: int = 1) -> Launches:
-        """Those of outs, whose images were normalised by so many groups, before dx takes the place of what is read."""
+        """Return the launches for the gradients of `outs`, where images were normalised by `groups` groups.
+
+        They run before dx overwrites what they read.
+        """
         runs, alone = self._shared(channels_of(self.x, self.outs)), replace(self, dx=None)
         image = (True, groups, runs.all // groups, lanes)
         if not runs.is_split:
@@ -107,24 +113,24 @@ class Backward:
 
 
 def rectifier(most: float | None) -> tuple[float, bool]:
-    """The fields of one, or of none."""
+    """Return the two fields of a rectifier: its largest value, and whether there is a rectifier."""
     return (math.inf if most is None else most), most is not None
 
 
 def windows_of(x: KernelArray, y: KernelArray) -> tuple[int, ...]:
-    """A plane's width, and what divides by the windows that fit in a row and by those that begin in it."""
+    """Return a plane's width, and the divisors by the windows that fit in a row and by the windows that begin in it."""
     width = x.shape[-1] if y.inner < x.inner else 0
     return (width, *divisor(width // 2), *divisor((width + 1) // 2))
 
 
 def channels_of(x: KernelArray, chosen: Ids) -> Runs:
-    """The channels of all images."""
+    """Return the runs of a normalisation of channels over all images."""
     batch, count = x.shape[:2]
     return Runs(chosen, images=1, all=count, size=1, rows=batch, step=count, inner=x.inner)
 
 
 def groups_of(x: KernelArray, count: int, chosen: KernelArray | None, lanes: int = 1) -> Runs:
-    """Of channels of each image, or of each of those side by side."""
+    """Return the runs of groups of channels of each image, or of each of `lanes` images side by side."""
     batch, size = x.shape[0], x.shape[1] // count
     inner = x.inner // max(lanes, 1)
     return Runs(Ids.of(chosen, count), batch, count, size, rows=size, step=1, inner=inner, lanes=lanes, is_group=True)

@@ -17,7 +17,10 @@ PAIR = 16  # bytes of two sums
 
 @dataclass(frozen=True)
 class Runs:
-    """Of x [images, channels, inner, lanes]: a lane of `rows` planes each, and who is at it; see csrc/cuda/runs.cuh."""
+    """The runs of x [images, channels, inner, lanes], and the threads that share them: csrc/cuda/runs.cuh.
+
+    A run is one lane of `rows` planes.
+    """
 
     ids: Ids
     images: int
@@ -38,7 +41,7 @@ class Runs:
 
     @property
     def values(self) -> int:
-        """The values of a run."""
+        """The number of values in a run."""
         return self.rows * self.inner
 
     @property
@@ -62,14 +65,17 @@ class Runs:
 
     @property
     def sums(self) -> Scratch:
-        """Two for each piece of each run."""
+        """Room for two sums of each piece of each run."""
         return Scratch(0, self.pieces * self.count * PAIR)
 
     def launch(self, kernel: str, *fields: Field) -> PlannedLaunch:
         return tiled(kernel, (self._blocks, self.pieces, 1), *fields)
 
     def shared(self, values: int | None = None) -> Runs:
-        """With a team for each run, of several blocks where there are few runs. values: of a run, if not all."""
+        """Return the runs with a team of threads for each run, and several blocks for a run where there are few runs.
+
+        `values` is the number of values that are read of a run, if not all are.
+        """
         values = self.values if values is None else values
         abreast = self._abreast
         most = THREADS // abreast
@@ -79,19 +85,19 @@ class Runs:
         return replace(teams, pieces=min(-(-values * abreast // BLOCK), teams._times(MANY_BLOCKS), MOST_PIECES))
 
     def spread(self, values: int | None = None) -> Runs:
-        """The same where no sums are needed: as many blocks as there is work for."""
+        """Return the runs as `shared` does, but for work without sums: in as many blocks as there is work for."""
         runs = self.shared(values)
         values = self.values if values is None else values
         return replace(runs, pieces=max(1, min(-(-values // (runs.team * FEW)), runs._times(2 * MANY_BLOCKS))))
 
     @property
     def _abreast(self) -> int:
-        """Runs whose values are neighbours in memory."""
+        """The number of runs whose values are neighbours in memory."""
         is_beside = self.lanes > 1 or (self.inner == 1 and self.step > 1)
         return min(_power_of_two(self.lanes if self.lanes > 1 else self.count), WORD) if is_beside else 1
 
     def _times(self, blocks: int) -> int:
-        """How many pieces make so many blocks."""
+        """Return the number of pieces that make `blocks` blocks."""
         return -(-blocks // max(self._blocks, 1))
 
     @property
@@ -100,5 +106,5 @@ class Runs:
 
 
 def _power_of_two(size: int) -> int:
-    """The least that is not below size."""
+    """Return the least power of two that is not below `size`."""
     return 1 << max(size - 1, 0).bit_length()

@@ -114,7 +114,10 @@ def _means(x: KernelArray, y: KernelArray) -> Launches:
 
 
 def _axes(x: KernelArray, y: KernelArray, window: tuple[Pair, Pair, Pair]) -> tuple[Field, ...]:
-    """Of the vertical and the horizontal one: size, result, kernel, stride, padding and what divides by the stride."""
+    """Return the fields of the vertical and the horizontal axis.
+
+    They are size, result, kernel, stride, padding, and the divisor by the stride.
+    """
     return tuple(
         field
         for axis in (0, 1)
@@ -123,7 +126,7 @@ def _axes(x: KernelArray, y: KernelArray, window: tuple[Pair, Pair, Pair]) -> tu
 
 
 def _chosen(x: KernelArray, channels: KernelArray | None) -> tuple[tuple[Field, ...], int]:
-    """The cells of planes of channels, and how many they are."""
+    """Return the fields of the cells in the planes of channels, and the number of these cells."""
     batch, all_channels, rows, columns = x.shape[:4]
     ids = Ids.of(channels, all_channels)
     count = batch * ids.count * rows * columns

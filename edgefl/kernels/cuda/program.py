@@ -1,7 +1,7 @@
 """Calls to CUDA kernels: recorded once, launched one by one the first time, and from then on as one captured graph.
 
-Arrays that lie in a block of memory.py are used where they are. Others (ids, an index buffer, sums, whatever a test
-passes) are copied to the device before each run and, if a call writes them, back after it.
+Arrays that lie in a block of memory.py are used where they are. Other arrays (ids, an index buffer, sums, the arrays of
+a test) are copied to the device before each run and, if a call writes them, back after it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .memory import DeviceMemory
 from .staging import StagedArrays
 
 Body = Callable[..., Launches]
-MOST_VALUES = 1 << 31  # of an array: kernels count in int
-LOOKED_AT = ("ids", "hyper", "rates")  # floats whose values rules.py asks for; and whole numbers are
-THE_HOSTS = ("structure", "structure_t")  # which it builds, so that its bytes are the device's
+MOST_VALUES = 1 << 31  # values of an array, as kernels count in int
+LOOKED_AT = ("ids", "hyper", "rates")  # floats whose values argument_rules.py reads, besides all integers
+THE_HOSTS = ("structure", "structure_t")  # arrays that the host builds, so that host and device have equal bytes
 
 
 class CudaOperation(NamedTuple):
@@ -45,7 +45,7 @@ def operations(bodies: Mapping[str, Body]) -> dict[str, CudaOperation]:
 
 
 class RecordedCall(NamedTuple):
-    """A call whose shapes have been checked."""
+    """A call whose shapes have been checked, with its launches."""
 
     operation: CudaOperation
     values: tuple[Any, ...]
@@ -53,31 +53,35 @@ class RecordedCall(NamedTuple):
 
     @property
     def arrays(self) -> list[tuple[Array, bool]]:
-        """Those of the call, and whether it writes each."""
+        """The arrays of the call, each with whether the call writes it."""
         named = zip(self.operation.row.arguments, self.values, strict=True)
         return [(value, argument.is_written) for argument, value in named if isinstance(value, np.ndarray)]
 
 
 class CudaProgram:
-    """Calls to the operations, appended once and run many times. It keeps their arrays alive."""
+    """A list of calls to the operations, appended once and run many times. It keeps their arrays alive."""
 
     def __init__(self, device: CudaDevice, memory: DeviceMemory, known: Mapping[str, CudaOperation]) -> None:
         self._device, self._memory, self._known = device, memory, known
         self._calls: list[RecordedCall] = []
-        self._resident: ResidentProgram | None = None  # until another call is recorded
+        self._resident: ResidentProgram | None = None  # dropped when another call is recorded
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def append(self, op: str, *args: Any, **named: Any) -> None:
-        """Record one call. ValueError if there is no such operation or an argument is wrong; BackendError if it has no
+        """Record one call.
+
+        Raises ValueError if there is no such operation or an argument is wrong, and BackendError if it has no CUDA
         kernel.
         """
         self._calls.append(self._recorded(op, args, named))
         self._resident = None
 
     def replace(self, position: int, op: str, *args: Any, **named: Any) -> None:
-        """Put another call in the place of call `position`. Errors as for append."""
+        """Replace call number `position` by another call. Raises ValueError for a wrong position, and otherwise as
+        `append`.
+        """
         if not 0 <= position < len(self._calls):
             raise ValueError(f"position={position}; expected 0 to {len(self._calls) - 1}")
         self._calls[position] = self._recorded(op, args, named)
@@ -89,7 +93,9 @@ class CudaProgram:
             resident.launch()
 
     def run_batches(self, index_buffer: Array, batches: NDArray[np.int32]) -> None:
-        """For each row of batches [S, B]: copy it into index_buffer [B], which calls may read, then make all calls."""
+        """Copy each row of batches [S, B] into index_buffer [B], which calls may read, and make all calls after each
+        copy.
+        """
         require_array("index_buffer", index_buffer, np.dtype(np.int32), 1)
         require_array("batches", batches, np.dtype(np.int32), 2)
         if batches.shape[1] != len(index_buffer):
@@ -104,7 +110,7 @@ class CudaProgram:
         index_buffer[:] = batches[-1]
 
     def scratch_needed(self) -> int:
-        """Bytes that its calls share for partial results."""
+        """Return the bytes of scratch memory that the calls share for partial results."""
         return max((scratch_of(call.launches) for call in self._calls), default=0)
 
     def _recorded(self, op: str, args: tuple[Any, ...], named: dict[str, Any]) -> RecordedCall:
@@ -121,7 +127,10 @@ class CudaProgram:
         return RecordedCall(operation, values, launches)
 
     def _check(self, operation: CudaOperation, values: tuple[Any, ...]) -> None:
-        """What a kernel may have written is not looked at: zeros stand for it, and for how full a list is, its room."""
+        """Check the arguments, but not contents that a kernel may have written. Zeros stand for such contents.
+
+        A list counts as full.
+        """
         named = dict(zip(operation.row.names, values, strict=True))
         operation.check(tuple(self._seen(name, value, named) for name, value in named.items()))
         for name, value in named.items():
@@ -142,7 +151,9 @@ class CudaProgram:
 
     @contextmanager
     def _running(self, *more: Array) -> Iterator[ResidentProgram]:
-        """Everything on the device before launches, and back after them. What fails leaves nothing to rely on there."""
+        """Copy arrays to the device before launches, and back after them. After an error nothing on the device is
+        reused.
+        """
         with self._device.used():
             resident = self._on_device(*more)
             try:
@@ -155,7 +166,7 @@ class CudaProgram:
                 raise
 
     def _is_changed(self, staged: StagedArrays) -> bool:
-        """Whether inputs have changed; what they say now is checked then."""
+        """Return whether inputs have changed. If so, check what they contain now."""
         is_changed = staged.is_changed()
         if is_changed:
             for call in self._calls:
@@ -164,7 +175,7 @@ class CudaProgram:
         return is_changed
 
     def _on_device(self, *more: Array) -> ResidentProgram:
-        """Made once for all runs that name no further arrays than it has."""
+        """Return the program on the device, which is made once for all runs that name no further arrays than it has."""
         if self._resident is None or not self._resident.serves(*more):
             calls = [GroupedCall(call.launches, call.arrays) for call in self._calls]
             arrays = [each for call in calls for each in call.arrays] + [(value, False) for value in more]

@@ -1,7 +1,7 @@
-"""GRU and LSTM over all steps of sequences, and sequences turned into steps: csrc/cuda/recurrent.cuh.
+"""GRU and LSTM over all steps of sequences, and the way from sequences to steps and back: csrc/cuda/recurrent.cuh.
 
 Layers of up to 128 units take one launch, in which a block goes through all steps with a few examples, so that no step
-waits for a launch. Larger ones take a launch a step, in which many blocks share the weight.
+waits for a launch. Larger layers take a launch for each step, in which many blocks share the weight.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _backward(layer: _Layer, arrays: tuple[KernelArray | None, ...], units: Kern
 
 
 def _through(layer: _Layer, kernel: str, *fields: Field) -> PlannedLaunch:
-    """Blocks of as many groups of examples as have threads."""
+    """Plan a launch whose blocks take as many groups of examples as there are threads for."""
     many = layer.rows > _FEW
     threads = _MANY if many else _FEW
     groups = min(_GROUPS, threads // layer.rows)
@@ -134,5 +134,5 @@ def _through(layer: _Layer, kernel: str, *fields: Field) -> PlannedLaunch:
 
 
 def _after_first(cells: KernelArray, layer: _Layer) -> KernelArray:
-    """Of the step after each; one that holds none has none to read."""
+    """Return the cells after each step, without the state before the first. An array without steps is not read."""
     return KernelArray(cells.array, cells.offset + 4 * layer.batch * layer.units)

@@ -24,16 +24,16 @@ MOST_SHARES = 64
 
 
 def shares_of(batch: int, rows: int, positions: int, blocks: int) -> int:
-    """Into how many shares the channels of a layer are cut whose results are too few to keep a device busy."""
+    """Return into how many shares the channels of a layer are cut, if its results are too few to keep a device busy."""
     threads = -(-batch * rows * positions // RESULTS)
     return max(1, min(-(-FEW // max(threads, 1)), blocks, MOST_PRODUCTS))
 
 
 class SparseCall:
-    """One call: where its weights are unpacked to, and for which tiles; None: windows that no tile has room for.
+    """One call: where its weights are unpacked to, and its tiling, or None if no tile has room for its windows.
 
-    parts    of the rows
-    is_said  whether the structure says what its blocks of channels are
+    parts    the number of parts of the rows
+    is_said  whether the structure itself says what its blocks of channels are
     """
 
     def __init__(self, layer: SparseLayer, parts: int, *, is_said: bool = False, is_gradient: bool = False) -> None:
@@ -44,7 +44,7 @@ class SparseCall:
 
     @property
     def unpacked(self) -> tuple[Field, ...]:
-        """SparseUnpacked."""
+        """The fields of the struct SparseUnpacked."""
         return tuple(self._unpacked)
 
     @property
@@ -53,7 +53,7 @@ class SparseCall:
 
     @property
     def reach(self) -> tuple[int, int, int, int, int]:
-        """Of a tile its rows and their cells, places of a cell, phases, and the last place that a weight may have."""
+        """The rows of a tile, their cells, the places of a cell, the phases, and the last place of a weight."""
         layer, tiling, phases = self.layer, self._tiling, math.prod(self.layer.phases)
         if tiling is None:
             rows, pitch = layer.extents[0] + 1, layer.extents[1] + 1

@@ -1,4 +1,4 @@
-"""Convolutions of masked weights, at the mask only: csrc/cuda/sparse_convolution.cuh."""
+"""Convolutions of masked weights, computed at the mask only: csrc/cuda/sparse_convolution.cuh."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def _layout(
 
 
 def _call(layout: SparseConvolutionLayout, batch: int, is_gradient: bool = False) -> SparseCall:
-    """Of results cuts and shares of channels, and with them the order of sums, are the same for any batch."""
+    """Return the fastest call for the layout.
+
+    For results, the cuts and shares of channels do not depend on the batch, and so the order of sums does not either.
+    """
     layer = _layer(layout, batch if is_gradient else CUT_FOR)
     cuts = (replace(layer, cuts=cuts) for cuts in CUTS if cuts <= layer.block)
     best = min((SparseCall(each, layout.parts, is_gradient=is_gradient) for each in cuts), key=lambda call: call.cycles)

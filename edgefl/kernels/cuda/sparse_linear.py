@@ -1,6 +1,6 @@
-"""Linear layers of masked weights, at the mask only: csrc/cuda/sparse_linear.cuh.
+"""Linear layers of masked weights, computed at the mask only: csrc/cuda/sparse_linear.cuh.
 
-Blocks of columns follow from a structure's number of words, but for their width, which it says itself.
+The blocks of columns follow from a structure's number of words. Only their width is in the structure itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORWARD, TRANSPOSED, ANY = 0, 1, 2  # SparseLinearArgs::turned
 
 
 class Matrix(NamedTuple):
-    """What a structure of so many words is of: rows in panels, columns in blocks of at most `width`."""
+    """The matrix that a structure describes: rows in panels, columns in blocks of at most `width`."""
 
     rows: int
     columns: int
@@ -49,7 +49,10 @@ def sparse_linear_forward(
 
 
 def sparse_linear_grad_input(dy: KernelArray, structure: KernelArray, values: KernelArray, dx: KernelArray) -> Launches:
-    """Which of the two structures it is may lie on the device alone: where its size does not tell, that decides."""
+    """Return the launches for dx, from the forward or the transposed structure.
+
+    The structure may lie on the device alone. Where its size does not tell which one it is, the device decides.
+    """
     (batch, ins), outs = dx.shape, dy.shape[1]
     if not outs:
         return SparseCall(SparseLayer(batch, ins, 0, 1, 0, 0), 0).product(Images(dy), Images(dx))
@@ -80,7 +83,7 @@ def sparse_linear_grad_weight(
 
 
 def _matrix(structure: KernelArray, count: int, rows: int, columns: int) -> Matrix | None:
-    """None if no structure of such a matrix has so many words."""
+    """Return the matrix of a structure, or None if no structure of such a matrix has so many words."""
     room = structure.size - (HEADER + 2 + (count + 1) // 2 + 1)
     of_block = 2 * -(-rows // PANEL) + rows
     if of_block == 0:

@@ -1,7 +1,7 @@
 """The tiles of a masked layer's source and results that a block of threads takes: csrc/cuda/sparse_tile.cuh.
 
-Chosen from shapes alone, as the cheapest by an estimate in cycles of what shared memory has to give, and of what blocks
-of threads wait for where too few of them are there to hide it.
+Tiles are chosen from shapes alone, as the cheapest by an estimate in cycles. The estimate counts what shared memory has
+to give, and what blocks of threads wait for where there are too few blocks to hide it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOAD = 6  # of a warp to fill a place a thread
 
 
 class Kind(NamedTuple):
-    """A kernel: how many rows a thread has, of so many quadruples of images."""
+    """A kernel, with the number of rows of a thread and the number of quadruples of images."""
 
     name: str
     rows: int
@@ -40,7 +40,7 @@ GRADIENTS = Kind("sparse_gradient_large", 24, 2), Kind("sparse_gradient_small", 
 
 @dataclass(frozen=True)
 class Images:
-    """SparseImages."""
+    """The struct SparseImages: images with `lanes` side by side. `data` is where their values lie instead of `at`."""
 
     at: KernelArray
     lanes: int = 1
@@ -54,8 +54,10 @@ class Images:
 
 @dataclass(frozen=True)
 class SparseLayer:
-    """SparseLayer, which says what they are; a Linear layer has one position. count: its weights; shares: blocks of
-    threads that take some of the channels each, for the same results.
+    """The struct SparseLayer of csrc/cuda, where the fields are described. A Linear layer has one position.
+
+    `count` is the number of its weights. `shares` is the number of blocks of threads that each take some of the
+    channels, for the same results.
     """
 
     batch: int
@@ -75,7 +77,7 @@ class SparseLayer:
 
     @property
     def cut(self) -> int:
-        """Channels of a tile."""
+        """The number of channels of a tile."""
         return -(-self.block // self.cuts)
 
     @property
@@ -84,14 +86,14 @@ class SparseLayer:
         return self.blocks * self.cuts
 
     def fields(self, said: Scratch | None) -> tuple[Field, ...]:
-        """said: where a structure's own blocks are written."""
+        """Return the fields of the struct. `said` is where a structure's own blocks are written."""
         pairs = self.positions, self.steps, self.starts, self.phases, self.extents, self.results
         blocks = self.block, self.blocks, self.cut, self.cuts
         return self.batch, self.rows, self.channels, *blocks, said, *itertools.chain(*pairs)
 
 
 class SparseTiling(NamedTuple):
-    """SparseTiling, with the kernel that it is for."""
+    """The struct SparseTiling, with the kernel that it is for."""
 
     kind: Kind
     down: int
@@ -108,7 +110,7 @@ class SparseTiling(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The rows of a block of threads."""
+        """The number of rows of a block of threads."""
         return self.kind.rows * THREADS // self.lanes
 
     @property
@@ -118,14 +120,16 @@ class SparseTiling(NamedTuple):
 
 
 class TilingChoice(NamedTuple):
-    """The best tiling and its time; None if there is nothing to do, or no tile has room for its channels."""
+    """The best tiling and its time. The tiling is None if there is nothing to do, or if no tile has room for its
+    channels.
+    """
 
     tiling: SparseTiling | None
     cycles: float
 
 
 class Unpacked(NamedTuple):
-    """SparseUnpacked, each of so many words of 8 bytes, and room for shares of gradients behind it."""
+    """The struct SparseUnpacked, whose sizes are words of 8 bytes, and room for shares of gradients behind it."""
 
     entries: Scratch
     lists: Scratch
@@ -142,12 +146,15 @@ class Unpacked(NamedTuple):
 
 
 def of_products(layer: SparseLayer) -> TilingChoice:
-    """The tiling for results."""
+    """Return the tiling for results."""
     return _best(layer, PRODUCTS, layer.rows, layer.count / max(layer.rows * layer.tiles, 1))
 
 
 def of_gradients(layer: SparseLayer, parts: int) -> TilingChoice:
-    """For gradients of weights, whose rows are slots there, of so many parts of the rows."""
+    """Return the tiling for gradients of weights.
+
+    Its rows are slots, and `parts` is the number of parts of the rows.
+    """
     return _best(layer, GRADIENTS, -(-layer.count // max(parts * layer.tiles, 1)), 1.0)
 
 
@@ -184,13 +191,16 @@ def _power(number: int) -> int:
 
 
 def positions_of(layer: SparseLayer, tiling: SparseTiling) -> int:
-    """Of shared memory, that a block of channels takes."""
+    """Return the number of places of shared memory that a block of channels takes."""
     plane = math.prod(layer.phases) * (tiling.down + layer.extents[0]) * tiling.pitch
     return layer.cut * plane * tiling.group_pitch
 
 
 def _cycles(layer: SparseLayer, tiling: SparseTiling, rows: int, weights: float) -> float:
-    """For a tile of channels. weights: of a row in it. Shared memory gives a warp's float4 in four cycles."""
+    """Estimate the cycles for a tile of channels. `weights` is the number of weights of a row in it.
+
+    Shared memory gives a warp's float4 in four cycles.
+    """
     kind, row_blocks = tiling.kind, -(-rows // tiling.rows)
     places = positions_of(layer, tiling)
     load = places * kind.quads / 32 * LOAD

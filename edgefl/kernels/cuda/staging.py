@@ -1,4 +1,4 @@
-"""Arrays of the host's that calls use and that lie in no block of memory.py: copied to the device and back."""
+"""Host arrays that calls use and that lie in no block of memory.py: they are copied to the device and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIGNED = 256
 
 
 class Span(NamedTuple):
-    """Bytes of the host [first, last), and whether a call writes some of them."""
+    """Host bytes [first, last), and whether a call writes some of them."""
 
     first: int
     last: int
@@ -25,14 +25,16 @@ class Span(NamedTuple):
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """As long as their owner lives."""
+        """The bytes as an array, which is valid as long as their owner lives."""
         memory = (ctypes.c_uint8 * (self.last - self.first)).from_address(self.first)
         return np.ndarray(len(memory), np.uint8, memoryview(memory))
 
 
 class StagedArrays:
-    """Copies on the device of arrays that lie elsewhere. Those that are only read come first, and lie in a mirror too,
-    so that they are sent only when they have changed.
+    """Copies on the device of arrays that lie elsewhere.
+
+    Arrays that are only read come first. They are kept in a mirror, too, so that they are sent only when they have
+    changed.
     """
 
     def __init__(self, device: CudaDevice, spans: Sequence[Span]) -> None:
@@ -51,14 +53,14 @@ class StagedArrays:
         self._taken = [PooledAllocation(device, size) for size in sizes]
 
     def address(self, host: int) -> int | None:
-        """The address on the device of a byte of the host's, if the byte is of these arrays."""
+        """Return the device address of a host byte, or None if the byte is not of these arrays."""
         for position, span in enumerate(self._spans):
             if span.first <= host < span.last:
                 return self._address(position) + host - span.first
         return None
 
     def is_changed(self) -> bool:
-        """Takes up what the host's arrays say now: whether one that is only read says something new."""
+        """Copy the host's arrays to the mirror, and return whether an array that is only read has changed."""
         is_changed = not self._is_fresh
         for span, found, offset in zip(self._spans, self._bytes, self._offsets, strict=True):
             kept = self._mirror[offset : offset + found.size]
@@ -88,7 +90,7 @@ class StagedArrays:
         )
 
     def _pieces(self, first: int) -> list[tuple[int, int, int]]:
-        """Of the mirror from a place on: where, how much, and its address."""
+        """Return the pieces of the mirror from `first` on: offset, size in bytes, and device address."""
         if not self._device.is_exact:
             return [(first, self._end - first, self._taken[0].block.address + first)] if self._end > first else []
         chosen = [position for position, offset in enumerate(self._offsets) if offset >= first]
@@ -96,7 +98,7 @@ class StagedArrays:
 
 
 def merged(arrays: Iterable[tuple[Array, bool]]) -> list[Span]:
-    """The bytes of arrays, and whether each is written, as spans that do not overlap."""
+    """Return the bytes of arrays as spans that do not overlap. A span is written if one of its arrays is written."""
     found: list[Span] = []
     for each in sorted(Span(array.ctypes.data, array.ctypes.data + array.nbytes, written) for array, written in arrays):
         if found and each.first < found[-1].last:

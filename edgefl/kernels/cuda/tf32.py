@@ -1,8 +1,8 @@
-"""The CUDA backend with the products of Linear layers and dense convolutions in TF32: csrc/cuda/tf32.cuh. The device,
-its memory and all else are backend.py's.
+"""The CUDA backend with the products of Linear layers and dense convolutions in TF32: csrc/cuda/tf32.cuh.
 
-Inputs of products are rounded to 10 bits behind the leading one, sums are fp32. Importing this raises ImportError as
-backend.py does, and where the device has no TF32.
+The device, its memory and all other operations come from backend.py. Inputs of products are rounded to 10 bits behind
+the leading one, and sums are float32. Importing this module raises ImportError as backend.py does, and where the device
+has no TF32.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SGD, Nesterov, Adam, and clipping: csrc/cuda/update.cuh."""
+"""Steps of SGD, Nesterov and Adam, and clipping: csrc/cuda/update.cuh."""
 
 from __future__ import annotations
 

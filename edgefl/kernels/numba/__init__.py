@@ -1,8 +1,9 @@
-"""Kernels for machines without a C++ compiler: each family's module prepares calls to what numba compiles.
+"""Kernels for machines without a C++ compiler: the module of each family prepares calls, and numba compiles them.
 
-Compiled, without fast-math: convolution and pooling, normalisation, ReLU, bias gradients, SGD and masks as bytes.
-Linear layers are BLAS products through numpy. An operation that no module here has is the reference's: gathers and
-scatters, the loss, sums over little data. A Program checks the arguments of what is here once, when it records.
+Convolution, pooling, normalisation, ReLU, bias gradients, SGD, Adam and masks as bytes are compiled, without fast-math.
+Linear layers are BLAS products through numpy. The reference backend computes all other operations: gathers and
+scatters, the loss, and sums over little data. A Program checks the arguments of compiled operations once, when it
+records a call.
 """
 
 from .. import reference

@@ -1,7 +1,7 @@
-"""Convolution of the numba backend: gather the cells that the taps read, then sums of whole rows.
+"""Convolution of the numba backend: gather the cells that the taps read, then add up whole rows.
 
-`rows` and `cols` are [kernel, 2]: the outputs [first, last) whose tap lies inside the input, per kernel row and column.
-geometry = stride_h, stride_w, dilation_h, dilation_w, padding_h, padding_w.
+`rows` and `cols` are [kernel, 2]: for each row or column of the kernel, the outputs [first, last) whose tap lies inside
+the input. `geometry` is stride_h, stride_w, dilation_h, dilation_w, padding_h, padding_w.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def conv2d_forward(
 def _conv2d_forward(
     x: Array, weight: Array, bias: Array, y: Array, rows: Array, cols: Array, geometry: Array, groups: int
 ) -> None:
-    """y [B, O, h, w] = conv(x, weight [O, k]) + bias."""
+    """Compute y [B, O, h, w] = conv(x, weight [O, k]) + bias."""
     outs, inputs, (height, width) = len(weight) // groups, x.shape[1] // groups, y.shape[2:]
     pixels = height * width
     samples = max(min(ROW // pixels, len(x)), 1)
@@ -78,7 +78,7 @@ def _conv2d_grad_input(
     outs: Array,
     ins: Array,
 ) -> None:
-    """dx[:, ins] = transposed convolution of dy[:, outs] with weight [O, I / groups, kh kw]."""
+    """Set dx[:, ins] to the transposed convolution of dy[:, outs] with weight [O, I / groups, kh kw]."""
     (batch, channels, height, width), (_, per_group, cells) = dy.shape, weight.shape
     pixels = height * width
     outs_per_group, samples = channels // (dx.shape[1] // per_group), max(min(ROW // pixels, batch), 1)
@@ -145,9 +145,9 @@ def _conv2d_grad_weight(
 def _grad_weight(
     x: Array, dy: Array, dw: Array, rows: Array, cols: Array, geometry: Array, outs: Array, planes: Array
 ) -> None:
-    """dw [|outs|, k] from dy[:, outs[j]] and x[:, planes[j]]; consecutive rows of `planes` may be equal."""
+    """Compute dw [|outs|, k] from dy[:, outs[j]] and x[:, planes[j]]. Consecutive rows of `planes` may be equal."""
     height, width = dy.shape[2:]
-    taps = np.zeros((1, height, width, dw.shape[1]), x.dtype)  # taps innermost: the rows that are added are rows of dw
+    taps = np.zeros((1, height, width, dw.shape[1]), x.dtype)  # taps are the last axis, so that rows of dw are added
     matrix, every = taps.reshape(height * width, dw.shape[1]), np.arange(height * width)
     dw[:] = 0
     for b in range(len(x)):
@@ -159,7 +159,7 @@ def _grad_weight(
 
 @compiled
 def add_product(total: Array, factors: Array, matrix: Array, ids: Array, start: int) -> None:
-    """total [n] += sum over k of factors[k] matrix[ids[k], start:]; four rows at a time, to load `total` once."""
+    """Add the sum over k of factors[k] matrix[ids[k], start:] to total [n]. Four rows share one load of `total`."""
     whole = len(ids) // 4 * 4
     for k in range(0, whole, 4):
         f0, f1, f2, f3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]

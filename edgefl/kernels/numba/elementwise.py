@@ -19,7 +19,7 @@ def relu_forward(x: Array, y: Array, bits: Array | None = None) -> Call:
 
 @compiled
 def _relu_forward(x: Array, y: Array, bits: Array) -> None:
-    """y [P, inner] and, unless empty, bits [P, bytes] of planes; y may alias x."""
+    """Compute y [P, inner] and, unless `bits` is empty, bits [P, bytes] of planes. y may alias x."""
     line = np.empty(x.shape[1], x.dtype)
     for plane in range(len(x)):
         line[:] = x[plane]
@@ -42,7 +42,7 @@ def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> Call:
 
 @compiled
 def _relu_backward(dy: Array, bits: Array, dx: Array, channels: Array) -> None:
-    """dx[:, channels] = dy where the bit is set, else 0; dx may alias dy."""
+    """Set dx[:, channels] to dy where the bit is set, else to 0. dx may alias dy."""
     line = np.empty(dy.shape[2], dy.dtype)
     for b in range(len(dy)):
         for channel in channels:

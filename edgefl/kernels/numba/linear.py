@@ -1,4 +1,4 @@
-"""Linear layers of the numba backend: products by BLAS through numpy; the bias gradient is compiled."""
+"""Linear layers of the numba backend: products by BLAS through numpy, and a compiled bias gradient."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def channel_sum(dy: Array, out: Array, outs: Index) -> Call:
 
 @compiled
 def _channel_sum(dy: Array, out: Array, outs: Array) -> None:
-    """out[j] = sum of dy[:, outs[j]] of dy [B, C, inner]."""
+    """Set out[j] to the sum of dy[:, outs[j]], where dy is [B, C, inner]."""
     lanes = np.empty(dy.shape[2])
     for j in range(len(outs)):
         lanes[:] = 0

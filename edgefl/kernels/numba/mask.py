@@ -1,4 +1,4 @@
-"""Masks as bytes, compiled: the loops over the bytes. Their shares, and what a code is, are the reference's."""
+"""Masks as bytes: compiled loops over the bytes. The reference defines the shares of the bytes, and the code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _encode(bits: Array, flip: int, share: Array, start: Array, code: Array, siz
 
 @compiled
 def _store(code: Array, at: int, value: int, count: int) -> int:
-    """Writes `count` bytes of a value before `at`; where they begin."""
+    """Write `count` bytes of a value before position `at`, and return the position at which they begin."""
     for byte in range(count):
         code[at - count + byte] = value >> (8 * byte) & 255
     return at - count

@@ -99,7 +99,7 @@ def _batchnorm_backward(
     channels: Array,
     outs: Array,
 ) -> None:
-    """dx for `channels`, dweight and dbias for `outs`."""
+    """Compute dx for `channels`, and dweight and dbias for `outs`."""
     weight_sum, bias_sum = np.empty_like(weight), np.empty_like(weight)
     gradient_sums(dy, xhat, weight_sum, bias_sum, channels)
     count, line = dy.dtype.type(max(dy.shape[0] * dy.shape[2], 1)), np.empty(dy.shape[2], dy.dtype)
@@ -117,7 +117,7 @@ def _batchnorm_backward(
 
 @compiled
 def gradient_sums(dy: Array, xhat: Array, weight_sum: Array, bias_sum: Array, channels: Array) -> None:
-    """weight_sum[c] = sum of dy xhat, bias_sum[c] = sum of dy over batch and pixels, for c in channels."""
+    """Sum dy xhat into weight_sum[c], and dy into bias_sum[c], over batch and pixels, for each c in `channels`."""
     products, lanes = np.empty(dy.shape[2]), np.empty(dy.shape[2])
     for channel in channels:
         products[:] = 0
@@ -151,7 +151,7 @@ def _groupnorm_forward(
 
 @compiled
 def moments(x: Array, mean: Array, var: Array) -> None:
-    """Mean and biased variance of x [B, C, inner] per channel."""
+    """Compute the mean and the biased variance of x [B, C, inner] per channel."""
     count = x.shape[0] * x.shape[2]
     lanes = np.empty(x.shape[2])
     for channel in range(x.shape[1]):
@@ -173,9 +173,9 @@ def moments(x: Array, mean: Array, var: Array) -> None:
 def normalise(
     x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array, y: Array, xhat: Array, groups: int
 ) -> None:
-    """xhat = (x - mean) inv_std, y = weight xhat + bias for x [B, C, inner] and statistics [B or 1, groups].
+    """Compute xhat = (x - mean) inv_std and y = weight xhat + bias for x [B, C, inner] and statistics [B or 1, groups].
 
-    An empty xhat is not wanted. y or xhat may alias x, not each other.
+    An empty xhat is not written. y or xhat may alias x, but they may not alias each other.
     """
     members, line = max(x.shape[1] // groups, 1), np.empty(x.shape[2], x.dtype)
     for b in range(len(x)):

@@ -1,7 +1,7 @@
-"""Normalisation with ReLU and pooling of the numba backend: the parts one after the other, over whole arrays.
+"""Normalisation with ReLU and pooling of the numba backend: the steps run one after the other, over whole arrays.
 
-Each call holds z, or xhat and dz, while it runs. x is [B, C, H, W] in the loops, statistics are [B or 1, groups]. The
-shape of y (or dy) says whether there is a pool.
+Each call holds z, or xhat and dz, while it runs. In the loops x is [B, C, H, W], and statistics are [B or 1, groups].
+The shape of y (or dy) says whether there is a pool.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def groupnorm_relu_backward(
 
 
 def _planes(x: Array) -> Array:
-    """x as [B, C, H, W]; values without two axes of pixels make one row."""
+    """Return x as [B, C, H, W]. Values without two axes of pixels make one row."""
     return x if x.ndim == 4 else split_planes(x)[:, :, None]
 
 
@@ -109,7 +109,7 @@ def _ceiling(x: Array, relu6: bool) -> Any:
 def _output_grad(
     dy: Array, x: Array, weight: Array, bias: Array, mean: Array, inv_std: Array, relu6: bool
 ) -> tuple[Array, Array]:
-    """xhat and dz, from statistics [B or 1, groups]."""
+    """Compute xhat and dz from statistics [B or 1, groups]."""
     xhat, dz = np.empty_like(x), np.empty_like(x)
     planes = (_planes(dy), _planes(x)), (_planes(xhat), _planes(dz))
     groups = max(mean.shape[1], 1)
@@ -119,7 +119,7 @@ def _output_grad(
 
 @compiled
 def rectify(z: Array, y: Array, ceiling: Any) -> None:
-    """y = max(z, 0), at most `ceiling`, or its largest in each window."""
+    """Compute y = max(z, 0), at most `ceiling`, or the largest such value of each window if y is smaller than z."""
     none = z.dtype.type(0)
     is_pooled = y.shape != z.shape
     for b in range(len(z)):
@@ -150,7 +150,7 @@ def unrectify(
     groups: int,
     ceiling: Any,
 ) -> None:
-    """xhat of x, and dz: dy where the ReLU was on, in a window at the winning cell; else 0."""
+    """Compute xhat of x, and dz: dy where the ReLU was on (with a pool, only at the winner of a window), else 0."""
     members, is_pooled, none = max(x.shape[1] // groups, 1), dy.shape != x.shape, x.dtype.type(0)
     for b in range(len(x)):
         row = min(b, len(mean) - 1)

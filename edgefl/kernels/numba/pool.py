@@ -1,4 +1,4 @@
-"""Pooling of the numba backend. The arguments of loops are those of convolution.py; dilation is 1."""
+"""Pooling of the numba backend. The loops take the arguments of the loops in convolution.py, with a dilation of 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .taps import ROW, gather_taps, scatter_taps, walk
 
 
 def _maps(x: Array) -> Array:
-    """[B, C, h, w] as [B C, 1, h, w]."""
+    """Reshape x [B, C, h, w] to [B C, 1, h, w]."""
     return x.reshape(x.shape[0] * x.shape[1], 1, *x.shape[2:])
 
 
@@ -26,9 +26,10 @@ def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, strid
 
 @compiled
 def _maxpool_forward(x: Array, y: Array, codes: Array, rows: Array, cols: Array, geometry: Array) -> None:
-    """y [P, h w] and codes of planes x [P, 1, ...]; the first of equals wins, a NaN always wins.
+    """Compute y [P, h w] and codes of planes x [P, 1, ...]. The first of equal cells wins, and a NaN always wins.
 
-    Cells outside are -inf and no code: a window of nothing else keeps the code of its first cell inside.
+    Cells outside the input are -inf and have no code. A window of nothing but -inf keeps the code of its first cell
+    inside.
     """
     height, width, cells = rows.max(), cols.max(), len(rows) * len(cols)
     held = max(ROW // (height * width), 1)
@@ -50,7 +51,9 @@ def _maxpool_forward(x: Array, y: Array, codes: Array, rows: Array, cols: Array,
 
 @compiled
 def keep_larger(seen: Array, code: np.uint8, best: Array, winner: Array) -> None:
-    """best = seen and winner = code where seen is larger or NaN. Inside its caller this loop ran 3 times longer."""
+    """Set best to seen, and winner to code, where seen is larger or NaN. Inside its caller this loop took 3 times as
+    long.
+    """
     for p in range(len(seen)):
         value, old, kept = seen[p], best[p], winner[p]
         is_better = (value > old) | (value != value)
@@ -69,7 +72,7 @@ def maxpool_backward(
 
 @compiled
 def _maxpool_backward(dy: Array, codes: Array, dx: Array, kernel_w: int, geometry: Array, channels: Array) -> None:
-    """dx[:, channels] = dy at the winning cells, 0 elsewhere."""
+    """Set dx[:, channels] to dy at the winning cells, and to 0 elsewhere."""
     stride_h, stride_w, _, _, padding_h, padding_w = geometry
     row_of, col_of = np.arange(256) // kernel_w - padding_h, np.arange(256) % kernel_w - padding_w
     for b in range(len(dy)):
@@ -91,7 +94,7 @@ def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pai
 
 @compiled
 def _avgpool_forward(x: Array, y: Array, rows: Array, cols: Array, geometry: Array, cells: Array) -> None:
-    """y [P, h w] = window sum / cells [h, w] of planes x [P, 1, ...]."""
+    """Compute y [P, h w] = window sum / cells [h, w] of planes x [P, 1, ...]."""
     taps = np.zeros((len(rows) * len(cols), 1, *cells.shape), x.dtype)
     for plane in range(len(y)):
         total = y[plane]
@@ -117,7 +120,7 @@ def avgpool_backward(
 def _avgpool_backward(
     dy: Array, dx: Array, rows: Array, cols: Array, geometry: Array, cells: Array, channels: Array
 ) -> None:
-    """dx[:, channels] = dy / cells summed over the windows that hold a cell."""
+    """Set each cell of dx[:, channels] to the sum of dy / cells over the windows that hold the cell."""
     taps = np.empty((len(rows) * len(cols), 1, *cells.shape), dy.dtype)
     for b in range(len(dy)):
         for channel in channels:

@@ -8,17 +8,17 @@ from ..arrays import Array
 from ..window import Window
 from .compiled import compiled
 
-ROW = 1024  # floats that a sum runs along: samples with small maps share a row, rows of a sum stay in the L1 cache
+ROW = 1024  # floats of one row of sums: samples with small maps share a row, and such rows stay in the L1 cache
 
 
 def walk(window: Window) -> tuple[Array, Array, Array]:
-    """The spans of rows and columns, and the geometry, as the loops want them."""
+    """Return the spans of rows, the spans of columns and the geometry in the form that the loops take."""
     geometry = np.array([*window.stride, *window.dilation, *window.padding], np.int64)
     return _spans(window, 0), _spans(window, 1), geometry
 
 
 def _spans(window: Window, axis: int) -> Array:
-    """[kernel, 2]: for each tap of the axis, the outputs [first, last) that read inside the input."""
+    """Return [kernel, 2]: for each tap of the axis, the outputs [first, last) that read inside the input."""
     stride, size = window.stride[axis], window.source[axis]
     offset = np.arange(window.kernel[axis]) * window.dilation[axis] - window.padding[axis]
     bounds = np.stack([-(offset // stride), -((offset - size) // stride)], axis=1)
@@ -27,9 +27,10 @@ def _spans(window: Window, axis: int) -> Array:
 
 @compiled
 def gather_taps(x: Array, planes: Array, rows: Array, cols: Array, geometry: Array, taps: Array) -> None:
-    """taps[k, b, r, c] = the cell that tap k = (i, kh, kw) of output (r, c) reads in plane planes[i] of x [B, C, h, w].
+    """Gather taps[k, b, r, c], the cell of x [B, C, h, w] that tap k of output (r, c) reads, from plane planes[i].
 
-    A tap outside the input is not written: the caller has cleared `taps`, which may have room for more samples.
+    k counts (i, kh, kw). A tap outside the input is not written: the caller has cleared `taps`, which may have room for
+    more samples.
     """
     stride_h, stride_w, dilation_h, dilation_w, padding_h, padding_w = geometry
     k = 0
@@ -52,7 +53,9 @@ def gather_taps(x: Array, planes: Array, rows: Array, cols: Array, geometry: Arr
 
 @compiled
 def scatter_taps(taps: Array, rows: Array, cols: Array, geometry: Array, dx: Array, plane: int) -> None:
-    """dx[:, plane] += taps [kh kw, B, r, c] at the cells that they read: the transpose of gather_taps for one plane."""
+    """Add taps [kh kw, B, r, c] to dx[:, plane] at the cells that they read: the transpose of gather_taps for one
+    plane.
+    """
     stride_h, stride_w, dilation_h, dilation_w, padding_h, padding_w = geometry
     for kh in range(len(rows)):
         for kw in range(len(cols)):

@@ -63,7 +63,9 @@ def adam(
 
 
 def _block(w: Array, rows: Index, cols: Index) -> tuple[Array, Array, Array, tuple[int, int]]:
-    """w and the ids spelt out, and the shape of the compact arrays: a row of w's block is one of theirs."""
+    """Return w, the row and column ids as arrays, and the shape of the compact arrays: one row for each row of w's
+    block.
+    """
     row_ids, col_ids = spelt_out(rows, w.shape[0]), spelt_out(cols, w.shape[1])
     if cols is None:  # whole rows are one run
         w, col_ids = w.reshape(len(w), 1, w.shape[1] * w.shape[2]), np.zeros(1, np.int32)
@@ -71,7 +73,7 @@ def _block(w: Array, rows: Index, cols: Index) -> tuple[Array, Array, Array, tup
 
 
 def _spelt_out(w: Array, block: tuple[int, int], scale: Array | None, *extras: Array | None) -> tuple[Array, ...]:
-    """The scale, 1 for None, and the arrays, empty ones for None."""
+    """Return the scale, or 1 for None, and the other arrays, or empty arrays for None."""
     none = np.empty((0, 0), w.dtype)
     given = (none if extra is None else extra.reshape(block) for extra in extras)
     return (np.ones(1, w.dtype) if scale is None else scale, *given)
@@ -90,9 +92,9 @@ def _sgd(
     linear: Array,
     is_nesterov: bool,
 ) -> None:
-    """One step on w[rows, cols, :]; an empty velocity, centre or linear stands for none.
+    """Make one step on w[rows, cols, :]. An empty velocity, centre or linear means that there is no such array.
 
-    A row's block is gathered, so that every pass below runs along contiguous memory.
+    The block of a row is gathered, so that every pass below runs along contiguous memory.
     """
     lr, momentum, decay, pull = hyper
     inner = w.shape[2]
@@ -133,7 +135,7 @@ def _adam(
     centre: Array,
     linear: Array,
 ) -> None:
-    """One step of Adam, as _sgd; an empty centre or linear stands for none."""
+    """Make one step of Adam, as _sgd does. An empty centre or linear means that there is no such array."""
     mean_share, square_kept, square_share, rate, root, eps, decay, kept, pull = rates
     inner = w.shape[2]
     values, step = np.empty((len(cols), inner), w.dtype), np.empty(len(cols) * inner, w.dtype)

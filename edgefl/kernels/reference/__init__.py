@@ -1,8 +1,8 @@
-"""Every kernel operation in plain numpy: what each one means. Readable above fast; no compiler, no numba.
+"""Every kernel operation in plain numpy, as the definition of what the operation means. It needs no compiler, no numba.
 
-One module per family. Arrays are C-contiguous, outputs are passed in and written, ids are sorted unique int32 arrays or
-None for all (table.py). Arrays may be float32, or float64 throughout: that is the reference that other backends are
-tested against.
+The code is readable rather than fast. Each family has one module. Arrays are C-contiguous, outputs are passed in and
+written, and ids are sorted unique int32 arrays or None for all ids (table.py). The arrays of a call may be float32 or
+float64. The other backends are tested against this reference in float64.
 """
 
 from ..checked_functions import functions

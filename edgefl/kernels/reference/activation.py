@@ -9,12 +9,12 @@ import numpy as np
 
 from ..arrays import Array, Index, all_or
 
-ROOT_2_OVER_PI, CUBIC = math.sqrt(2 / math.pi), 0.044715  # of the approximate GELU
-FAR = 30.0  # from where on both GELUs are 0 or x
+ROOT_2_OVER_PI, CUBIC = math.sqrt(2 / math.pi), 0.044715  # constants of the approximate GELU
+FAR = 30.0  # from |x| = FAR on, both GELUs are 0 or x
 
 
 def activation_forward(x: Array, kind: int, beta: float, threshold: float, y: Array) -> None:
-    """y = f(x); beta and threshold of a softplus. y may alias x."""
+    """Compute y = f(x), where `kind` is the number of f. beta and threshold belong to softplus. y may alias x."""
     value, _ = KINDS[kind]
     y[...] = value(x, beta, threshold)
 
@@ -22,19 +22,22 @@ def activation_forward(x: Array, kind: int, beta: float, threshold: float, y: Ar
 def activation_backward(
     dy: Array, saved: Array, kind: int, beta: float, threshold: float, dx: Array, channels: Index
 ) -> None:
-    """dx[:, channels] = dy f'(x); other channels are left alone. saved is f(x) of a sigmoid or tanh, else x."""
+    """Compute dx[:, channels] = dy f'(x). Other channels are left alone. saved is f(x) for sigmoid and tanh, else x."""
     chosen = all_or(channels, dy.shape[1])
     _, slope = KINDS[kind]
     dx[:, chosen] = (dy * slope(saved, beta, threshold))[:, chosen]
 
 
 def prelu_forward(x: Array, weight: Array, y: Array) -> None:
-    """y = x where x > 0, else weight x, of one weight or one for each channel. y may alias x."""
+    """Compute y = x where x > 0, else weight x, with one weight or one for each channel. y may alias x."""
     y[...] = np.where(x > 0, x, x * _by_channel(weight, x))
 
 
 def prelu_backward(dy: Array, x: Array, weight: Array, dx: Array, dweight: Array, channels: Index, outs: Index) -> None:
-    """dx[:, channels], the rest left alone, and dweight [outs]: the sums of dy x where x is not positive."""
+    """Compute dx[:, channels], and dweight [outs]: the sums of dy x where x is not positive.
+
+    Other channels of dx are left alone. dx may alias dy.
+    """
     chosen = all_or(channels, dy.shape[1])
     products = np.where(x > 0, 0, dy * x)
     sums = products.sum(axis=(0, *range(2, x.ndim)))
@@ -52,7 +55,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _normal(x: Array) -> Array:
-    """The normal distribution function."""
+    """Compute the distribution function of the normal distribution."""
     return np.asarray(0.5 * _erfc(-x / math.sqrt(2)), x.dtype)
 
 

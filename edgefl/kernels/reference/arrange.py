@@ -1,4 +1,6 @@
-"""Channels side by side, planes with room around them, repeated cells, axes exchanged, and rows of a table in numpy."""
+"""Channels side by side, padded and cropped planes, repeated cells, exchanged axes, and rows of a table, in plain
+numpy.
+"""
 
 from __future__ import annotations
 
@@ -8,49 +10,52 @@ from ..arrays import Array, Index, Pair, all_or
 
 
 def put_channels(x: Array, first: int, y: Array) -> None:
-    """y[:, first : first + C] = x; other channels are left alone."""
+    """Write x to y[:, first : first + C]. Other channels are left alone."""
     y[:, first : first + x.shape[1]] = x
 
 
 def get_channels(y: Array, first: int, x: Array) -> None:
-    """x = y[:, first : first + C]."""
+    """Read x from y[:, first : first + C]."""
     x[...] = y[:, first : first + x.shape[1]]
 
 
 def pad_planes(x: Array, top: int, left: int, y: Array) -> None:
-    """y = x with its corner at (top, left), and zeros around it."""
+    """Set y to x with its corner at (top, left), and to zero around it."""
     y[...] = 0
     y[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x
 
 
 def crop_planes(y: Array, top: int, left: int, x: Array) -> None:
-    """x = the part of y with its corner at (top, left)."""
+    """Set x to the part of y that has its corner at (top, left)."""
     x[...] = y[:, :, top : top + x.shape[2], left : left + x.shape[3]]
 
 
 def upsample_forward(x: Array, scale: Pair, y: Array) -> None:
-    """y = x, each cell repeated scale[0] times downwards and scale[1] times to the right."""
+    """Set y to x, with each cell repeated scale[0] times downwards and scale[1] times to the right."""
     y[...] = x.repeat(scale[0], axis=2).repeat(scale[1], axis=3)
 
 
 def upsample_backward(dy: Array, scale: Pair, dx: Array) -> None:
-    """dx = the sum of dy over the cells that repeat one."""
+    """Set each cell of dx to the sum of dy over the cells that repeat it."""
     batch, channels, height, width = dx.shape
     dx[...] = dy.reshape(batch, channels, height, scale[0], width, scale[1]).sum(axis=(3, 5))
 
 
 def transpose(x: Array, y: Array) -> None:
-    """y[b, c, r] = x[b, r, c]."""
+    """Set y[b, c, r] to x[b, r, c]."""
     y[...] = x.swapaxes(1, 2)
 
 
 def embedding_forward(ids: Array, weight: Array, y: Array) -> None:
-    """y[b, :, l] = weight[ids[b, l]]."""
+    """Set y[b, :, l] to weight[ids[b, l]]."""
     y[...] = weight[ids.astype(np.int64)].swapaxes(1, 2)
 
 
 def embedding_backward(dy: Array, ids: Array, dweight: Array, padding: int, cols: Index) -> None:
-    """Sum dy[b, cols, l] for each row over the positions with its id, images and positions in order."""
+    """Sum dy[b, cols, l] for each row over the positions with its id, in the order of images and positions.
+
+    Positions whose id is `padding` are left out.
+    """
     rows = ids.astype(np.int64).ravel()
     sent = dy[:, all_or(cols, dy.shape[1])].swapaxes(1, 2).reshape(rows.size, dweight.shape[1])
     dweight[...] = 0

@@ -1,7 +1,7 @@
-"""Attention of every place of a line to the others, by heads, in plain numpy.
+"""Attention of every position of a sequence to the other positions, by heads, in plain numpy.
 
-Queries, keys and values [E, T] lie one below the other, the channels of a head side by side. Of the shares of the
-softmax shares[b, h, j, i] is what place i takes of place j.
+Queries, keys and values [E, T] lie one below the other, and the channels of a head lie side by side. shares[b, h, j, i]
+is the weight that the softmax gives to position j for position i.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from ..arrays import Array, Index
 
 
 def attention_forward(qkv: Array, heads: int, causal: bool, y: Array, shares: Array | None = None) -> None:
-    """y[:, i] = sum over j of shares[j, i] v[:, j], with the softmax over j of k[:, j] . q[:, i] / sqrt(head size).
+    """Compute y[:, i] as the sum over j of shares[j, i] v[:, j].
 
-    causal  only j <= i count
+    The shares are the softmax over j of k[:, j] . q[:, i] / sqrt(head size).
+
+    causal  only positions j <= i count
     """
     q, k, v = _parts(qkv, heads)
     scores = np.einsum("bhcj,bhci->bhji", k, q) / math.sqrt(max(q.shape[2], 1))
@@ -32,7 +34,9 @@ def attention_forward(qkv: Array, heads: int, causal: bool, y: Array, shares: Ar
 def attention_backward(
     dy: Array, qkv: Array, shares: Array, heads: int, causal: bool, dqkv: Array, heads_needed: Index
 ) -> None:
-    """dqkv of the heads that are needed; the rest of it is left alone. The shares of places that do not count are 0."""
+    """Compute dqkv for the heads that are needed, and leave the others alone. Shares of positions that do not count are
+    0.
+    """
     (q, k, v), (dq, dk, dv) = _parts(qkv, heads), _parts(dqkv, heads)
     output_grad = dy.reshape(q.shape)
     for head in range(heads) if heads_needed is None else heads_needed:
@@ -45,7 +49,7 @@ def attention_backward(
 
 
 def _parts(qkv: Array, heads: int) -> tuple[Array, Array, Array]:
-    """Queries, keys and values by head, [B, heads, channels of a head, T]: views."""
+    """Return views of the queries, keys and values by head, each [B, heads, channels of a head, T]."""
     batch, channels, places = qkv.shape
     q, k, v = (qkv[:, part * channels // 3 : (part + 1) * channels // 3] for part in range(3))
     shape = (batch, heads, channels // 3 // heads, places)

@@ -1,4 +1,4 @@
-"""Convolution in plain numpy, as sums over the taps of a window. Not fast."""
+"""Convolution in plain numpy, as sums over the taps of a window. It is not fast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .taps import inside, pad, taps
 
 
 def _grouped(x: Array, groups: int) -> Array:
-    """[B, C, h, w] as [B, groups, C / groups, h w]."""
+    """Reshape x [B, C, h, w] to [B, groups, C / groups, h w]."""
     batch, channels, height, width = x.shape
     return x.reshape(batch, groups, channels // groups, height * width)
 
@@ -18,7 +18,9 @@ def _grouped(x: Array, groups: int) -> Array:
 def conv2d_forward(
     x: Array, weight: Array, bias: Array | None, y: Array, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> None:
-    """y[b, o] = bias[o] + sum of weight[o, i, tap] x[b, i] at the tap, over the inputs i of o's group and the taps."""
+    """Compute y[b, o] = bias[o] + the sum of weight[o, i, tap] x[b, i] at the tap, over o's group of inputs i and the
+    taps.
+    """
     window = Window.of(weight.shape[2:], stride, padding, dilation, x.shape[2:])
     taps_of = weight.reshape(groups, -1, *weight.shape[1:])
     total = np.zeros_like(_grouped(y, groups))
@@ -40,7 +42,9 @@ def conv2d_grad_input(
     outs: Index,
     ins: Index,
 ) -> None:
-    """dx[:, ins] = transposed convolution of dy[:, outs] with weight[outs]; other channels of dx are left alone."""
+    """Set dx[:, ins] to the transposed convolution of dy[:, outs] with weight[outs]. Other channels of dx are left
+    alone.
+    """
     window = Window.of(weight.shape[2:], stride, padding, dilation, dx.shape[2:])
     sent, taps_of = _only(dy, 1, outs), _only(weight, 0, outs).reshape(groups, -1, *weight.shape[1:])
     padded = pad(np.zeros_like(dx), window)
@@ -51,7 +55,7 @@ def conv2d_grad_input(
 
 
 def _only(array: Array, axis: int, ids: Index) -> Array:
-    """A copy where everything outside `ids` on the axis is 0."""
+    """Return the array with 0 everywhere outside `ids` on the axis."""
     if ids is None:
         return array
     kept = np.zeros_like(array)
@@ -72,9 +76,10 @@ def conv2d_grad_weight(
     ins: Index,
     in_channels: int,
 ) -> None:
-    """dw[j, i, tap] = sum over batch and pixels of dy[:, outs[j]] and x[:, ins[i]] at the tap; dw is compact.
+    """Compute the compact dw[j, i, tap]: the sum over batch and pixels of dy[:, outs[j]] times x[:, ins[i]] at the tap.
 
-    x holds the layer's in_channels planes, or fewer when the caller saved only some; `ins` counts among those it holds.
+    x holds the in_channels planes of the layer, or fewer if the caller saved only some. `ins` counts among the planes
+    of x.
     """
     window = Window.of(dw.shape[2:], stride, padding, dilation, x.shape[2:])
     rows = np.arange(dy.shape[1]) if outs is None else outs
@@ -91,7 +96,7 @@ def conv2d_grad_weight(
 
 
 def planes_read(rows: Array, outs_per_group: int, ins_per_group: int, holds_all: bool) -> Array:
-    """[|rows|, ins_per_group]: the planes of x that each output channel reads."""
+    """Return the planes of x that each output channel reads, as [|rows|, ins_per_group]."""
     group = rows // outs_per_group
     first = group if holds_all else np.searchsorted(np.unique(group), group)
     return first[:, None] * ins_per_group + np.arange(ins_per_group)

@@ -1,4 +1,4 @@
-"""Dropout in plain numpy, and the stream that says what is dropped: csrc/edgefl.h defines it, efl_dropout.
+"""Dropout in plain numpy, and the random stream that says what is dropped. csrc/edgefl.h defines it (efl_dropout).
 
 Source: Philox4x32-10, Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 """
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from ..arrays import Array, Index, all_or
 
-Words = NDArray[np.uint64]  # of 32 bits each, so that products of two are whole
+Words = NDArray[np.uint64]  # words of 32 bits, so that the product of two words fits
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-BUMPS = (0x9E3779B9, 0xBB67AE85)  # of the key, from round to round
+BUMPS = (0x9E3779B9, 0xBB67AE85)  # added to the halves of the key in each round
 ROUNDS = 10
-BLOCKS = 16  # whose words lie side by side
+BLOCKS = 16  # blocks whose words lie side by side
 LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def philox(counter: tuple[Words, Words, Words, Words], key: int) -> tuple[Words, Words, Words, Words]:
-    """The four words of each block; the key's low half comes first."""
+    """Return the four words of each block. The low half of the 64-bit key comes first."""
     c0, c1, c2, c3 = counter
     for number in range(ROUNDS):
         k0, k1 = (np.uint64(((key >> 32 * i) + number * bump) & 0xFFFFFFFF) for i, bump in enumerate(BUMPS))
@@ -32,7 +32,7 @@ def philox(counter: tuple[Words, Words, Words, Words], key: int) -> tuple[Words,
 
 
 def words(state: Array, node: int, examples: int, count: int) -> Words:
-    """The first `count` words of each example: [examples, count]."""
+    """Return the first `count` words of each example, as [examples, count]."""
     tiles = -(-count // (4 * BLOCKS))
     key, step, first = (int(value) for value in state)
     blocks, each = np.arange(tiles * BLOCKS, dtype=np.uint64), np.arange(first, first + examples)
@@ -50,7 +50,9 @@ def words(state: Array, node: int, examples: int, count: int) -> Words:
 def dropout(
     x: Array, state: Array, node: int, threshold: int, scale: float, whole: bool, y: Array, channels: Index
 ) -> None:
-    """y[:, channels] = x scale where the word of a value, or of its plane, is threshold or more, else x 0."""
+    """Set y[:, channels] to x scale where the word of a value, or of its plane if `whole`, reaches threshold, else to x
+    0.
+    """
     batch, count, *plane = x.shape
     chosen, size = all_or(channels, count), count * (1 if whole else math.prod(plane))
     kept = words(state, node, batch, size) >= threshold
@@ -60,5 +62,5 @@ def dropout(
 
 
 def count_step(state: Array) -> None:
-    """The next step: state[1] += 1."""
+    """Go to the next step: state[1] += 1."""
     state[1] += 1

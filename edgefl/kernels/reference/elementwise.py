@@ -8,34 +8,34 @@ from ..arrays import Array, Index, all_or
 
 
 def relu_forward(x: Array, y: Array, bits: Array | None = None) -> None:
-    """y = x where x > 0, else 0; NaN stays NaN. y may alias x.
+    """Compute y = x where x > 0, else 0. NaN stays NaN. y may alias x.
 
-    Bit j % 8 of byte j // 8 of a plane is set where x > 0.
+    Bit j % 8 of byte j // 8 of a plane is set where x > 0 at cell j.
     """
     _keep_bits(x > 0, bits)
     y[:] = np.where(x <= 0, 0, x)
 
 
 def relu6_forward(x: Array, y: Array, bits: Array | None = None) -> None:
-    """y = min(max(x, 0), 6); NaN stays NaN. y may alias x. A bit is set where 0 < x < 6."""
+    """Compute y = min(max(x, 0), 6). NaN stays NaN. y may alias x. A bit is set where 0 < x < 6."""
     _keep_bits((x > 0) & (x < 6), bits)
     y[:] = np.where(x <= 0, 0, np.where(x >= 6, 6, x))
 
 
 def relu_backward(dy: Array, bits: Array, dx: Array, channels: Index) -> None:
-    """dx[:, channels] = dy where the bit is set, else 0; other channels are left alone. dx may alias dy."""
+    """Set dx[:, channels] to dy where the bit is set, else to 0. Other channels are left alone. dx may alias dy."""
     chosen = all_or(channels, dy.shape[1])
     dx[:, chosen] = np.where(_signs(bits, dy), dy, 0)[:, chosen]
 
 
 def leaky_relu_forward(x: Array, negative_slope: float, y: Array, bits: Array | None = None) -> None:
-    """y = x where x > 0, else negative_slope * x; NaN stays NaN. y may alias x. bits as relu_forward."""
+    """Compute y = x where x > 0, else negative_slope * x. NaN stays NaN. y may alias x. bits are as in relu_forward."""
     _keep_bits(x > 0, bits)
     y[:] = np.where(x > 0, x, x * x.dtype.type(negative_slope))
 
 
 def leaky_relu_backward(dy: Array, bits: Array, negative_slope: float, dx: Array, channels: Index) -> None:
-    """dx[:, channels] = dy where the bit is set, else negative_slope * dy; the rest as relu_backward."""
+    """Set dx[:, channels] to dy where the bit is set, else to negative_slope * dy. Aliases are as in relu_backward."""
     chosen = all_or(channels, dy.shape[1])
     dx[:, chosen] = np.where(_signs(bits, dy), dy, dy * dy.dtype.type(negative_slope))[:, chosen]
 
@@ -47,37 +47,37 @@ def _keep_bits(are_set: Array, bits: Array | None) -> None:
 
 
 def _signs(bits: Array, dy: Array) -> Array:
-    """The bits by element of dy."""
+    """Unpack one bit for each element of dy."""
     inner = int(np.prod(dy.shape[2:]))
     packed = bits.reshape(*dy.shape[:2], (inner + 7) // 8)
     return np.unpackbits(packed, axis=2, count=inner, bitorder="little").reshape(dy.shape)
 
 
 def add(a: Array, b: Array, y: Array) -> None:
-    """y = a + b. y may alias a or b."""
+    """Compute y = a + b. y may alias a or b."""
     np.add(a, b, out=y)
 
 
 def mul(a: Array, b: Array, y: Array) -> None:
-    """y = a b. y may alias a or b."""
+    """Compute y = a b. y may alias a or b."""
     np.multiply(a, b, out=y)
 
 
 def add_channels(y: Array, offset: Array) -> None:
-    """y[:, c] += offset[c]."""
+    """Add offset[c] to y[:, c]."""
     y += offset.reshape(1, len(offset), *(1 for _ in y.shape[2:]))
 
 
 def scale_channels(x: Array, scale: Array, y: Array) -> None:
-    """y[b, c] = scale[b, c] x[b, c]. y may alias x."""
+    """Compute y[b, c] = scale[b, c] x[b, c]. y may alias x."""
     y[...] = x * scale.reshape(*scale.shape, *(1 for _ in x.shape[2:]))
 
 
 def channel_dot(a: Array, b: Array, out: Array) -> None:
-    """out[b, c] = the sum of a[b, c] b[b, c]."""
+    """Set out[b, c] to the sum of a[b, c] b[b, c]."""
     out[...] = (a * b).reshape(*out.shape, -1).sum(axis=2) if a.size else 0
 
 
 def fill_zero(x: Array) -> None:
-    """x = 0."""
+    """Set x to 0."""
     x[...] = 0

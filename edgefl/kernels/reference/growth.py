@@ -1,4 +1,4 @@
-"""The coordinates with the largest gradients, of gradients seen a part at a time, in plain numpy."""
+"""The coordinates with the largest gradients, in plain numpy. The gradients are seen a part at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def keep_largest(
     filled: Array,
     smallest: Array,
 ) -> None:
-    """Append |grad| and the places (first + i) whose bits in `exists` are not set; NaN counts as infinite.
+    """Append |grad| and the places (first + i) whose bits in `exists` are not set. NaN counts as infinite.
 
-    Before a run of values for which there is no room the `count` largest stay in order, of equal ones the first, and
-    from then on only what is larger than the smallest of them is appended. At first = 0 the list begins anew.
+    Where the list has no room for the next run of values, only its `count` largest stay, in order, and among equal
+    values the first. From then on, only values larger than the smallest of them are appended. At first = 0 the list
+    begins anew.
     """
     if first == 0:
         filled[0], smallest[0] = 0, -1
@@ -45,10 +46,12 @@ def _shrink(count: int, magnitudes: Array, places: Array, filled: Array, smalles
 
 
 def largest_places(magnitudes: Array, places: Array, filled: Array, found: Array) -> None:
-    """found = the places of the largest of the first `filled` magnitudes, in order; of equal ones the first."""
+    """Set found to the places of the largest of the first `filled` magnitudes, in order. The first of equal ones are
+    taken.
+    """
     found[:] = places[_largest(magnitudes[: int(filled[0])], found.size)]
 
 
 def _largest(magnitudes: Array, count: int) -> Array:
-    """Positions of the `count` largest, in order; of equal ones the first."""
+    """Return the positions of the `count` largest magnitudes, in order. The first of equal ones are taken."""
     return np.sort(np.argsort(-magnitudes, kind="stable")[:count])

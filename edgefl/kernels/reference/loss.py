@@ -8,9 +8,10 @@ from ..arrays import Array
 
 
 def softmax_xent(logits: Array, labels: Array, dlogits: Array | None, loss: Array, correct: Array) -> None:
-    """Softmax cross-entropy: loss += its sum over the batch, correct += rows whose first largest logit is the label.
+    """Add the softmax cross-entropy, summed over the batch, to `loss`, and the number of right rows to `correct`.
 
-    dlogits, where given, is the gradient of the batch mean: (softmax - onehot) / B. It may alias logits.
+    A row is right if its first largest logit is the label. dlogits, where given, is the gradient of the batch mean:
+    (softmax - onehot) / B. It may alias logits.
     """
     if not logits.size:
         return
@@ -30,10 +31,11 @@ def cross_entropy(
     logits: Array, labels: Array, weight: Array | None, smoothing: float, dlogits: Array | None, loss: Array,
     correct: Array,
 ) -> None:  # fmt: skip
-    """softmax_xent with a weight for each class and label smoothing: of a row, sum over c of a_c times the loss that
-    label c would have, where a = smoothing weight / K, and (1 - smoothing) weight more at the label.
+    """Compute softmax_xent with a weight for each class and label smoothing.
 
-    dlogits is the gradient of the sum over the sum of the labels' weights. Source: torch.nn.functional.cross_entropy.
+    The loss of a row is the sum over c of a_c times the loss that label c would have. The factor a_c is smoothing
+    weight_c / K, and (1 - smoothing) weight_c more at the label. dlogits is the gradient of the summed loss divided by
+    the summed weights of the labels. This is torch.nn.functional.cross_entropy.
     """
     if not logits.size:
         return
@@ -44,7 +46,7 @@ def cross_entropy(
     shifted = logits - logits.max(axis=1, keepdims=True)
     total = np.exp(shifted).sum(axis=1, keepdims=True)
     losses = np.log(total) - shifted
-    loss += float(np.sum(np.where(asked > 0, asked * losses, 0), dtype=np.float64))  # an impossible class not asked for
+    loss += float(np.sum(np.where(asked > 0, asked * losses, 0), dtype=np.float64))  # the loss at a_c = 0 may be inf
     correct += int((logits.argmax(axis=1) == labels).sum())
     if dlogits is not None:
         probability = np.exp(shifted) / total
@@ -54,10 +56,10 @@ def cross_entropy(
 def binary_cross_entropy(
     logits: Array, targets: Array, pos_weight: Array | None, dlogits: Array | None, loss: Array, correct: Array
 ) -> None:
-    """-(pos_weight t log p + (1 - t) log(1 - p)), p = sigmoid(logit): loss += of each row the mean; correct += outputs
-    on the same side of 0 as their targets of a half. dlogits is the gradient of the mean over all.
+    """Compute the binary cross-entropy -(pos_weight t log p + (1 - t) log(1 - p)) with p = sigmoid(logit).
 
-    Source: torch.nn.BCEWithLogitsLoss.
+    The mean of each row is added to `loss`. `correct` counts the outputs that are on the same side of 0 as their
+    targets are of 0.5. dlogits is the gradient of the mean over all outputs. This is torch.nn.BCEWithLogitsLoss.
     """
     if not logits.size:
         return
@@ -75,7 +77,7 @@ def binary_cross_entropy(
 
 
 def squared_error(y: Array, targets: Array, dy: Array | None, loss: Array) -> None:
-    """loss += of each row the mean of (y - t)^2; dy is the gradient of the mean over all. Source: torch.nn.MSELoss."""
+    """Add the mean of (y - t)^2 of each row to `loss`, as torch.nn.MSELoss. dy is the gradient of the mean over all."""
     if not y.size:
         return
     difference = y - targets
@@ -85,7 +87,10 @@ def squared_error(y: Array, targets: Array, dy: Array | None, loss: Array) -> No
 
 
 def huber(y: Array, targets: Array, delta: float, dy: Array | None, loss: Array) -> None:
-    """The same of (y - t)^2 / 2 within delta, and delta (|y - t| - delta / 2) beyond. Source: torch.nn.HuberLoss."""
+    """Add the mean Huber loss of each row to `loss`: (y - t)^2 / 2 within delta, delta (|y - t| - delta / 2) beyond.
+
+    dy is the gradient of the mean over all. This is torch.nn.HuberLoss.
+    """
     if not y.size:
         return
     difference = y - targets

@@ -1,5 +1,6 @@
-"""Masks as bytes in plain Python: static rANS over the bytes of a mask's bits. The format is told in
-codec/entropy_code.py.
+"""Masks as bytes in plain Python: static rANS over the bytes of a mask's bits.
+
+The format is described in codec/entropy_code.py.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from ..arrays import Array
 
 SLOT_BITS = 13
 SLOTS = 1 << SLOT_BITS
-LOWEST = 1 << 16  # of a state, which is below 2^32
+LOWEST = 1 << 16  # least value of a state, which is below 2^32
 STATES = 4
 ESCAPE = 256
 
-Shares = tuple[tuple[int, ...], tuple[int, ...]]  # of the bytes and the escape: how many slots, and the first one
+Shares = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of slots, and first slots, of every byte and of the escape
 
 
 def encode_mask(bits: Array, ones: int, code: Array, size: Array) -> None:
-    """The code of bits, each 0 or 1, of which `ones` are 1; it is the last size[0] bytes of `code`."""
+    """Write the code of `bits`, each 0 or 1, of which `ones` are 1. The code is the last size[0] bytes of `code`."""
     few, flip = half(bits.size, ones)
     share, start = shares(few, bits.size)
     symbols = np.packbits(bits.reshape(-1) ^ np.uint8(flip), bitorder="little").tolist()
@@ -44,7 +45,9 @@ def encode_mask(bits: Array, ones: int, code: Array, size: Array) -> None:
 
 
 def decode_mask(code: Array, ones: int, bits: Array, size: Array) -> None:
-    """The bits whose code the first size[0] bytes of `code` are; -1 if they are the code of none with so many ones."""
+    """Read the bits whose code is the first size[0] bytes of `code`. size[0] is -1 if no mask of so many ones has this
+    code.
+    """
     size[0] = -1
     few, flip = half(bits.size, ones)
     symbols, taken = decode_symbols(code, few, bits.size)
@@ -55,7 +58,10 @@ def decode_mask(code: Array, ones: int, bits: Array, size: Array) -> None:
 
 
 def decode_symbols(code: Array, few: int, n: int) -> tuple[list[int], int]:
-    """The bytes, and how many of `code` they took; -1 if it ends too soon, or is not what encode_mask would write."""
+    """Return the bytes, and how many bytes of `code` they took.
+
+    The number is -1 if `code` ends too soon, or if encode_mask would write another code.
+    """
     if code.size < 4 * STATES:
         return [], -1
     share, start = shares(few, n)
@@ -83,13 +89,13 @@ def decode_symbols(code: Array, few: int, n: int) -> tuple[list[int], int]:
 
 
 def half(n: int, ones: int) -> tuple[int, int]:
-    """Of ones and zeros the fewer are coded: how many they are, and 1 if they are the zeros."""
+    """Return the smaller of the numbers of ones and zeros, which are coded, and 1 if these are the zeros."""
     return min(ones, n - ones), int(2 * ones > n)
 
 
 @lru_cache(maxsize=64)
 def shares(few: int, n: int) -> Shares:
-    """The slots of every byte, and of the escape. A byte that comes to less than half a slot has none."""
+    """Return the slots of every byte and of the escape. A byte whose share is below half a slot has no slot."""
     one = (few * 131072 + n) // (2 * n) if n else 0  # the density, times 2^16
     unit = 1 << 40 - SLOT_BITS
     exact = [_product(one, c) for c in range(9)]
@@ -102,7 +108,7 @@ def shares(few: int, n: int) -> Shares:
 
 
 def _product(one: int, c: int) -> int:
-    """The share of a byte with c ones, times 2^40; each product is rounded down."""
+    """Return the share of a byte with c ones, times 2^40. Each product is rounded down."""
     product = 1 << 40
     for factor in [one] * c + [65536 - one] * (8 - c):
         product = product * factor >> 16

@@ -1,4 +1,4 @@
-"""float32 values in fewer bits, and back, in plain numpy: as halves, and as bytes with a scale for every 256."""
+"""float32 values in fewer bits, and back, in plain numpy: as 16-bit floats, and as bytes with a scale for every 256."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import numpy as np
 from ..arrays import Array
 
 BLOCK = 256
-SMALLEST = 2.0**-100  # below it a block is all 0: steps would lose bits as subnormal numbers
+SMALLEST = 2.0**-100  # a block whose largest magnitude is below it becomes 0, as steps would be subnormal and lose bits
 
 
 def narrow_float16(x: Array, halves: Array) -> None:
-    """Two bytes of each x, rounded to nearest even; infinity for what is too large."""
+    """Write each x as the two bytes of a float16, rounded to nearest even. Values that are too large are infinity."""
     with np.errstate(over="ignore"):
         halves.reshape(-1)[...] = x.reshape(-1).astype("<f2").view(np.uint8)
 
 
 def widen_float16(halves: Array, x: Array) -> None:
-    """x of its two bytes."""
+    """Read each x from the two bytes of a float16."""
     x.reshape(-1)[...] = halves.reshape(-1).view("<f2")
 
 
 def narrow_bfloat16(x: Array, halves: Array) -> None:
-    """The upper two bytes of each x, rounded to nearest even; NaN stays NaN."""
+    """Write the upper two bytes of each x, rounded to nearest even. NaN stays NaN."""
     values = x.reshape(-1).astype(np.float32)
     bits = values.view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))) >> np.uint32(16)
@@ -31,15 +31,17 @@ def narrow_bfloat16(x: Array, halves: Array) -> None:
 
 
 def widen_bfloat16(halves: Array, x: Array) -> None:
-    """x of its upper two bytes; the others are 0."""
+    """Read each x from its upper two bytes. The lower two bytes become 0."""
     x.reshape(-1)[...] = (halves.reshape(-1).view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def narrow_int8(x: Array, noise: Array, largest: Array, codes: Array) -> None:
-    """codes - 128 = 127 x / largest, rounded up where (noise + 1/2) / 256 is more than what is missing, else down.
+    """Write codes, with codes - 128 = 127 x / largest, rounded at random by `noise`.
 
-    largest  the largest magnitude of every 256 values, 0 if it is below SMALLEST; codes are 128 there, and where it is
-             not finite
+    A value is rounded up where (noise + 1/2) / 256 is more than its distance to the next integer, else down.
+
+    largest  the largest magnitude of every 256 values, or 0 if it is below SMALLEST. Codes are 128 there, and where
+             it is not finite
     """
     values, rounding_noise, found = x.reshape(-1), noise.reshape(-1), codes.reshape(-1)
     for block in range(len(largest)):
@@ -55,6 +57,6 @@ def narrow_int8(x: Array, noise: Array, largest: Array, codes: Array) -> None:
 
 
 def widen_int8(largest: Array, codes: Array, x: Array) -> None:
-    """x = (codes - 128) * (largest / 127), in float64 until it is rounded once."""
+    """Compute x = (codes - 128) * (largest / 127), in float64 until it is rounded once."""
     steps = np.repeat(largest.astype(np.float64) / 127, BLOCK)[: codes.size]
     x.reshape(-1)[...] = (codes.reshape(-1).astype(np.float64) - 128) * steps

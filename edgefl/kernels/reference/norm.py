@@ -1,9 +1,10 @@
-"""Batch and group normalisation, alone and with ReLU and pooling, in plain numpy. Not fast.
+"""Batch, group and layer normalisation, alone and with ReLU and pooling, in plain numpy. It is not fast.
 
-Batch normalisation is over batch and pixels per channel, group normalisation over the channels and pixels of a group
-per sample. Biased variance; the running statistics move with the unbiased one (PyTorch). With ReLU, y has the shape of
-x or that of its 2 x 2 max pool of stride 2; the backward pass is given x and the statistics, and finds again from them
-where the ReLU was on and which cell of a window won: the first with the largest sign(weight) * x.
+Batch normalisation is over batch and pixels per channel. Group normalisation is over the channels and pixels of a group
+per sample. The variance is biased, but the running statistics move with the unbiased variance, as in PyTorch. With
+ReLU, y has the shape of x, or the shape of its 2 x 2 max pool of stride 2. The backward pass is given x and the
+statistics. From them it finds again where the ReLU was on, and which cell of a window won: the first cell with the
+largest sign(weight) * x.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..arrays import Array, Index, split_planes
 
 
 def _members(shape: tuple[int, ...], groups: int) -> tuple[int, int, int]:
-    """The shape [B, groups, values per group]."""
+    """Return the shape [B, groups, values per group]."""
     return shape[0], groups, shape[1] // groups * int(np.prod(shape[2:]))
 
 
@@ -34,9 +35,9 @@ def batchnorm_forward(
     eps: float,
     momentum: float,
 ) -> None:
-    """xhat = (x - mean) / sqrt(var + eps) per channel, y = weight xhat + bias; running statistics move by `momentum`.
+    """Compute xhat = (x - mean) / sqrt(var + eps) per channel and y = weight xhat + bias.
 
-    y or xhat may alias x, not each other.
+    The running statistics move by `momentum`. y or xhat may alias x, but they may not alias each other.
     """
     planes = split_planes(x)
     count = planes.shape[0] * planes.shape[2]
@@ -53,7 +54,7 @@ def batchnorm_forward(
 def batchnorm_eval(
     x: Array, weight: Array, bias: Array, running_mean: Array, running_var: Array, y: Array, eps: float
 ) -> None:
-    """y = weight (x - running_mean) / sqrt(running_var + eps) + bias per channel. y may alias x."""
+    """Compute y = weight (x - running_mean) / sqrt(running_var + eps) + bias per channel. y may alias x."""
     gain = weight / np.sqrt(running_var + eps)
     y[:] = _affine(x, gain, bias - running_mean * gain).reshape(x.shape)
 
@@ -69,7 +70,7 @@ def batchnorm_backward(
     channels: Index,
     outs: Index,
 ) -> None:
-    """dx for `channels` (dx may alias dy); dweight and dbias compact for `outs`, which are among `channels`."""
+    """Compute dx for `channels`, and compact dweight and dbias for `outs`, a part of `channels`. dx may alias dy."""
     chosen = slice(None) if channels is None else channels
     sent, seen = split_planes(dy)[:, chosen], split_planes(xhat)[:, chosen]
     bias_sum, weight_sum = sent.sum(axis=(0, 2)), (sent * seen).sum(axis=(0, 2))
@@ -83,7 +84,10 @@ def batchnorm_backward(
 def groupnorm_forward(
     x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, groups: int, eps: float
 ) -> None:
-    """The same per sample and group of channels; inv_std [B, groups]. xhat may be None (evaluation)."""
+    """Compute batchnorm_forward per sample and group of channels, without running statistics.
+
+    inv_std is [B, groups]. xhat may be None, as in an evaluation.
+    """
     members = x.reshape(_members(x.shape, groups))
     centred = members - members.mean(axis=2, keepdims=True)
     inv_std[:] = 1 / np.sqrt((centred * centred).mean(axis=2) + eps)
@@ -105,7 +109,11 @@ def groupnorm_backward(
     groups_needed: Index,
     outs: Index,
 ) -> None:
-    """dx for every channel of `groups_needed` (dx may alias dy); dweight, dbias compact for `outs`, in those groups."""
+    """Compute dx for every channel of `groups_needed`, and compact dweight and dbias for `outs`, which are in those
+    groups.
+
+    dx may alias dy.
+    """
     rows = slice(None) if outs is None else outs
     trained = split_planes(dy)[:, rows]
     weight_sum, bias_sum = (trained * split_planes(xhat)[:, rows]).sum(axis=(0, 2)), trained.sum(axis=(0, 2))
@@ -134,7 +142,10 @@ def batchnorm_relu_forward(
     momentum: float,
     relu6: bool,
 ) -> None:
-    """y = max(z, 0), of relu6 at most 6, z = batchnorm_forward's y, or the largest in each window; statistics [C]."""
+    """Compute y = max(z, 0) with z = batchnorm_forward's y, or the largest such value in each window.
+
+    With relu6, y is at most 6. The statistics are [C].
+    """
     z, xhat = np.empty_like(x), np.empty_like(x)
     batchnorm_forward(x, weight, bias, running_mean, running_var, z, xhat, inv_std, eps, momentum)
     mean[:] = x.mean(axis=(0, *range(2, x.ndim)))
@@ -151,7 +162,7 @@ def batchnorm_relu_eval(
     eps: float,
     relu6: bool,
 ) -> None:
-    """The same with z = batchnorm_eval's y. y may alias x where it has its shape."""
+    """Compute batchnorm_relu_forward with z = batchnorm_eval's y. y may alias x where both have one shape."""
     z = np.empty_like(x)
     batchnorm_eval(x, weight, bias, running_mean, running_var, z, eps)
     _rectify(z, y, relu6)
@@ -171,7 +182,7 @@ def batchnorm_relu_backward(
     outs: Index,
     relu6: bool,
 ) -> None:
-    """dx for `channels` (dx may alias x); dweight and dbias compact for `outs`, which are among `channels`."""
+    """Compute dx for `channels`, and compact dweight and dbias for `outs`, a part of `channels`. dx may alias x."""
     xhat = ((x.reshape(*x.shape[:2], -1) - mean[:, None]) * inv_std[:, None]).reshape(x.shape)
     dz = _output_grad(dy, x, xhat, weight, bias, relu6)
     batchnorm_backward(dz, xhat, weight, inv_std, dx, dweight, dbias, channels, outs)
@@ -180,7 +191,7 @@ def batchnorm_relu_backward(
 def groupnorm_relu_forward(
     x: Array, weight: Array, bias: Array, y: Array, mean: Array, inv_std: Array, groups: int, eps: float
 ) -> None:
-    """The same per sample and group of channels; mean and inv_std [B, groups]."""
+    """Compute batchnorm_relu_forward per sample and group of channels. mean and inv_std are [B, groups]."""
     z = np.empty_like(x)
     groupnorm_forward(x, weight, bias, z, None, inv_std, groups, eps)
     mean[:] = x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups).mean(axis=2)
@@ -201,7 +212,11 @@ def groupnorm_relu_backward(
     groups_needed: Index,
     outs: Index,
 ) -> None:
-    """dx for every channel of `groups_needed` (dx may alias x); dweight, dbias compact for `outs`, in those groups."""
+    """Compute dx for every channel of `groups_needed`, and compact dweight and dbias for `outs`, which are in those
+    groups.
+
+    dx may alias x.
+    """
     members = x.reshape(len(x), groups, int(np.prod(x.shape[1:])) // groups)
     xhat = ((members - mean[:, :, None]) * inv_std[:, :, None]).reshape(x.shape)
     dz = _output_grad(dy, x, xhat, weight, bias)
@@ -213,7 +228,7 @@ def _per_channel(values: Array, x: Array) -> Array:
 
 
 def _windows(x: Array) -> Array:
-    """A copy of the windows of x [B, C, H, W]: [B, C, H // 2, W // 2, 4]."""
+    """Return a copy of the windows of x [B, C, H, W], as [B, C, H // 2, W // 2, 4]."""
     batch, channels, height, width = (*x.shape[:2], x.shape[2] // 2, x.shape[3] // 2)
     cells = x[:, :, : 2 * height, : 2 * width].reshape(batch, channels, height, 2, width, 2)
     return cells.transpose(0, 1, 2, 4, 3, 5).reshape(batch, channels, height, width, 4)
@@ -230,7 +245,9 @@ def _is_on(z: Array, relu6: bool) -> Array:
 
 
 def _output_grad(dy: Array, x: Array, xhat: Array, weight: Array, bias: Array, relu6: bool = False) -> Array:
-    """dy where the ReLU was on, else 0, in the shape of x: in a window at the winning cell."""
+    """Return dy where the ReLU was on, else 0, in the shape of x. With a pool, only the winning cell of a window has
+    dy.
+    """
     z = _per_channel(weight, x) * xhat + _per_channel(bias, x)
     if dy.shape == x.shape:
         return np.where(_is_on(z, relu6), dy, 0)
@@ -259,7 +276,10 @@ def groupnorm_lanes_forward(
     relu: bool,
     eps: float,
 ) -> None:
-    """groupnorm_forward of L images side by side, [B, C, cells, L], then max(z, 0) if `relu`; mean [B, groups, L]."""
+    """Compute groupnorm_forward of L images side by side, [B, C, cells, L], then max(z, 0) if `relu`.
+
+    mean is [B, groups, L].
+    """
     apart = _apart(x)
     z, found = np.empty_like(apart), np.empty((len(apart), groups), x.dtype)
     groupnorm_forward(apart, weight, bias, z, None, found, groups, eps)
@@ -281,7 +301,7 @@ def groupnorm_lanes_backward(
     groups: int,
     relu: bool,
 ) -> None:
-    """The backward pass of `groupnorm_lanes`, from x alone. dx may alias dy or x."""
+    """Compute the backward pass of groupnorm_lanes_forward from x alone. dx may alias dy or x."""
     apart, sent = _apart(x), _apart(dy)
     centre, scale = (_apart(each) for each in (mean, inv_std))
     members = apart.reshape(len(apart), groups, int(np.prod(apart.shape[1:])) // groups)
@@ -295,21 +315,21 @@ def groupnorm_lanes_backward(
 
 
 def _apart(x: Array) -> Array:
-    """[B, ..., L] as [B L, ...]."""
+    """Turn x [B, ..., L] into [B L, ...]."""
     return np.ascontiguousarray(np.moveaxis(x, -1, 1)).reshape(x.shape[0] * x.shape[-1], *x.shape[1:-1])
 
 
 def _together(x: Array, like: Array) -> Array:
-    """The inverse, for as many images side by side as `like` has."""
+    """Undo `_apart`, for as many images side by side as `like` has."""
     return np.moveaxis(x.reshape(like.shape[0], like.shape[-1], *x.shape[1:]), 1, -1)
 
 
 def layernorm_forward(
     x: Array, weight: Array, bias: Array, y: Array, xhat: Array | None, inv_std: Array, eps: float
 ) -> None:
-    """xhat = (x - mean) / sqrt(var + eps) with the statistics of each place's channels, y = weight xhat + bias.
+    """Compute xhat = (x - mean) / sqrt(var + eps) with the statistics of each position's channels.
 
-    y or xhat may alias x, not each other.
+    y is weight xhat + bias. y or xhat may alias x, but they may not alias each other.
     """
     centred = x - x.mean(axis=1, keepdims=True)
     inv_std[:] = 1 / np.sqrt((centred * centred).mean(axis=1) + eps)
@@ -322,7 +342,7 @@ def layernorm_forward(
 def layernorm_backward(
     dy: Array, xhat: Array, weight: Array, inv_std: Array, dx: Array, dweight: Array, dbias: Array, outs: Index
 ) -> None:
-    """dx of all channels (may alias dy); dweight and dbias compact for `outs`."""
+    """Compute dx for all channels, and compact dweight and dbias for `outs`. dx may alias dy."""
     rows = slice(None) if outs is None else outs
     dweight[:], dbias[:] = (dy * xhat).sum(axis=(0, 2))[rows], dy.sum(axis=(0, 2))[rows]
     sent = weight[:, None] * dy

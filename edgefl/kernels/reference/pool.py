@@ -1,4 +1,4 @@
-"""Pooling in plain numpy, as sums or maxima over the taps of a window. Not fast."""
+"""Pooling in plain numpy, as sums or maxima over the taps of a window. It is not fast."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .taps import inside, pad, taps
 
 
 def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> None:
-    """y = the largest cell of each window; codes = its i * kernel_w + j. The first of equals wins, a NaN always wins.
+    """Set y to the largest cell (i, j) of each window, and codes to i * kernel_w + j.
 
-    Padding is never a winner: a window of -inf yields its first real cell (PyTorch).
+    The first of equal cells wins, and a NaN always wins. Padding never wins: a window of -inf yields its first real
+    cell, as in PyTorch.
     """
     window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:]).fitting(y.shape[2:])
     best, winner = np.full(y.shape, -np.inf, y.dtype), np.zeros(y.shape, np.uint8)
@@ -32,7 +33,9 @@ def maxpool_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, strid
 def maxpool_backward(
     dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, channels: Index
 ) -> None:
-    """dx[:, channels] = dy scattered to the winning cells, summed where windows overlap; the rest is left alone."""
+    """Set dx[:, channels] to dy at the winning cells, summed where windows overlap. Other channels of dx are left
+    alone.
+    """
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:]).fitting(dy.shape[2:])
     chosen = slice(None) if channels is None else channels
     sent, winner = dy[:, chosen], codes.reshape(dy.shape)[:, chosen]
@@ -43,7 +46,7 @@ def maxpool_backward(
 
 
 def maxpool_lanes_forward(x: Array, y: Array, codes: Array | None, kernel: Pair, stride: Pair, padding: Pair) -> None:
-    """maxpool_forward of images side by side, [B, C, H, W, L]."""
+    """Compute maxpool_forward of images side by side, [B, C, H, W, L]."""
     found = _apart(y)
     won = np.empty(found.shape, np.uint8)
     maxpool_forward(_apart(x), found, won, kernel, stride, padding)
@@ -53,32 +56,34 @@ def maxpool_lanes_forward(x: Array, y: Array, codes: Array | None, kernel: Pair,
 
 
 def maxpool_lanes_backward(dy: Array, codes: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair) -> None:
-    """maxpool_backward of images side by side."""
+    """Compute maxpool_backward of images side by side, [B, C, H, W, L]."""
     found = _apart(dx)
     maxpool_backward(_apart(dy), _apart(codes.reshape(dy.shape)), found, kernel, stride, padding, None)
     dx[:] = _together(found, dx.shape)
 
 
 def _apart(x: Array) -> Array:
-    """[B, C, H, W, L] as [B L, C, H, W]."""
+    """Turn x [B, C, H, W, L] into [B L, C, H, W]."""
     batch, channels, height, width, lanes = x.shape
     return x.transpose(0, 4, 1, 2, 3).reshape(batch * lanes, channels, height, width)
 
 
 def _together(x: Array, shape: tuple[int, ...]) -> Array:
-    """The inverse: [B L, C, H, W] in this shape of five."""
+    """Undo `_apart`: turn x [B L, C, H, W] into `shape`, which is [B, C, H, W, L]."""
     batch, *plane, lanes = shape
     return x.reshape(batch, lanes, *plane).transpose(0, 2, 3, 4, 1)
 
 
 def pool_cells(window: Window, count_include_pad: bool, dtype: np.dtype[Any]) -> Array:
-    """[1, 1, out_h, out_w]: the number of cells that each average is over."""
+    """Return the number of cells that each average is over, as [1, 1, out_h, out_w]."""
     real = pad(np.ones((1, 1, *window.source), dtype), window, float(count_include_pad), 0.0)
     return np.sum([seen for _, _, seen in taps(real, window)], axis=0)
 
 
 def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> None:
-    """y = the mean of each window, over all its cells or (count_include_pad false) over those inside the input."""
+    """Set y to the mean of each window, over all its cells or, unless count_include_pad, over the cells inside the
+    input.
+    """
     window = Window.of(kernel, stride, padding, (1, 1), x.shape[2:]).fitting(y.shape[2:])
     total = np.zeros_like(y)
     for _, _, seen in taps(pad(x, window), window):
@@ -89,7 +94,7 @@ def avgpool_forward(x: Array, y: Array, kernel: Pair, stride: Pair, padding: Pai
 def avgpool_backward(
     dy: Array, dx: Array, kernel: Pair, stride: Pair, padding: Pair, count_include_pad: bool, channels: Index
 ) -> None:
-    """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
+    """Set dx[:, channels] to each dy, spread evenly over its window. Other channels of dx are left alone."""
     window = Window.of(kernel, stride, padding, (1, 1), dx.shape[2:]).fitting(dy.shape[2:])
     chosen = slice(None) if channels is None else channels
     share = dy[:, chosen] / pool_cells(window, count_include_pad, dy.dtype)
@@ -100,13 +105,16 @@ def avgpool_backward(
 
 
 def adaptive_avgpool_forward(x: Array, y: Array) -> None:
-    """y = the means of as many windows as y has cells, from i H / M rounded down to (i + 1) H / M rounded up."""
+    """Set y to the means of as many windows as it has cells: from i H / M rounded down to (i + 1) H / M rounded up.
+
+    H is the size of x, and M is the size of y along an axis.
+    """
     for i, j, seen in _adaptive(x, y):
         y[:, :, i, j] = seen.mean(axis=(2, 3))
 
 
 def adaptive_avgpool_backward(dy: Array, dx: Array, channels: Index) -> None:
-    """dx[:, channels] = each dy spread evenly over its window; other channels of dx are left alone."""
+    """Set dx[:, channels] to each dy, spread evenly over its window. Other channels of dx are left alone."""
     chosen = slice(None) if channels is None else channels
     spread = np.zeros_like(dx)
     for i, j, target in _adaptive(spread, dy):
@@ -115,7 +123,7 @@ def adaptive_avgpool_backward(dy: Array, dx: Array, channels: Index) -> None:
 
 
 def _adaptive(source: Array, result: Array) -> Iterator[tuple[int, int, Array]]:
-    """(i, j, view) of each window."""
+    """Yield (i, j, view) for each window."""
     (height, width), (rows, cols) = source.shape[2:], result.shape[2:]
     for i in range(rows):
         for j in range(cols):

@@ -1,7 +1,8 @@
-"""GRU and LSTM over all steps of sequences, and sequences turned into steps and back, in plain numpy.
+"""GRU and LSTM over all steps of sequences, and the way from sequences to steps and back, in plain numpy.
 
-The products of inputs with a layer's weight are made before, those of gradients after: these are Linear layers over all
-steps at once. Gates lie as in torch: r, z, n of a GRU, and i, f, g, o of an LSTM. The state before the first step is 0.
+The products of inputs with a layer's weight are made before, and the products of gradients after. Both are Linear
+layers over all steps at once. Gates lie as in torch: r, z, n in a GRU, and i, f, g, o in an LSTM. The state before the
+first step is 0.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from ..arrays import Array, Index
 
 
 def to_steps(x: Array, y: Array) -> None:
-    """y[t, b, c] = x[b, c, t]."""
+    """Set y[t, b, c] to x[b, c, t]."""
     y[...] = x.transpose(2, 0, 1)
 
 
 def from_steps(y: Array, x: Array) -> None:
-    """x[b, c, t] = y[t, b, c] of the last T steps of y."""
+    """Set x[b, c, t] to y[t, b, c] of the last T steps of y."""
     x[...] = y[len(y) - x.shape[2] :].transpose(1, 2, 0)
 
 
 def gru_forward(gates: Array, weight: Array, bias: Array | None, hidden: Array | None, states: Array) -> None:
-    """states[t + 1] = (1 - z) n + z states[t], with n = tanh(gates_n + r a_n) and a = weight states[t] + bias.
+    """Compute states[t + 1] = (1 - z) n + z states[t], with n = tanh(gates_n + r a_n) and a = weight states[t] + bias.
 
-    gates   what the input gives each gate; becomes r, z and n
+    gates   the input's part of each gate, which becomes r, z and n
     hidden  a_n of all steps
     """
     units = weight.shape[1]
@@ -43,9 +44,9 @@ def gru_forward(gates: Array, weight: Array, bias: Array | None, hidden: Array |
 def gru_backward(
     dy: Array, gates: Array, hidden: Array, states: Array, weight: Array, dhidden: Array, units: Index
 ) -> None:
-    """gates become the gradients of what the input gave them; dhidden those of the products with states and bias.
+    """Turn gates into the gradients of the input's part of each gate, and dhidden into the gradients of a.
 
-    units  whose gates pass a signal on; the gradients of the others' are 0
+    units  the units whose gates pass a gradient on. The gradients of other units are 0
     """
     frozen, carry = _others(units, weight.shape[1]), np.zeros_like(dy[0]) if len(dy) else 0
     for step in reversed(range(len(dy))):
@@ -60,8 +61,9 @@ def gru_backward(
 
 
 def lstm_forward(gates: Array, weight: Array, bias: Array | None, cells: Array, states: Array) -> None:
-    """states[t + 1] = o tanh(cells[t + 1]), with cells[t + 1] = f cells[t] + i g; gates, with weight states[t] + bias,
-    become i, f, g and o.
+    """Compute states[t + 1] = o tanh(cells[t + 1]), with cells[t + 1] = f cells[t] + i g.
+
+    weight states[t] + bias is added to gates, and gates become i, f, g and o.
     """
     states[0] = cells[0] = 0
     for step, gate in enumerate(gates):
@@ -75,7 +77,7 @@ def lstm_forward(gates: Array, weight: Array, bias: Array | None, cells: Array, 
 
 
 def lstm_backward(dy: Array, gates: Array, cells: Array, weight: Array, units: Index) -> None:
-    """gates become the gradients of what was added up for them; units as gru_backward."""
+    """Turn gates into the gradients of the sums that they were computed from. units are as in gru_backward."""
     frozen = _others(units, weight.shape[1])
     carry = cell_carry = np.zeros_like(dy[0]) if len(dy) else 0
     for step in reversed(range(len(dy))):
@@ -94,19 +96,19 @@ def _product(state: Array, weight: Array, bias: Array | None) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    """1 / (1 + e^-x), of e^-|x|, which does not overflow."""
+    """Compute 1 / (1 + e^-x) from e^-|x|, which does not overflow."""
     e = np.exp(-np.abs(x))
     found: Array = np.where(x >= 0, 1, e) / (1 + e)
     return found
 
 
 def _parts(step: Array, gates: int) -> list[Array]:
-    """The gates of a step, views."""
+    """Return views of the gates of a step."""
     return np.split(step, gates, axis=1)
 
 
 def _others(units: Index, size: int) -> Array:
-    """The units that are not listed."""
+    """Return the units that are not listed."""
     return np.setdiff1d(np.arange(size), np.arange(size) if units is None else units)
 
 

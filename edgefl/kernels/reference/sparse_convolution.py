@@ -1,7 +1,7 @@
-"""Masked convolutions in plain numpy: their structures, built and read weight by weight, and what they compute.
+"""Masked convolutions in plain numpy: structures that are built and read weight by weight, and the products.
 
-The structure is that of csrc/core/sparse_convolution.h, bit by bit. The products are the dense ones of convolution.py
-on the weight that structure and values say.
+The structure equals the structure of csrc/core/sparse_convolution.h, bit by bit. The products are the dense products of
+convolution.py with the weight that structure and values describe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..sparse_layout import HEADER, ConvolutionShape, SparseConvolutionLayout
 from .batch import from_lanes, to_lanes
 from .convolution import conv2d_forward, conv2d_grad_input, conv2d_grad_weight
 
-LONGEST = 3  # weights of a run
+LONGEST = 3  # most weights of a run
 
 
 def sparse_conv2d_build(
@@ -29,7 +29,7 @@ def sparse_conv2d_build(
     padding: Pair,
     dilation: Pair,
 ) -> None:
-    """Both structures of the mask, the weight of each slot, and the forward slot of each transposed one.
+    """Write both structures of the mask, the weight of each slot, and the forward slot of each transposed slot.
 
     Raises ValueError unless the mask keeps as many weights as `order` holds.
     """
@@ -50,7 +50,7 @@ def _pair(values: Any) -> Pair:
 
 
 def _build(mask: Array, layout: SparseConvolutionLayout, structure: Array) -> Array:
-    """Write the structure; the weight of each slot."""
+    """Write the structure, and return the weight of each slot."""
     weights, runs = _runs(mask, layout)
     part, block = runs.row // layout.part, runs.channel // layout.block
     sizes = np.zeros((layout.blocks, layout.rows), np.int64)
@@ -67,8 +67,10 @@ def _build(mask: Array, layout: SparseConvolutionLayout, structure: Array) -> Ar
 
 
 class _Runs(NamedTuple):
-    """Weights whose cells lie side by side: of each run the row, channel, first cell, length, kind, and where the first
-    of its weights stands among all."""
+    """Runs of weights whose cells lie side by side. Each array has one value for a run.
+
+    `cell` is the first cell of a run, and `first` says where its first weight stands among all weights.
+    """
 
     row: Array
     channel: Array
@@ -79,7 +81,7 @@ class _Runs(NamedTuple):
 
 
 def _runs(mask: Array, layout: SparseConvolutionLayout) -> tuple[Array, _Runs]:
-    """The weights by row, channel and cell, and the runs that they form."""
+    """Return the weights by row, channel and cell, and the runs that they form."""
     taps = layout.layer.taps
     phase, offset = (np.array([of(tap) for tap in range(taps)], np.int64) for of in (layout.row_phase, layout.offset))
     weights = np.flatnonzero(mask)
@@ -101,13 +103,13 @@ def _runs(mask: Array, layout: SparseConvolutionLayout) -> tuple[Array, _Runs]:
 
 
 def _spread(first: Array, length: Array, values: Array) -> Array:
-    """values[first], values[first + 1], ... of each run, `length` of them."""
+    """Return values[first], values[first + 1], ... of each run, `length` values for each run."""
     ends = np.cumsum(length)
     return values[np.repeat(first - (ends - length), length) + np.arange(ends[-1] if len(ends) else 0)]
 
 
 class _Parts:
-    """Views of a structure's parts."""
+    """Views of the parts of a structure."""
 
     def __init__(self, structure: Array, layout: SparseConvolutionLayout) -> None:
         self._layout = layout
@@ -116,7 +118,9 @@ class _Parts:
         self.runs = structure[layout.runs_at :].view(np.uint16)
 
     def lists(self, part: int, block: int) -> Array:
-        """[rows of the part, words]: row, count of each kind."""
+        """Return the lists of a part and a block, [rows of the part, words]. A list is the row, then the count of each
+        kind.
+        """
         layout = self._layout
         rows = min(layout.part, layout.rows - part * layout.part)
         first, size = part * layout.part * layout.blocks + block * rows, 2 * layout.list_words
@@ -124,7 +128,7 @@ class _Parts:
 
 
 def _write_lists(parts: _Parts, layout: SparseConvolutionLayout, sizes: Array, runs: _Runs, block: Array) -> None:
-    """Each cell, and its lists: most weights first, then by row."""
+    """Write each cell and its lists. Rows with most weights come first, and rows with equally many by number."""
     counts = np.zeros((layout.blocks, layout.rows, layout.kinds), np.int64)
     np.add.at(counts, (block, runs.row, runs.kind), 1)
     slot = start = 0
@@ -143,7 +147,7 @@ def _write_lists(parts: _Parts, layout: SparseConvolutionLayout, sizes: Array, r
 
 
 def _order(structure: Array, layout: SparseConvolutionLayout, name: str) -> Array:
-    """The weight of each slot. ValueError if the structure is corrupt or was made for another layer or mask."""
+    """Return the weight of each slot. Raises ValueError if the structure is corrupt or is of another layer or mask."""
     weights = _weights(structure, layout) if structure[:HEADER].tolist() == layout.header else None
     if weights is None or len(weights) != layout.count or len(np.unique(weights)) < len(weights):
         raise ValueError(f"{name} is corrupt, or was made for another layer or mask than that of these arguments")
@@ -151,7 +155,7 @@ def _order(structure: Array, layout: SparseConvolutionLayout, name: str) -> Arra
 
 
 def _weights(structure: Array, layout: SparseConvolutionLayout) -> Array | None:
-    """The weight of each slot, or None where the structure says what cannot be."""
+    """Return the weight of each slot, or None if the structure describes an impossible layer."""
     runs = _read_runs(structure, layout)
     if runs is None:
         return None
@@ -194,7 +198,7 @@ def _read_runs(structure: Array, layout: SparseConvolutionLayout) -> _Runs | Non
 
 
 def _dense(structure: Array, values: Array, layout: SparseConvolutionLayout, name: str) -> Array:
-    """The weight [O, I, Y, X] that a structure and its values say."""
+    """Return the weight [O, I, Y, X] that a structure and its values describe."""
     layer = layout.layer
     weight = np.zeros((layer.outs, layer.ins, *layer.kernel), values.dtype)
     weight.reshape(-1)[_order(structure, layout, name)] = values
@@ -214,7 +218,7 @@ def sparse_conv2d_forward(
     x_lanes: int,
     y_lanes: int,
 ) -> None:
-    """y = conv(x, weight) + bias, with the weight that structure and values say."""
+    """Compute y = conv(x, weight) + bias, with the weight that structure and values describe."""
     layout = _layout(x.shape, y.shape, len(values), (kernel, stride, padding, dilation))
     weight, found = _dense(structure, values, layout, "structure"), np.empty_like(y)
     conv2d_forward(_apart(x, x_lanes), weight, bias, found, stride, padding, dilation, 1)
@@ -233,7 +237,7 @@ def sparse_conv2d_grad_input(
     x_lanes: int,
     y_lanes: int,
 ) -> None:
-    """dx = transposed convolution of dy with that weight, from the transposed structure."""
+    """Set dx to the transposed convolution of dy with the weight, which the transposed structure describes."""
     layout = _layout(dx.shape, dy.shape, len(values_t), (kernel, stride, padding, dilation), is_transposed=True)
     weight, found = _dense(structure_t, values_t, layout, "structure_t"), np.empty_like(dx)
     conv2d_grad_input(_apart(dy, y_lanes), weight, found, stride, padding, dilation, 1, None, None)
@@ -252,7 +256,7 @@ def sparse_conv2d_grad_weight(
     x_lanes: int,
     y_lanes: int,
 ) -> None:
-    """The gradients of the structure's weights."""
+    """Compute the gradients of the structure's weights."""
     layout = _layout(x.shape, dy.shape, len(gradients), (kernel, stride, padding, dilation))
     order = _order(structure, layout, "structure")
     dw = np.zeros((dy.shape[1], x.shape[1], *kernel), gradients.dtype)

@@ -1,4 +1,4 @@
-"""Masked Linear layers in plain numpy: a dense weight is filled from the slots, and gradients are read at them."""
+"""Masked Linear layers in plain numpy: a dense weight is filled from the slots, and gradients are read at the slots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ..arrays import Array
 def sparse_linear_build(
     mask: Array, structure: Array, order: Array, structure_t: Array | None, order_t: Array | None, batch: int
 ) -> None:
-    """The structures of the weights that `mask` [O, I] keeps, and how their slots are numbered."""
+    """Write the structures of the weights that `mask` [O, I] keeps, and the weight of each slot.
+
+    order_t has the forward slot of each transposed slot.
+    """
     kept = mask != 0
     structure[:], order[:] = structures.build(kept, batch, False)
     if structure_t is not None and order_t is not None:
@@ -22,19 +25,19 @@ def sparse_linear_build(
 
 
 def sparse_linear_forward(x: Array, structure: Array, values: Array, bias: Array | None, y: Array) -> None:
-    """y = x weight^T + bias."""
+    """Compute y = x weight^T + bias."""
     y[:] = x @ _weight(structure, values, y.shape[1], x.shape[1]).T
     if bias is not None:
         y += bias
 
 
 def sparse_linear_grad_input(dy: Array, structure: Array, values: Array, dx: Array) -> None:
-    """dx = dy weight."""
+    """Compute dx = dy weight."""
     dx[:] = dy @ _weight(structure, values, dy.shape[1], dx.shape[1])
 
 
 def sparse_linear_grad_weight(x: Array, dy: Array, structure: Array, gradients: Array) -> None:
-    """gradients = (dy^T x) at the slots."""
+    """Set gradients to (dy^T x) at the slots."""
     outs, ins = structures.decode(structure, dy.shape[1], x.shape[1], len(gradients), False)
     gradients[:] = (dy.T @ x)[outs, ins]
 

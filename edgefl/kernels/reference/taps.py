@@ -1,7 +1,7 @@
 """The reads of a window's taps in plain numpy, shared by convolution and pool.
 
-A tap (i, j) sees the padded input through one strided view of the output's extents, so that forward, input gradient and
-weight gradient are one line each: read, scatter, correlate.
+A tap (i, j) sees the padded input through one strided view that has the extents of the output. So forward, input
+gradient and weight gradient are one line each: read, scatter, correlate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..window import Window
 
 
 def pad(x: Array, window: Window, fill: float = 0.0, beyond: float | None = None) -> Array:
-    """x in its padding; and `beyond` (None: `fill`) behind that, as far as a window that is cut reaches."""
+    """Pad x with `fill`, and behind that with `beyond` (None: `fill`), as far as a window that is cut reaches."""
     (pad_h, pad_w), (more_h, more_w) = window.padding, window.overhang
     padded = np.pad(x, ((0, 0), (0, 0), (pad_h, pad_h), (pad_w, pad_w)), constant_values=fill)
     behind = fill if beyond is None else beyond
@@ -28,7 +28,7 @@ def inside(padded: Array, window: Window) -> Array:
 
 
 def taps(padded: Array, window: Window) -> Iterator[tuple[int, int, Array]]:
-    """(i, j, view [B, C, out_h, out_w]) for each cell of the window; writing to a view writes to `padded`."""
+    """Yield (i, j, view [B, C, out_h, out_w]) for each cell of the window. Writing to a view writes to `padded`."""
     for i in range(window.kernel[0]):
         for j in range(window.kernel[1]):
             top, left = i * window.dilation[0], j * window.dilation[1]

@@ -8,12 +8,12 @@ from ..arrays import Array, Index, all_or
 
 
 def sum_squares(x: Array, total: Array) -> None:
-    """total += sum of x^2, in float64."""
+    """Add the sum of x^2 to total, in float64."""
     total += np.sum(np.square(x, dtype=np.float64))
 
 
 def clip_scale(total: Array, max_norm: float, scale: Array) -> None:
-    """scale = min(1, max_norm / (sqrt(total) + 1e-6)). Source: torch.nn.utils.clip_grad_norm_."""
+    """Compute scale = min(1, max_norm / (sqrt(total) + 1e-6)). This is torch.nn.utils.clip_grad_norm_."""
     scale[:] = np.minimum(1, max_norm / (np.sqrt(total) + 1e-6))
 
 
@@ -28,12 +28,15 @@ def sgd(
     centre: Array | None = None,
     linear: Array | None = None,
 ) -> None:
-    """One step on the block w[rows, cols, :] of w [R, C, inner]; the rest of w is untouched.
+    """Make one step on the block w[rows, cols, :] of w [R, C, inner]. The rest of w is untouched.
 
-    g = scale grad + decay w + pull (w - centre) + linear ; v = momentum v + g ; w -= lr v
-    With momentum 0, v is g, and `velocity` is neither read nor written.
-    hyper = lr, momentum, decay, pull; the other arrays are compact, [|rows|, |cols|, inner] in any shape.
-    Source: torch.optim.SGD with dampening 0, started from v = 0.
+        g = scale grad + decay w + pull (w - centre) + linear
+        v = momentum v + g
+        w -= lr v
+
+    With momentum 0, v is g, and `velocity` is neither read nor written. hyper is lr, momentum, decay, pull. The other
+    arrays are compact: they hold [|rows|, |cols|, inner] in any shape. This is torch.optim.SGD with dampening 0,
+    started from v = 0.
     """
     lr, momentum, decay, pull = hyper
     block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
@@ -55,7 +58,7 @@ def nesterov(
     centre: Array | None = None,
     linear: Array | None = None,
 ) -> None:
-    """The same with w -= lr (g + momentum v), v the new one. Source: torch.optim.SGD with nesterov."""
+    """Make one step as sgd does, but with w -= lr (g + momentum v) and the new v: torch.optim.SGD with nesterov."""
     lr, momentum, decay, pull = hyper
     block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
     step = _gradient(w[block], grad, scale, decay, (pull, centre), linear)
@@ -64,8 +67,10 @@ def nesterov(
 
 
 def begin_adam(settings: Array, steps: Array, rates: Array) -> None:
-    """steps += 1; rates = 1 - beta1, beta2, 1 - beta2, lr / (1 - beta1^t), sqrt(1 - beta2^t), eps, the decay in the
-    gradient, what is kept of the weights, pull.
+    """Add 1 to steps, and compute the rates of this step of Adam.
+
+    They are 1 - beta1, beta2, 1 - beta2, lr / (1 - beta1^t), sqrt(1 - beta2^t), eps, the decay in the gradient, the
+    factor that keeps the weights, and pull.
     """
     lr, beta1, beta2, eps, decay, decoupled, pull = settings
     steps += 1
@@ -85,9 +90,9 @@ def adam(
     centre: Array | None = None,
     linear: Array | None = None,
 ) -> None:
-    """One step on the block w[rows, cols, :]; arrays as of sgd, rates as begin_adam made them.
+    """Make one step on the block w[rows, cols, :]. Arrays are as in sgd, and begin_adam has made the rates.
 
-    Source: torch.optim.Adam and AdamW without amsgrad, in their order of operations.
+    This is torch.optim.Adam, or AdamW, without amsgrad and in torch's order of operations.
     """
     mean_share, square_kept, square_share, step, root, eps, decay, kept, pull = rates
     block = np.ix_(all_or(rows, w.shape[0]), all_or(cols, w.shape[1]))
@@ -101,7 +106,7 @@ def adam(
 def _gradient(
     w: Array, grad: Array, scale: Array | None, decay: float, pull: tuple[float, Array | None], linear: Array | None
 ) -> Array:
-    """g of the block w, in its shape."""
+    """Return the gradient g of the block w, in the shape of w."""
     g: Array = (grad if scale is None else scale * grad).reshape(w.shape) + decay * w
     strength, centre = pull
     if centre is not None:

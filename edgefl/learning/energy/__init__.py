@@ -1,13 +1,15 @@
-"""Energy that this machine itself tells: no model of it, and no number where nothing is told.
+"""The energy that this machine itself reports. Nothing is estimated: where the machine reports nothing, there is no
+number.
 
-meter    what a piece of work took: joules, whose word that is, seconds
-sources  which source there is, and why not the others
-rapl     the processor's own counters; hwmon: power monitors of boards; jetson: those of older JetPacks; battery
-rails    which of a board's rails together are the whole board
-source   how readings become joules: counters that wrap round, and power that is integrated
+meter             the energy of a piece of work: joules, the source that reported them, and seconds
+source_detection  the sources that the machine has, and why it lacks the others
+energy_counters   the conversion of readings into joules: counters that wrap round, and power that is integrated
+rails             the choice of a board's rails that together are the whole board
+rapl, hwmon       the processor's own counters, and the power monitors of boards
+jetson, battery   the power monitors of older JetPacks, and the batteries
 
-A counter is the machine's: whatever else runs is in it. Joules of a model, of devices that are not here, are another
-room's.
+A counter measures the machine, so it includes whatever else runs. The joules of modelled devices, which are not here,
+belong to another room.
 """
 
 from edgefl.learning.energy.meter import EnergyMeter, idle_watts, meter, unmeasured

@@ -1,7 +1,6 @@
-"""The energy that batteries have given, from /sys/class/power_supply: a number while they discharge, and no number
-otherwise.
+"""The energy that batteries have given, from /sys/class/power_supply. There is a number only while they discharge.
 
-A gauge moves in steps, of 10 mWh (36 J) on many laptops, so that short work may see none or a whole one.
+A gauge moves in steps, of 10 mWh (36 J) on many laptops. So a short piece of work may see no step, or a whole one.
 """
 
 from __future__ import annotations
@@ -13,14 +12,17 @@ from edgefl.learning.energy.energy_counters import EnergySource, EnergySourcePro
 from edgefl.system.sysfs import number, supplies, text
 
 KIND = "battery"
-EVERY_S = 10.0  # of looking whether it still discharges, and at its voltage
+EVERY_S = 10.0  # seconds between two readings of the state and the voltage
 JOULES_PER_UWH = 3.6e-3
-JOULES_PER_UAH_UV = 3.6e-9  # 3.6e-3 coulomb, a microvolt
+JOULES_PER_UAH_UV = 3.6e-9  # 1 uAh is 3.6e-3 coulomb, and 1 uV is 1e-6 volt
 DISCHARGING, CHARGING = "Discharging", "Charging"
 
 
 def find(root: Path) -> EnergySourceProbe:
-    """All batteries of the machine together, whether or not they discharge now. `root` stands for /."""
+    """Return one source for all batteries of the machine together, whether or not they discharge now.
+
+    `root` stands for /.
+    """
     there = supplies(root)["Battery"]
     if not there:
         return EnergySourceProbe(KIND, None, "no battery")
@@ -45,7 +47,7 @@ class Drained:
         if DISCHARGING not in states or CHARGING in states or len(found) < len(states):
             self._is_whole = False
             return
-        for (before, unit_before), (now, unit) in zip(self._last, found):  # the first time there is no last one
+        for (before, unit_before), (now, unit) in zip(self._last, found):  # empty at the first reading
             self._joules += (before - now) * (unit_before + unit) / 2
         self._last = found
 
@@ -55,7 +57,7 @@ class Drained:
 
 
 def _gauge(battery: Path) -> tuple[int, float] | None:
-    """What it holds, and the joules of one of that; None if it does not say."""
+    """Return the reading of the gauge and the joules of one unit of it, or None if the battery does not report both."""
     energy_uwh = number(battery / "energy_now")
     if energy_uwh is not None:
         return energy_uwh, JOULES_PER_UWH

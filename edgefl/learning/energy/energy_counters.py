@@ -1,8 +1,7 @@
-"""The conversion of readings into joules: counters that may wrap round, and power that is integrated. The files of the
-readings are found elsewhere.
+"""The conversion of readings into joules: counters that may wrap round, and power that is integrated.
 
-An accumulator is given the time of each reading. What it cannot know it does not guess: one missing reading, and it has
-no joules.
+Other modules find the files of the readings. An accumulator is given the time of each reading. It does not guess: after
+one missing reading it has no joules.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from typing import NamedTuple, Protocol
 from edgefl.system.sysfs import number
 
 MICRO = 1e-6
-LONGEST_GAP_S = 1.0  # between two samples of power: beyond it nobody knows what happened meanwhile
+LONGEST_GAP_S = 1.0  # longest gap between two samples of power that may be bridged
 
 
 class EnergyAccumulator(Protocol):
-    """Joules since the first reading."""
+    """A sum of joules since the first reading."""
 
     def take(self, at_s: float) -> None:
-        """Reads, at that time."""
+        """Read the source at the time `at_s`, in seconds."""
 
     @property
     def joules(self) -> float | None:
-        """None where it was read once, a reading was missing, or nothing has moved."""
+        """The energy so far. It is None after a single or a missing reading, or where no counter has moved."""
 
 
 class EnergySource(NamedTuple):
-    """Something that tells of energy.
+    """A source of energy readings.
 
-    kind      one word, which metrics carry: "rapl", "hwmon", "iio" or "battery"
-    name      what exactly it is, for reports
-    every_s   how often it has to be read between beginning and end
-    is_cheap  whether so few readings of it are exact that it is on without being asked for
-    accumulator     begins one
+    kind         one word, which metrics carry: "rapl", "hwmon", "iio" or "battery"
+    name         exact name of the source, for reports
+    every_s      seconds between two readings while the work runs
+    is_cheap     whether two readings are exact, so that the source is used without being asked for
+    accumulator  function that begins an accumulator
     """
 
     kind: str
@@ -47,7 +46,7 @@ class EnergySource(NamedTuple):
 
 
 class EnergySourceProbe(NamedTuple):
-    """Of one kind of source: it, or why there is none."""
+    """The result of a search for one kind of source: the source, or the reason `why` there is no source."""
 
     kind: str
     source: EnergySource | None
@@ -56,13 +55,17 @@ class EnergySourceProbe(NamedTuple):
 
 @dataclass(frozen=True)
 class Counter:
-    """A file that counts microjoules, and after `range_uj` begins at 0 again; None: nobody says when."""
+    """A file that counts microjoules and begins at 0 again after `range_uj`, which is None if the range is
+    not known.
+    """
 
     file: Path
     range_uj: int | None = None
 
     def grown(self, before: int, now: int) -> int | None:
-        """Microjoules between two readings, which are less than a range apart; None if that cannot be."""
+        """Return the microjoules between two readings that are less than a range apart, or None if the readings
+        contradict this.
+        """
         if now >= before:
             return now - before
         if self.range_uj is None or before > self.range_uj:
@@ -71,7 +74,7 @@ class Counter:
 
 
 class CounterAccumulator:
-    """The growth of all counters together."""
+    """An accumulator of the growth of all counters together."""
 
     def __init__(self, counters: Sequence[Counter]) -> None:
         self._counters, self._last = counters, list[int]()
@@ -83,7 +86,7 @@ class CounterAccumulator:
         if len(values) < len(read):
             self._is_whole = False
             return
-        for counter, before, now in zip(self._counters, self._last, values):  # the first time there is no last one
+        for counter, before, now in zip(self._counters, self._last, values):  # empty at the first reading
             grown = counter.grown(before, now)
             self._is_whole = self._is_whole and grown is not None
             self._uj += grown or 0
@@ -95,7 +98,7 @@ class CounterAccumulator:
 
 
 class PowerIntegrator:
-    """Power over time, by trapezoids between samples."""
+    """An accumulator of power over time, by trapezoids between samples."""
 
     def __init__(self, watts: Callable[[], float | None]) -> None:
         self._watts, self._joules, self._is_whole = watts, 0.0, True

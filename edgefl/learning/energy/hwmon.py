@@ -1,7 +1,8 @@
-"""Rails of the power monitors in /sys/class/hwmon: TI's INA chips, on Jetsons and many other boards, ACPI's power
-meters, AMD's counters. Drivers that measure a part of a machine, such as a graphics card or a disk, are not asked.
+"""The rails of the power monitors in /sys/class/hwmon. These are TI's INA chips, on Jetsons and many other boards,
+ACPI's power meters, and AMD's counters.
 
-Units are the kernel's: millivolt, milliampere, microwatt, microjoule.
+Drivers that measure a part of a machine, such as a graphics card or a disk, are not asked. Units are the kernel's:
+millivolt, milliampere, microwatt, microjoule.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from edgefl.system.sysfs import folders, number, text
 KIND = "hwmon"
 MONITOR = re.compile(r"ina\d+x?|sy24655|power_meter|amd_energy")
 CHANNEL = re.compile(r"(?:curr|power|energy)(\d+)_(?:input|average)")
-CHANNELS = {"ina3221": 3, "ina3221x": 3}  # a fourth current is their sum, further voltages are the shunts'
-IDLE = ("NC", "sum of shunt voltages")  # labels of channels at which nothing is
+CHANNELS = {"ina3221": 3, "ina3221x": 3}  # a fourth current is the sum of three, further voltages are the shunts'
+IDLE = ("NC", "sum of shunt voltages")  # labels of channels that measure nothing
 
 
 def find(root: Path) -> EnergySourceProbe:
-    """The whole board's rails. `root` stands for /."""
+    """Return the source that the whole board's rails make. `root` stands for /."""
     return whole(KIND, rails(root))
 
 
 def rails(root: Path) -> list[Rail]:
-    """The rails of all monitors, in the order of their numbers. `root` stands for /."""
+    """Return the rails of all monitors, in the order of the monitors' numbers. `root` stands for /."""
     monitors = sorted(folders(root / "sys/class/hwmon"), key=lambda each: (len(each.name), each.name))
     return [rail for monitor in monitors if MONITOR.fullmatch(text(monitor / "name")) for rail in _of(monitor)]
 

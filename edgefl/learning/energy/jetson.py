@@ -1,5 +1,7 @@
-"""Rails of a Jetson with JetPack 4 or older, whose kernels have a driver of NVIDIA's own for the INA3221: it shows them
-as devices of "industrial I/O" under /sys/bus/i2c/drivers/ina3221x. From JetPack 5 on they are in hwmon.py's folders.
+"""The rails of a Jetson with JetPack 4 or older.
+
+The kernels of these JetPacks have a driver of NVIDIA's own for the INA3221. It shows the rails as devices of
+"industrial I/O" under /sys/bus/i2c/drivers/ina3221x. From JetPack 5 on hwmon.py finds the rails.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ MILLI = 1e-3
 
 
 def find(root: Path) -> EnergySourceProbe:
-    """The whole board's rails. `root` stands for /."""
+    """Return the source that the whole board's rails make. `root` stands for /."""
     return whole(KIND, rails(root))
 
 
 def rails(root: Path) -> list[Rail]:
-    """The rails of all monitors. `root` stands for /."""
+    """Return the rails of all monitors. `root` stands for /."""
     chips = folders(root / f"sys/bus/i2c/drivers/{CHIP}")
-    devices = {each.resolve() for chip in chips for each in folders(chip) if each.name.startswith("iio")}  # and links
+    devices = {each.resolve() for chip in chips for each in folders(chip) if each.name.startswith("iio")}  # links, too
     found = [_rail(device, channel) for device in sorted(devices) for channel in CHANNELS]
     return [rail for rail in found if rail.label and rail.is_there]
 

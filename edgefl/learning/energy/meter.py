@@ -4,8 +4,8 @@
         work()
     spent.joules, spent.source, spent.seconds
 
-The machine is measured, not this process: whatever else runs is in it, and of two meters at the same time each has all.
-A thread reads in between, where a source has to be read more often than twice.
+The meter measures the machine and not this process, so it includes whatever else runs. If two meters run at the same
+time, each of them includes everything. Where a source has to be read more than twice, a thread reads it in between.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from types import TracebackType
 from edgefl.learning.energy.energy_counters import EnergyAccumulator, EnergySource
 from edgefl.learning.energy.source_detection import choose
 
-Repeat = Callable[[Callable[[], object], float], AbstractContextManager[None]]  # calls it every so many seconds
+Repeat = Callable[[Callable[[], object], float], AbstractContextManager[None]]  # calls a function every so many seconds
 
 
 class EnergyMeter:
     """Measure the joules and the seconds between entering and leaving a `with` block. A meter is used once.
 
     kind, source  kind of the source in one word, and its exact name. None without a source
-    idle_watts    power of the machine without work. None: not known
+    idle_watts    power of the machine without work, in watts. None: not known
     clock         function that gives the time in seconds
     repeat        function that samples a source every so many seconds. None: a thread of this process
-    seconds       duration of the block; 0 before the block is left
+    seconds       duration of the block. 0 before the block is left
     joules        energy of the whole machine. None without a source
     net_joules    `joules` less the idle energy. None if `joules` or the idle power is not known
     """
@@ -54,7 +54,9 @@ class EnergyMeter:
 
     @property
     def net_joules(self) -> float | None:
-        """`joules` less the energy of the idle machine in the same time. None if one of the two is not known."""
+        """The `joules` less the energy of the idle machine in the same time. It is None if one of the two
+        is not known.
+        """
         if self.joules is None or self.idle_watts is None:
             return None
         return self.joules - self.idle_watts * self.seconds
@@ -95,14 +97,14 @@ def meter(
     root        folder that stands for /
     is_asked    False restricts the meter to sources that are exact and cost two readings
     rails       labels of the rails of a power monitor, which are then read instead of the best source
-    idle_watts  power of the machine without work, for `net_joules`
+    idle_watts  power of the machine without work, in watts, for `net_joules`
     Raises      RequestError for a rail that this machine does not have
     """
     return EnergyMeter(choose(root, is_asked, rails), idle_watts)
 
 
 def unmeasured() -> EnergyMeter:
-    """A meter without a source: seconds alone."""
+    """Make a meter without a source, which measures seconds alone."""
     return EnergyMeter(None)
 
 
@@ -112,7 +114,7 @@ def idle_watts(
     wait: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> float | None:
-    """Measure the power in watts that the machine takes while this process waits. None without a source.
+    """Measure the power in watts that the machine takes while this process waits. Return None without a source.
 
     source       source of the readings
     seconds      duration of the wait
@@ -125,7 +127,7 @@ def idle_watts(
 
 @contextmanager
 def repeating(call: Callable[[], object], every_s: float) -> Iterator[None]:
-    """Calls it in a thread of its own, until the block is left; never while or after that."""
+    """Call `call` every `every_s` seconds in a thread of its own until the block is left, and never after that."""
     over = Event()
 
     def run() -> None:

@@ -1,7 +1,7 @@
-"""The rails of a board that together are the whole board, and the source that they make. Rails are found elsewhere.
+"""The rails of a board that together are the whole board, and the source that they make. Other modules find the rails.
 
-A rail behind another one is in it already, so rails are only added where it is known that they stand beside each other.
-Otherwise its owner names them.
+The power of a rail behind another rail is included in the power of the rail in front. So rails are added only where it
+is known that they are side by side. Otherwise the owner of the board names the rails to add.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from edgefl.learning.energy.energy_counters import (
 )
 from edgefl.system.sysfs import number
 
-EVERY_S = 0.1  # a monitor averages over some milliseconds, and a reading over I2C takes about one
+EVERY_S = 0.1  # seconds: a monitor averages over some ms, and a reading over I2C takes about 1 ms
 COUNTED_EVERY_S = 30.0
 WHOLE = ("VIN", "VDD_IN", "POM_5V_IN", "5V_IN")
 """Input of a carrier board (INA238 of a Jetson AGX Thor); of a module: Orin Nano and NX, Xavier NX, TX1, TX2; Nano."""
 BESIDE = (("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"),)
 """Labels that are the whole together: a Jetson AGX Xavier's. Of an AGX Orin's it is not known which is behind which."""
-SOCKET = "Esocket"  # amd_energy: Ecore000 and others are parts of them
+SOCKET = "Esocket"  # amd_energy: Ecore000 and other counters are parts of a socket
 
 
 @dataclass(frozen=True)
 class Rail:
     """The readings of a monitor at one measuring point.
 
-    kind     of the source that it would be
-    chip     its driver's name
-    label    the rail's; or chip and channel by number, where it has none
-    counter  of its energy, if the monitor counts
-    factors  files whose product is its power
-    unit     watts of that product
+    kind     kind of the source that the rail would be
+    chip     name of the monitor's driver
+    label    label of the rail, or chip and number of the channel where there is no label
+    counter  counter of the rail's energy, if the monitor counts
+    factors  files whose product is the rail's power
+    unit     factor that turns the product into watts
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Rail:
 
     @property
     def watts(self) -> float | None:
-        """Now; None if it cannot be read."""
+        """The power now, in watts. It is None if the power cannot be read."""
         product = 1
         for file in self.factors:
             value = number(file)
@@ -61,17 +61,17 @@ class Rail:
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be read: a channel may be switched off."""
+        """Return whether the rail can be read. A channel may be switched off."""
         return (self.counter is not None and number(self.counter.file) is not None) or self.watts is not None
 
 
 def whole(kind: str, rails: Sequence[Rail]) -> EnergySourceProbe:
-    """The source that the whole board's rails make, all of one kind; or why they make none."""
+    """Return the source that the whole board's rails make, all of one kind, or the reason why they make no source."""
     if not rails:
         return EnergySourceProbe(kind, None, "no power monitor that is known here")
     if chosen := _whole(rails):
         return EnergySourceProbe(kind, added(chosen))
-    if len(rails) == 1:  # perhaps not at the board's input: it is taken where it is asked for
+    if len(rails) == 1:  # the rail may not be the board's input, so it is used only on request
         return EnergySourceProbe(kind, added(rails)._replace(is_cheap=False))
     there = ", ".join(rail.label for rail in rails)
     return EnergySourceProbe(
@@ -80,7 +80,7 @@ def whole(kind: str, rails: Sequence[Rail]) -> EnergySourceProbe:
 
 
 def added(rails: Sequence[Rail]) -> EnergySource:
-    """All of these rails together, at least one."""
+    """Return the source of all of these rails together. There is at least one rail."""
     kind, name = rails[0].kind, f"{rails[0].chip} " + " + ".join(rail.label for rail in rails)
     counters = [rail.counter for rail in rails if rail.counter is not None]
     if len(counters) == len(rails):
@@ -89,7 +89,7 @@ def added(rails: Sequence[Rail]) -> EnergySource:
 
 
 def named(rails: Sequence[Rail], wanted: Sequence[str]) -> list[Rail]:
-    """Those of these labels. Raises RequestError for a label that none has."""
+    """Return the rails that have these labels. Raises RequestError for a label that no rail has."""
     labels = [rail.label for rail in rails]
     for label in wanted:
         if not labels:
@@ -100,7 +100,7 @@ def named(rails: Sequence[Rail], wanted: Sequence[str]) -> list[Rail]:
 
 
 def _whole(rails: Sequence[Rail]) -> list[Rail]:
-    """Those that are known to be it; none if no label is known."""
+    """Return the rails that are known to be the whole board. The list is empty if no label is known."""
     for labels in (*((label,) for label in WHOLE), *BESIDE):
         found = [rail for rail in rails if rail.label in labels]
         if len(found) == len(labels) == len({rail.label for rail in found}):
@@ -109,7 +109,7 @@ def _whole(rails: Sequence[Rail]) -> list[Rail]:
 
 
 def _watts(rails: Sequence[Rail]) -> float | None:
-    """Of all together; None if one cannot be read."""
+    """Return the power of all rails together, in watts, or None if one of them cannot be read."""
     found = [rail.watts for rail in rails]
     known = [each for each in found if each is not None]
     return sum(known) if len(known) == len(found) else None

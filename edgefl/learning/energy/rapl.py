@@ -1,7 +1,8 @@
-"""The processor's own energy counters, RAPL, from /sys/class/powercap: of Intel's and AMD's processors.
+"""The energy counters of Intel's and AMD's processors, RAPL, from /sys/class/powercap.
 
-Packages alone: cores, and on most machines the graphics, are parts of them. A server's memory is a domain beside them,
-"psys" is more than them; neither is added. Since the end of 2020 root alone may read them (CVE-2020-8694).
+Only the counters of packages are added. Cores, and on most machines the graphics, are parts of a package. A server's
+memory is a domain besides the packages, and "psys" is more than the packages. Neither is added. Since the end of 2020
+only root may read the counters (CVE-2020-8694).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from edgefl.learning.energy.energy_counters import Counter, CounterAccumulator, 
 from edgefl.system.sysfs import folders, is_refused, number, text
 
 KIND = "rapl"
-ZONE = re.compile(r"intel-rapl:\d+")  # a part of one is intel-rapl:0:0, and intel-rapl-mmio:0 is a package once more
+ZONE = re.compile(r"intel-rapl:\d+")  # intel-rapl:0:0 is a part of a zone, and intel-rapl-mmio:0 repeats a package
 PACKAGE = "package"
-EVERY_S = 30.0  # a range is 65 kJ or more: above 2 kW it would pass unseen
+EVERY_S = 30.0  # a range is 65 kJ or more: above 2 kW a whole range could pass between two readings
 
 
 def find(root: Path) -> EnergySourceProbe:
-    """All packages together, or why not. `root` stands for /."""
+    """Return the source of all packages together, or the reason why there is no source. `root` stands for /."""
     zones = [zone for zone in folders(root / "sys/class/powercap") if ZONE.fullmatch(zone.name)]
     packages = [zone for zone in zones if text(zone / "name").startswith(PACKAGE)]
     if not packages:

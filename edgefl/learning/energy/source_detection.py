@@ -1,7 +1,8 @@
-"""The choice of this machine's source of energy readings: a counter before a sampled source, and both before the gauge
-of a battery.
+"""The choice of this machine's source of energy readings. A counter goes before a sampled source, and both go before
+the gauge of a battery.
 
-The folder that stands for / is EDGEFL_ENERGY_ROOT, where that is set: a made-up machine, or a folder that has nothing.
+The environment variable EDGEFL_ENERGY_ROOT names the folder that stands for /, if it is set. This may be a made-up
+machine, or an empty folder.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ ROOT = "EDGEFL_ENERGY_ROOT"
 
 
 def survey(root: Path | None = None) -> list[EnergySourceProbe]:
-    """Every kind of source, the best first: what is there, and why the others are not."""
+    """Return a probe of every kind of source, the best first. Probes without a source give the reason."""
     root = _root(root)
     found = [rapl.find(root), hwmon.find(root), jetson.find(root), battery.find(root)]
-    return sorted(found, key=lambda each: each.source is None or not each.source.is_cheap)  # the order stays otherwise
+    return sorted(found, key=lambda each: each.source is None or not each.source.is_cheap)  # a stable sort
 
 
 def choose(root: Path | None = None, is_asked: bool = True, wanted: Sequence[str] = ()) -> EnergySource | None:
-    """The best source; None if there is none.
+    """Return the best source, or None if there is no source.
 
-    is_asked  False: only one that costs two readings and is exact, a counter
-    wanted    labels of a power monitor's rails, in place of whatever is best
-    Raises    RequestError for a rail that is not here.
+    is_asked  False chooses only a counter, which is exact and costs two readings
+    wanted    labels of a power monitor's rails, which are taken in place of the best source
+    Raises    RequestError for a rail that this machine does not have
     """
     if wanted:
         return added(named(rails(root), wanted))
@@ -38,7 +39,7 @@ def choose(root: Path | None = None, is_asked: bool = True, wanted: Sequence[str
 
 
 def rails(root: Path | None = None) -> list[Rail]:
-    """All that power monitors measure."""
+    """Return all rails that power monitors measure."""
     root = _root(root)
     return [*hwmon.rails(root), *jetson.rails(root)]
 

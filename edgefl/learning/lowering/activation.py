@@ -1,4 +1,6 @@
-"""Lowers activations, both passes: rectifiers keep a bit of each value, smooth ones their input or their result."""
+"""The lowering of activations, both passes. A rectifier saves one bit of each value. A smooth activation saves its
+input or its result.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ from edgefl.models.graph.operations import (
 
 
 def planes_view(x: Tensor) -> Tensor:
-    """x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
+    """Return x with a plane axis: features [B, F] become one plane [B, 1, F], so that ReLU bits are packed densely."""
     return x.channels if len(x.shape) > 2 else x.view(x.shape[0], 1, x.shape[1])
 
 
 def rectifier(op: Operation) -> tuple[str, tuple[float, ...]]:
-    """The name of a rectifier's kernels, and its settings."""
+    """Return the name of a rectifier's kernels, and its settings."""
     if isinstance(op, LeakyReLU):
         return "leaky_relu", (op.negative_slope,)
     return ("relu6" if isinstance(op, ReLU6) else "relu"), ()
@@ -55,14 +57,16 @@ def _rectifier_backward(recorder: Recorder, output_grads: ActivationGradients, n
     dx, below = output_grads.target(dy), node.inputs[0]
     channels = recorder.channels_needed(below) if len(dy.shape) > 2 else None
     bits, (kernel, settings) = recorder.extras[node.name, "bits"], rectifier(node.op)
-    kernel = "relu" if kernel == "relu6" else kernel  # the bits say it all
+    kernel = "relu" if kernel == "relu6" else kernel  # the bits say where a gradient passes
     recorder.call(f"{kernel}_backward", planes_view(dy), bits, *settings, planes_view(dx), channels)
     output_grads.give(below, dx)
     return {}
 
 
 def kind(op: Operation) -> tuple[int, float, float]:
-    """The number of a smooth activation among ACTIVATIONS, and its settings: beta and threshold of a softplus."""
+    """Return the number of a smooth activation among ACTIVATIONS, then its settings: beta and threshold of
+    a softplus.
+    """
     name = "gelu_tanh" if op == GELU("tanh") else op.title.lower()
     settings = (op.beta, op.threshold) if isinstance(op, Softplus) else (1.0, 0.0)
     return (ACTIVATIONS.index(name), *settings)

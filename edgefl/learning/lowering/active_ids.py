@@ -1,7 +1,7 @@
-"""The id lists of a schedule: which rows, columns and channels its calls read and write, from a graph and neurons.
+"""The id lists of a schedule: the rows, columns and channels that its calls read and write, from a graph and neurons.
 
-A schedule's structure depends on the graph and on the sizes of these lists alone (`signature`). So a schedule for other
-neurons with the same signature is the same schedule over other ids, and `adopt` turns one into the other in place.
+The structure of a schedule depends only on the graph and on the sizes of these lists (`signature`). So a schedule for
+other neurons with the same signature differs only in its ids, and `adopt` turns one schedule into the other in place.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ Signature = tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...], tupl
 
 
 class Growth(NamedTuple):
-    """The number of a parameter's coordinates that are sought, and the coordinates that it has already: a bit each, low
-    bits first.
+    """A search in one parameter: the number of coordinates sought, and the coordinates that exist already.
+
+    `exists` has one bit per coordinate, low bits first.
     """
 
     sought: int
@@ -38,15 +39,15 @@ class Growth(NamedTuple):
 
 @dataclass(frozen=True)
 class ActiveIndices:
-    """The id lists, by what they select; None is all. Without gradients, nothing is selected.
+    """The id lists, by what they select. A list that is None selects everything. Without gradients nothing is selected.
 
     blocks   trained parameter -> rows, columns
-    needs    result -> channels whose gradient is needed; results that need none are absent
-    groups   GroupNorm -> groups whose gradient is needed; attention -> heads
+    needs    result -> channels whose gradient is needed. A result that needs no gradient is absent
+    groups   GroupNorm -> groups whose gradient is needed. Attention -> heads
     saved    product with a weight -> input channels (features) that its weight gradient reads
-    neurons  group -> active neurons; empty if all are active
-    masked   trained parameter that is not whole -> its coordinates. Not arrays of its own: who gave them changes them
-    grown    parameter of whose gradient the largest are sought
+    neurons  group -> active neurons. Empty if all are active
+    masked   trained parameter that is not whole -> its coordinates. These arrays belong to the caller, who changes them
+    grown    parameter -> the search for the largest values of its gradient
     """
 
     blocks: Mapping[str, RowsCols] = field(default_factory=dict)
@@ -65,9 +66,11 @@ class ActiveIndices:
         delta: Delta,
         masks: Mapping[str, Existing] | None = None,
     ) -> ActiveIndices:
-        """What training these neurons or layers (None: all) selects, of the parameters in `masks` these coordinates.
+        """Return the lists for training `trainable`: neurons, layers, or everything if it is None.
 
-        Raises  SelectionError for neurons where there are masks.
+        `masks` gives the coordinates that exist of masked parameters.
+
+        Raises  SelectionError for neurons where there are masks
         """
         if masks and isinstance(trainable, NeuronSet):
             names = ", ".join(masks)
@@ -84,20 +87,21 @@ class ActiveIndices:
 
     @staticmethod
     def growing(graph: Graph, spec: ModelSpec, grown: Mapping[str, Growth]) -> ActiveIndices:
-        """The ids that a search for the largest gradients of these parameters selects."""
+        """Return the ids that a search for the largest gradients of these parameters selects."""
         whole = ActiveIndices.of(graph, spec, frozenset(map(layer_of, grown)), "exact")
         return replace(whole, grown=grown)
 
     @property
     def signature(self) -> Signature:
-        """The length of every list, None for those that select all; what is trained, which results need a gradient,
-        what is masked.
+        """The length of every list, with None for a list that selects everything, and three tuples of names.
+
+        The names are the trained parameters, the results that need a gradient, and the masked parameters.
         """
         lengths = tuple(None if ids is None else ids.size for ids in self._lists())
         return lengths, tuple(self.blocks), tuple(self.needs), tuple(self.masked)
 
     def adopt(self, other: ActiveIndices) -> None:
-        """Overwrite every list with that of `other`, which has the same signature."""
+        """Overwrite every list with the list of `other`, which has the same signature."""
         for ours, theirs in zip(self._lists(), other._lists(), strict=True):
             if ours is not None and theirs is not None and ours.size:
                 ours[:] = theirs
@@ -110,7 +114,7 @@ class ActiveIndices:
 
 
 def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
-    """Learnable parameter -> active rows and columns. Axes of one group share one array."""
+    """Return for each learnable parameter its active rows and columns. The axes of a group refer to one array."""
     learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
     if not isinstance(trainable, NeuronSet):
         return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}
@@ -123,7 +127,9 @@ def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCo
 
 
 def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
-    """Input channels (features) that the layer's weight gradient reads; empty if it has none."""
+    """Return the input channels (features) that the layer's weight gradient reads, or an empty array without this
+    gradient.
+    """
     rows, cols = own_rows(node, blocks), blocks.get(node.full_name(node.op.main), (NONE, NONE))[1]
     if isinstance(node.op, ConvTranspose2d):
         rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]

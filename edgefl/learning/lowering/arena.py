@@ -1,4 +1,6 @@
-"""Places buffers with known lifetimes in one block of memory. Arithmetic only: no memory is allocated here."""
+"""The placement of buffers with known lifetimes in one block of memory. This is arithmetic: no memory is allocated
+here.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,15 @@ from edgefl.learning.lowering.schedule import Buffer
 
 
 def aligned(size: int) -> int:
-    """`size` rounded up to the alignment."""
+    """Return `size` rounded up to the alignment, in bytes."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def allocate(buffers: Sequence[Buffer], float_bytes: int) -> tuple[tuple[int, ...], int]:
-    """Offset of each buffer, and the bytes of the arena: two buffers that are ever live together never overlap.
+    """Return the offset of each buffer, and the size of the arena, in bytes. Buffers that live together never overlap.
 
-    Largest first, each at the lowest free offset; ties in order of creation, so the result is deterministic. O(n^2).
+    The largest buffer is placed first, and each at the lowest free offset. Among equal sizes the order of creation
+    decides, so the result is deterministic. The time is O(n^2).
     """
     sizes = [aligned(buffer.bytes(float_bytes)) for buffer in buffers]
     offsets = [0] * len(buffers)
@@ -33,7 +36,7 @@ def allocate(buffers: Sequence[Buffer], float_bytes: int) -> tuple[tuple[int, ..
 
 
 def _lowest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Lowest offset with `size` free bytes among the sorted intervals `taken`."""
+    """Return the lowest offset with `size` free bytes among the sorted intervals `taken`."""
     offset = 0
     for start, end in taken:
         if start - offset >= size:

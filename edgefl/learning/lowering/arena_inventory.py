@@ -1,7 +1,7 @@
 """The inventory of a schedule's arena, tensor by tensor: names, bytes, positions and lifetimes. Nothing is lowered
 here.
 
-This is how accounts of memory see a schedule: whatever lowering does, its buffers and calls say what is held and when.
+Memory accounts see a schedule through this inventory. Its buffers and calls say what is held and when.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ LOSSES = frozenset(row.name for row in FAMILIES["loss"])  # the backward pass be
 
 
 class ArenaTensor(NamedTuple):
-    """A buffer of a schedule, named after the call that is the first to use it and its argument there.
+    """A buffer of a schedule, named after the call that is the first to use it and the argument of this call.
 
-    bytes        without padding to the arena's alignment
-    offset       in the arena
+    bytes        size without padding to the arena's alignment
+    offset       position in the arena, in bytes
     first, last  calls between which its values live, both included
     """
 
@@ -32,7 +32,7 @@ class ArenaTensor(NamedTuple):
 
 
 def arena_tensors(schedule: Schedule, float_bytes: int = 4) -> tuple[ArenaTensor, ...]:
-    """The buffers of a schedule in the order they come to life; empty ones are left out."""
+    """Return the buffers of a schedule in the order in which they come to life. Empty buffers are left out."""
     names = _names(schedule)
     found = [
         ArenaTensor(*names[i], buffer.bytes(float_bytes), offset, buffer.first, buffer.last)
@@ -43,13 +43,13 @@ def arena_tensors(schedule: Schedule, float_bytes: int = 4) -> tuple[ArenaTensor
 
 
 def saved_bytes(schedule: Schedule, float_bytes: int = 4) -> int:
-    """Bytes that a training schedule keeps for its backward pass: what is written before the loss and read after it."""
+    """Return the bytes that a training schedule writes before the loss and reads after it, in its backward pass."""
     loss = next(position for position, call in enumerate(schedule.calls) if call.op in LOSSES)
     return sum(tensor.bytes for tensor in arena_tensors(schedule, float_bytes) if tensor.first < loss < tensor.last)
 
 
 def _names(schedule: Schedule) -> dict[int, tuple[str, str, str]]:
-    """Buffer -> node, operation and argument of the first call that names it."""
+    """Return for each buffer the node, operation and argument of the first call that names it."""
     names: dict[int, tuple[str, str, str]] = {}
     for call in schedule.calls:
         for arg, argument in zip(call.args, TABLE[call.op].names, strict=True):

@@ -1,4 +1,4 @@
-"""Lowers, both passes, what moves values or puts results together."""
+"""The lowering of operations that move values or put results together, both passes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _mul(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _product(recorder: Recorder, a: Tensor, b: Tensor, y: Tensor) -> None:
-    """y = a b, or a with its planes multiplied by a gate each."""
+    """Record y = a b. If b is smaller than a, each plane of a is multiplied by its own value of b."""
     if a.shape == b.shape:
         recorder.call("mul", a, b, y)
     else:
@@ -65,7 +65,10 @@ def _product(recorder: Recorder, a: Tensor, b: Tensor, y: Tensor) -> None:
 
 
 def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    """The second factor's gradient comes first, as it reads dy, over which the first one's may be written."""
+    """Record the gradients of both factors.
+
+    The second factor's gradient comes first, because it reads dy, which the first factor's gradient may overwrite.
+    """
     (first, second), (a, b) = node.inputs, (recorder.read(name, node) for name in node.inputs)
     if recorder.needed(second):
         db = recorder.like(b)
@@ -82,7 +85,7 @@ def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: N
 
 
 def _parts(recorder: Recorder, node: Node) -> Iterator[tuple[str, int]]:
-    """Each result of a concatenation, and its first channel there."""
+    """Yield each input of a concatenation, and its first channel in the result."""
     first = 0
     for name in node.inputs:
         yield name, first
@@ -120,7 +123,7 @@ def _pad_backward(recorder: Recorder, output_grads: ActivationGradients, node: N
 
 
 def _corner(node: Node) -> tuple[int, int]:
-    """Rows above and columns before the plane."""
+    """Return the number of rows above the plane and of columns before it."""
     assert isinstance(node.op, ZeroPad2d)
     left, _, top, _ = node.op.padding
     return top, left
@@ -159,12 +162,12 @@ def _flatten_positions_backward(
 
 
 def _rows(x: Tensor) -> Tensor:
-    """[B, channels, places]."""
+    """Return x as [B, channels, positions]."""
     return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
 
 
 def _turned(flat: Tensor, like: Tensor) -> Tensor:
-    """Features as [B, places, channels]."""
+    """Return features as [B, positions, channels]."""
     return flat.view(flat.shape[0], math.prod(like.shape[2:]), like.shape[1])
 
 
@@ -185,7 +188,10 @@ def _permute_backward(recorder: Recorder, output_grads: ActivationGradients, nod
 
 
 def _exchange(recorder: Recorder, x: Tensor, axes: Shape, y: Tensor) -> None:
-    """y = x with its three axes in this order: one exchange of neighbours, or two where all three change places."""
+    """Record y = x with its three axes in this order.
+
+    One exchange of neighbours is enough, except where all three axes move: then there are two exchanges.
+    """
     batch, *sizes = x.shape
     if axes == (2, 1, 0) and 1 not in sizes:
         between = recorder.new((batch, sizes[1], sizes[2], sizes[0]))
@@ -199,9 +205,9 @@ def _exchange(recorder: Recorder, x: Tensor, axes: Shape, y: Tensor) -> None:
 
 
 def _neighbours(axes: Shape, sizes: Sequence[int]) -> tuple[int, int, int]:
-    """The extents of the two runs of axes that change places, and of what lies within them."""
+    """Return the extents of the two runs of axes that are exchanged, and of the axes within them."""
     a, b, c = sizes
-    if axes == (2, 1, 0):  # one of them is 1: the other two are the runs
+    if axes == (2, 1, 0):  # one extent is 1, so the other two are the runs
         first, second, *_ = (*(n for n in sizes if n > 1), 1, 1)
         return first, second, 1
     runs = {(0, 1, 2): (1, 1, a * b * c), (0, 2, 1): (b, c, 1), (1, 0, 2): (a, b, c), (1, 2, 0): (a, b * c, 1)}

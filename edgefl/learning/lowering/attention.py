@@ -1,6 +1,8 @@
-"""Lowers self-attention, both passes: queries, keys and values are a convolution of one cell, then heads by themselves.
+"""The lowering of self-attention, both passes: a 1 x 1 convolution makes queries, keys and values, then each head runs
+by itself.
 
-Saved for backward: active channels of the input, or the whole; queries, keys and values; the shares of every head.
+Saved for the backward pass are the active channels of the input, or the whole input, then queries, keys and values, and
+the shares of every head.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def _weight(recorder: Recorder, node: Node) -> Param:
 
 
 def _sequence(x: Tensor) -> Tensor:
-    """[B, C, 1, T] without its row."""
+    """Return [B, C, 1, T] without its row axis."""
     return x.view(*x.shape[:2], x.shape[-1])
 
 

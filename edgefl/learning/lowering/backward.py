@@ -1,8 +1,9 @@
-"""Lowers the backward pass: one function per operation, from a table; each returns the parameter gradients it recorded.
+"""The lowering of the backward pass: one function per operation, from a table. Each function returns the parameter
+gradients that it recorded.
 
-Weight gradients exist for active blocks only. Signals are computed on the channels of gradient_needs.py; the rest of a
-signal's buffer is undefined and never read into a result. A signal is overwritten in place where nothing else reads its
-buffer.
+Weight gradients exist for active blocks only. The gradient of a result is computed on the channels that
+gradient_needs.py selects. The rest of its buffer is undefined and is never read into a result. A gradient is
+overwritten in place where nothing else reads its buffer.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ from edgefl.models.graph.operations import (
 
 
 def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
-    """Record all nodes in reverse; yields each node's parameter gradients when its own signal has been passed on."""
+    """Record all nodes in reverse, and yield each node's parameter gradients when the gradient of its input is
+    recorded.
+    """
     output_grads = ActivationGradients(recorder)
     output_grads.give(nodes[-1].name, dlogits)
     for node in reversed(nodes):
@@ -68,7 +71,7 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
 
 
 def _rank(recorder: Recorder, gradients: Gradients) -> None:
-    """Search through those gradients that are there whole, of biases and norms."""
+    """Record the search through gradients that exist as a whole, such as the gradients of biases and norms."""
     for name, block in gradients.items():
         if name in recorder.scope.active.grown:
             assert isinstance(block, TrainedBlock)
@@ -76,7 +79,7 @@ def _rank(recorder: Recorder, gradients: Gradients) -> None:
 
 
 def _mask(recorder: Recorder, gradients: Gradients) -> None:
-    """Set the gradients of coordinates that do not exist to 0, of parameters that lie whole."""
+    """Record that gradients are 0 at coordinates that do not exist, for masked parameters that lie whole."""
     for name, block in gradients.items():
         if isinstance(block, TrainedBlock):
             mask(recorder, name, block.values)
@@ -115,7 +118,7 @@ def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, d
     if recorder.needed(below):
         dx = recorder.new(recorder.values[below].shape)
         outs, ins = recorder.channels_needed(node.name), recorder.channels_needed(below)
-        ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # from there on all are as fast
+        ins = ins if count(ins, op.in_features) < op.in_features / 2 else None  # with more, all take no longer
         if not _sparse_input(recorder, node, dy, dx):
             recorder.call("linear_grad_input", dy, recorder.param(node, "weight"), dx, outs, ins)
         output_grads.give(below, dx)
@@ -136,7 +139,7 @@ def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
 def _weight(
     recorder: Recorder, node: Node, dy: Tensor, grad_weight: Callable[[Tensor, Index], None], tile_rows: int
 ) -> Gradients:
-    """The gradient of a layer's weight; nothing where it is only sought through, by tiles."""
+    """Record the gradient of a layer's weight. Nothing is returned where it is only searched, tile by tile."""
     name = f"{node.name}.weight"
     if name in recorder.scope.active.grown:
         rank_tiles(recorder, name, tile_rows, grad_weight)
@@ -151,7 +154,7 @@ def _weight(
 
 
 def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
-    """Record the gradient of the input of a layer whose weight is there as values alone; False if it is not."""
+    """Record the gradient of a layer's input if the layer's weight exists as values alone. Return whether it does."""
     masked = recorder.scope.sparse.get(f"{node.name}.weight")
     if masked:
         sparse.grad_input(recorder, masked, dy, dx)
@@ -159,7 +162,7 @@ def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> boo
 
 
 def _norm_kernel(recorder: Recorder, norm: Node) -> tuple[str, tuple[object, ...]]:
-    """The name of its kernels, and how they are told which channels need a signal."""
+    """Return the name of a normalisation's kernels, and the arguments that tell them which channels need a gradient."""
     if isinstance(norm.op, BatchNorm):
         return "batchnorm", (recorder.channels_needed(norm.name),)
     assert isinstance(norm.op, GroupNorm)
@@ -185,7 +188,7 @@ def _norm(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy:
 
 
 def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]:
-    """What a normalisation saved: x, mean and inverse deviation."""
+    """Return what a normalisation saved: x, mean and inverse deviation."""
     x, mean, inv_std = (recorder.extras[node.name, what] for what in ("x", "mean", "inv_std"))
     return x, mean, inv_std
 
@@ -227,7 +230,7 @@ def _maxpool(recorder: Recorder, output_grads: ActivationGradients, node: Node, 
 
 
 def _unpooled(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor, op: MaxPool2d) -> Tensor:
-    """dx of images side by side."""
+    """Record the gradient of a pool's input, for images that lie side by side, and return it."""
     codes, window = recorder.extras[node.name, "codes"], (op.kernel_size, op.stride, op.padding)
     recorder.call("maxpool_lanes_backward", dy.words, codes, dx.words, *window)
     return dx
@@ -256,6 +259,6 @@ _TABLE: dict[type[Operation], Callable[[Recorder, ActivationGradients, Node, Ten
     AvgPool2d: _avgpool,
     GlobalAvgPool: _avgpool,
     AdaptiveAvgPool2d: _avgpool,
-}  # and those of the files of families
+}  # the functions of other files follow
 _TABLE |= activation.BACKWARD | arrange.BACKWARD | dropout.BACKWARD | layer_norm.BACKWARD | transposed.BACKWARD
 _TABLE |= attention.BACKWARD | parameter.BACKWARD | recurrent.BACKWARD

@@ -1,13 +1,14 @@
-"""Plans which results lie with their images side by side, as sparse convolutions compute them. Nothing is recorded.
+"""The choice of the results that lie with their images side by side, as sparse convolutions compute them. Nothing is
+recorded.
 
-Such a result is [B / L, C, H, W, L] in memory, L being the floats of a word. A sparse convolution reads and writes
-either layout, and turns what lies apart each time that it runs: its input in the forward pass, its result's gradient
-for that of its input, and both for that of its weight. What works on single cells or single channels (KEEPING) takes
-either layout as it comes. So results lie side by side between sparse convolutions, and are turned where an operation
-that needs torch's layout meets them, once in each direction.
+Such a result is [B / L, C, H, W, L] in memory, where L is the number of floats in a SIMD vector. A sparse convolution
+reads and writes both layouts. It turns arrays of the other layout each time that it runs. In the forward pass it turns
+its input. For the gradient of its input it turns the gradient of its result, and for the gradient of its weight it
+turns both arrays. Operations on single cells or single channels (KEEPING) take either layout. So results lie side by
+side between sparse convolutions. They are turned where an operation needs torch's layout, once in each direction.
 
-Results that such operations join are one region, and have one layout: the one in which fewer floats are turned. B has
-to be a multiple of L, or words would have lanes without an image.
+A region is a set of results that such operations join. It has one layout: the layout in which fewer floats are turned.
+B has to be a multiple of L. Otherwise vectors would have lanes without an image.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from edgefl.models.graph import Node
 from edgefl.models.graph.operations import Add, BatchNorm2d, GroupNorm, MaxPool2d, Rectifier, Shape
 
 KEEPING = (Add, BatchNorm2d, GroupNorm, MaxPool2d, FusedNormReLU, Rectifier)
-SPARSE_TURNS = 3  # of an input or a result that does not lie side by side, in a training step
-OTHER_TURNS = 3  # of a result between two layouts, and back of its gradient: each takes half as long again by itself
+SPARSE_TURNS = 3  # times that an input or a result in torch's layout is turned in a training step
+OTHER_TURNS = 3  # cost of turning a result and its gradient between layouts: a turn by itself takes 1.5 times as long
 
 
 def side_by_side(nodes: tuple[Node, ...], shapes: Mapping[str, Shape], batch: int, sparse: Sparse) -> frozenset[str]:
-    """The nodes whose results lie so, of those that run sparse or keep the layout of what they read."""
+    """Return the names of the nodes whose results lie side by side.
+
+    Candidates are nodes that run sparse, and nodes that keep the layout of what they read.
+    """
     lanes = lanes_of(sparse)
     if lanes == 1 or batch % lanes:
         return frozenset()
@@ -41,7 +45,7 @@ def side_by_side(nodes: tuple[Node, ...], shapes: Mapping[str, Shape], batch: in
 
 
 def lanes_of(sparse: Sparse) -> int:
-    """Images that lie side by side where any do."""
+    """Return the number of images that lie side by side, where any do."""
     return max((weight.lanes for weight in sparse.values()), default=1)
 
 
@@ -50,12 +54,15 @@ def _is_free(node: Node, convolutions: Collection[str]) -> bool:
 
 
 def keeps(node: Node) -> bool:
-    """Whether the node's result has the layout of what it reads."""
+    """Return whether the node's result has the layout of what it reads."""
     return isinstance(node.op, KEEPING)
 
 
 def _regions(nodes: tuple[Node, ...], free: Collection[str]) -> dict[str, str]:
-    """Of each free result its region, by the name of one of it: those that nodes which keep the layout join."""
+    """Return for each free result the name of its region, which is the name of one of the region's results.
+
+    Nodes that keep the layout join their inputs and their result into one region.
+    """
     regions = {name: name for name in free}
     for node in nodes:
         if not keeps(node) or node.name not in free:
@@ -72,7 +79,9 @@ def _count(
     regions: Mapping[str, str],
     saved: Counter[str],
 ) -> None:
-    """Add the floats that images side by side save a region at this node, of one example; take off what they cost."""
+    """Add the floats per example that images side by side save a region at this node, less the floats that
+    they cost.
+    """
     size, is_sparse = math.prod(shapes[node.name]), node.name in convolutions
     if is_sparse and node.name in regions:
         saved[regions[node.name]] += SPARSE_TURNS * size

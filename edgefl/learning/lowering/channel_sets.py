@@ -1,4 +1,4 @@
-"""Sets of channels as kernels take them: a sorted unique int32 array, or None for all."""
+"""Sets of channels as kernels take them: a sorted unique int32 array, or None for all channels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def is_empty(ids: Index) -> bool:
 
 
 def count(ids: Index, size: int) -> int:
-    """The number of channels that `ids` selects among `size` channels."""
+    """Return the number of channels that `ids` selects among `size` channels."""
     return size if ids is None else ids.size
 
 
 def union(a: Index, b: Index, size: int) -> Index:
-    """Channels in a or b, of `size`."""
+    """Return the channels that are in a or in b, of `size` channels."""
     if a is None or b is None:
         return None
     if a is b or not b.size:
@@ -32,26 +32,28 @@ def union(a: Index, b: Index, size: int) -> Index:
 
 
 def owners(ids: Index, repeat: int, size: int) -> Index:
-    """The runs, of `size` runs of `repeat` neighbours each, that hold one of `ids`."""
+    """Return the runs that hold a channel of `ids`. There are `size` runs of `repeat` neighbouring channels each."""
     return ids if ids is None or repeat == 1 else _simplest(np.unique(ids // repeat), size)
 
 
 def members(ids: Index, repeat: int) -> Index:
-    """All channels of the runs `ids`, each of `repeat` neighbours."""
+    """Return all channels of the runs `ids`. A run has `repeat` neighbouring channels."""
     if ids is None or repeat == 1:
         return ids
     return (ids[:, None] * np.int32(repeat) + np.arange(repeat, dtype=np.int32)).ravel()
 
 
 def beside(parts: Sequence[Index], sizes: Sequence[int]) -> Index:
-    """Channels of results one after another, from those of each, which has so many."""
+    """Return the channels of a concatenation of results, from the channels `parts` of each result with `sizes`
+    channels.
+    """
     if all(ids is None for ids in parts):
         return None
     return joined(parts, sizes)
 
 
 def part_of(ids: Index, first: int, size: int) -> Index:
-    """The channels among `size` from `first` on, counted from there."""
+    """Return the channels among the `size` channels from `first` on, counted from `first`."""
     if ids is None:
         return None
     inside = ids[(ids >= first) & (ids < first + size)] - np.int32(first)

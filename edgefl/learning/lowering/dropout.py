@@ -1,8 +1,8 @@
-"""Lowers dropout: one kernel is both passes, as the words of its stream are computed again and nothing is saved.
+"""The lowering of dropout. One kernel is both passes: it computes the random words again, so nothing is saved.
 
-Which values a step drops follows from (key, step, example, node, place): the slot "dropout" has the key of a fit, its
-step and the batch's first example; the node is its place in the graph. Where nothing is trained, and in a search for
-the strongest coordinates, results pass as they are.
+The values that a step drops follow from (key, step, example, node, position). The slot "dropout" has the key of a fit,
+the number of its step and the batch's first example. The node is the node's position in the graph. Results pass
+unchanged where nothing is trained, and in a search for the strongest coordinates.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from edgefl.learning.lowering.schedule import Slot, Tensor
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import AnyDropout, Dropout, Dropout2d, Operation
 
-WORD = 1 << 32  # what a word of the stream is below
+WORD = 1 << 32  # a random word is below this number
 
 
 def threshold(p: float) -> int:
-    """Values whose word is below it are dropped."""
+    """Return the bound of a dropout with probability p. Values whose random word is below the bound are dropped."""
     return min(round(p * WORD), WORD - 1)
 
 
 def count_step(recorder: Recorder) -> None:
-    """Record that a step is over, where any values were dropped in it."""
+    """Record that a step is over, if any values were dropped in it."""
     if any(call.op == "dropout" for call in recorder.calls):
         recorder.call("count_step", Slot("dropout"))
 

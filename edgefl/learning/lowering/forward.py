@@ -1,8 +1,10 @@
-"""Lowers the forward pass: one function per operation, from a table. Records what the backward pass will read, no more.
+"""The lowering of the forward pass: one function per operation, from a table. It saves only what the backward pass will
+read.
 
-In place where nothing reads the input afterwards. Saved for backward: of a layer's input the active channels, copied
-at the layer, or the whole where all are active or lower.py found that this takes no more; one bit per value of a ReLU
-or LeakyReLU, one byte per pooled value, normalised values once; of a normalisation with ReLU its input alone.
+A node runs in place where nothing reads its input afterwards. A layer saves the active channels of its input, copied at
+the layer. It saves the whole input where all channels are active, or where lower.py found that this takes no more
+memory. A ReLU or LeakyReLU saves one bit per value, and a pool one byte per pooled value. A normalisation saves the
+normalised values. A normalisation with ReLU saves its input alone.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ from edgefl.models.graph.operations import (
 
 
 def forward(recorder: Recorder, nodes: tuple[Node, ...]) -> Tensor:
-    """Record the batch's gathering and all nodes; return the result of the last one, or the input if there is none."""
+    """Record the gathering of the batch and all nodes. Return the result of the last node, or the input
+    without nodes.
+    """
     scope = recorder.scope
     readers = Readers(nodes, scope)
     x = recorder.new((scope.batch, *scope.graph.input_shape))
@@ -118,7 +122,7 @@ def _groupnorm(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _groupnorm_lanes(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> Tensor:
-    """Saved for backward: x."""
+    """Record a GroupNorm of images that lie side by side. It saves x for the backward pass."""
     y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
     mean, inv_std = group_norm.forward(recorder, node, x, y, relu=False)
     recorder.extras |= {(node.name, "x"): x, (node.name, "mean"): mean, (node.name, "inv_std"): inv_std}
@@ -126,7 +130,7 @@ def _groupnorm_lanes(recorder: Recorder, readers: Readers, node: Node, x: Tensor
 
 
 def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    """Saved for backward: x, whose place the gradient takes if nothing else reads x."""
+    """Record a normalisation with ReLU. It saves x, which its gradient may overwrite if nothing else reads x."""
     assert isinstance(node.op, FusedNormReLU)
     norm, x, free = node.op.norm, recorder.source(node), readers.is_sole(node.inputs[0])
     over = (free or readers.is_free(node.inputs[0], node)) and not recorder.needed(node.name)
@@ -143,7 +147,7 @@ def _norm_relu(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _normalise(recorder: Recorder, node: Node, norm: Node, x: Tensor, y: Tensor) -> None:
-    """Record y, with ReLU, and what is saved; of batch norm by running statistics nothing."""
+    """Record y, with ReLU, and what is saved. A batch norm with running statistics saves nothing."""
     weight, bias = recorder.param(norm, "weight"), recorder.param(norm, "bias")
     if isinstance(norm.op, GroupNorm) and x.lanes > 1:
         mean, inv_std = group_norm.forward(recorder, norm, x, y, relu=True)
@@ -185,7 +189,7 @@ def _pool_words(recorder: Recorder, node: Node, x: Tensor, y: Tensor, op: MaxPoo
 
 
 def _codes(recorder: Recorder, node: Node, y: Tensor) -> Tensor | None:
-    """A byte for each value, where the backward pass reads them."""
+    """Return a new buffer with a byte for each value, or None where the backward pass does not read it."""
     if not recorder.needed(node.name):
         return None
     codes = recorder.new(y.shape, "byte")
@@ -194,7 +198,10 @@ def _codes(recorder: Recorder, node: Node, y: Tensor) -> Tensor | None:
 
 
 def average_window(recorder: Recorder, node: Node) -> AvgPool2d | None:
-    """The node's averaging window; a global average is one window over the whole plane. None: windows differ."""
+    """Return the averaging window of the node, or None if its windows differ.
+
+    A global average is one window over the whole plane.
+    """
     if isinstance(node.op, AvgPool2d):
         return node.op
     shape = recorder.scope.graph.shapes[node.inputs[0]]

@@ -1,13 +1,13 @@
-"""Rewrites a graph's nodes into those of a schedule: a normalisation, its ReLU and a 2 x 2 max pool become one node.
+"""The rewriting of a graph's nodes into a schedule's nodes: a normalisation, its ReLU and a 2 x 2 max pool become one
+node.
 
-Batch norm takes ReLU6 in place of ReLU, too.
+Batch norm takes ReLU6 in place of ReLU, too. The rewriting does not change what is computed. With running statistics
+the bits are equal, and otherwise they differ by rounding. It saves less for the backward pass: the normalisation's
+input alone. Parameters keep their names, and gradient needs refer to the graph's own nodes.
 
-A pure rewrite: what is computed stays the same, to the bit by running statistics, otherwise but for rounding; what is
-saved for the backward pass shrinks to the normalisation's input. Names of parameters and gradient needs stay those of
-the graph's own nodes.
-
-A Linear layer's bias is part of its product. Its ReLU stays a call of its own, in place: both directions take .2 to
-.4 % of a step (CIFAR CNN at B = 16, PFLEGO MLP at B = 600, measured), less than a fused kernel is worth.
+A Linear layer's bias is part of its product. Its ReLU stays a call of its own, in place. Both directions of this call
+take 0.2 to 0.4 % of a step (CIFAR CNN at B = 16, PFLEGO MLP at B = 600, measured). A fused kernel would gain too
+little.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HALVING = MaxPool2d((2, 2), (2, 2))
 class FusedNormReLU(Operation):
     """A node of a schedule, never of a Graph: the normalisation `norm`, its rectifier and, if is_pooled, a pool.
 
-    is_relu6  the rectifier is ReLU6, after batch norm only
+    is_relu6  whether the rectifier is ReLU6, which occurs after batch norm only
     """
 
     norm: Node
@@ -34,11 +34,12 @@ class FusedNormReLU(Operation):
     is_relu6: bool = False
 
     def __post_init__(self) -> None:
-        """Nothing to check: the graph's own nodes are checked."""
+        """Check nothing, because the graph's own nodes are checked."""
 
 
 def fuse(nodes: tuple[Node, ...], apart: Collection[str] = ()) -> tuple[Node, ...]:
-    """The nodes with every fusable run replaced by one node, which has the name of the run's last and its place.
+    """Return the nodes with every fusable run replaced by one node, which has the name and position of the run's last
+    node.
 
     apart  names of normalisations that stay nodes of their own
     """
@@ -61,7 +62,7 @@ def fuse(nodes: tuple[Node, ...], apart: Collection[str] = ()) -> tuple[Node, ..
 
 
 def _rectifier(readers: dict[str, list[Node]], node: Node) -> Node | None:
-    """The rectifier that a normalisation's kernel takes with it."""
+    """Return the rectifier that a normalisation's kernel includes, or None."""
     if isinstance(node.op, BatchNorm):
         return _sole_reader(readers, node, (ReLU, ReLU6))
     return _sole_reader(readers, node, ReLU) if isinstance(node.op, GroupNorm) else None
@@ -70,6 +71,6 @@ def _rectifier(readers: dict[str, list[Node]], node: Node) -> Node | None:
 def _sole_reader(
     readers: dict[str, list[Node]], node: Node, op: type[Operation] | tuple[type[Operation], ...]
 ) -> Node | None:
-    """The node that alone reads the result of `node`, if it is of this kind."""
+    """Return the node that alone reads the result of `node`, if it is of this kind."""
     found = readers[node.name]
     return found[0] if len(found) == 1 and isinstance(found[0].op, op) else None

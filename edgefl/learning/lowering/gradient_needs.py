@@ -1,17 +1,19 @@
-"""The channels of each result that need a gradient. Pure: graph and blocks in, channel sets out.
+"""The channels of each result that need a gradient. A pure function computes channel sets from graph and blocks.
 
-A result needs its gradient where its producer computes something with it: the gradients of the producer's own active
+A result needs its gradient where its producer computes something from it: the gradients of the producer's own active
 parameters, and what the producer's inputs need in turn. So the sets grow from the input of the graph to its output:
 
-* a convolution or Linear with anything trained below it needs all its output channels (a grouped one: all channels of
-  the groups that lead to a needed input); with nothing trained below, its active ones only;
-* attention needs whole heads, the active ones if nothing below it is trained, and a recurrent layer all its units,
-  whose states meet at every step;
-* a GroupNorm needs whole groups, a LayerNorm everything; a BatchNorm, ReLU, pooling, Add and Mul the same channels as
-  below; Flatten their features; Concat those of each result where they are; a Permute that moves the channels all.
+* A convolution or Linear layer needs all output channels if anything below it is trained. A grouped convolution needs
+  all channels of the groups that lead to a needed input. If nothing below is trained, only active channels are needed.
+* Attention needs whole heads, and only the active heads if nothing below it is trained. A recurrent layer needs all its
+  units, because every step reads all states.
+* A GroupNorm needs whole groups, and a LayerNorm needs everything. BatchNorm, ReLU, pooling, Add and Mul need the
+  channels that are needed below.
+* Flatten needs the features of these channels. Concat needs the channels of each result at their positions. A Permute
+  that moves the channels needs all channels.
 
-This is the exact gradient (FedSPU Eq. 4): the signal passes through frozen neurons. With delta="cut" the gradient at
-the output of every convolution and Linear is taken as zero on frozen neurons, so those need active channels only.
+This is the exact gradient (FedSPU Eq. 4): it passes through frozen neurons. With delta="cut" the gradient at the output
+of every convolution and Linear layer is taken as zero on frozen neurons, so these layers need active channels only.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
 
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
-    """Output channels of a node of which at least one parameter is trained; empty for every other node."""
+    """Return the output channels of a node with a trained parameter. The list is empty for every other node."""
     rows = joined_rows(node, blocks)
     if isinstance(node.op, Recurrent | SelfAttention):  # the rows of the first gate, or of the queries
         return part_of(rows, 0, node.op.hidden_size if isinstance(node.op, Recurrent) else node.op.features)
@@ -54,23 +56,23 @@ def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
 
 
 def joined_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
-    """The same, for a recurrent layer in all gates, and for attention in queries, keys and values."""
+    """Return the rows of `own_rows` in all gates of a recurrent layer, or in queries, keys and values of attention."""
     main = node.full_name(node.op.main)
     if main in blocks:
         return blocks[main][1 if _has_columns(node.op) else 0]
-    others = (node.full_name(name) for name in node.op.parameters())  # as of a frozen weight beside a trained bias
+    others = (node.full_name(name) for name in node.op.parameters())  # a trained bias may come with a frozen weight
     return next((blocks[name][0] for name in others if name in blocks), NONE)
 
 
 def _has_columns(op: Operation) -> bool:
-    """Whether the operation's neurons lie along axis 1 of its parameter."""
+    """Return whether the operation's neurons lie along axis 1 of its parameter."""
     if isinstance(op, WithParameter):
         return op.channels_last and len(op.shape) == 2
     return isinstance(op, ConvTranspose2d | Embedding)
 
 
 def gradient_needs(graph: Graph, blocks: Mapping[str, RowsCols], delta: Delta) -> dict[str, Index]:
-    """Result -> channels whose gradient is needed; results that need none are absent."""
+    """Return for each result the channels whose gradient is needed. Results that need no gradient are absent."""
     needs: dict[str, Index] = {}
     for node in graph.nodes:
         below = [needs.get(name, NONE) for name in node.inputs]
@@ -127,7 +129,7 @@ def _concat(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
 
 
 def _spread(node: Node, channels: Index) -> Index:
-    """Whole groups for a GroupNorm, all for a LayerNorm or a recurrent layer; `channels` for everything else."""
+    """Return whole groups for a GroupNorm, all for a LayerNorm or a recurrent layer, and `channels` otherwise."""
     if isinstance(node.op, LayerNorm | Recurrent):
         return channels if is_empty(channels) else None
     if not isinstance(node.op, GroupNorm):

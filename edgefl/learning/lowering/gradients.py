@@ -29,14 +29,16 @@ Gradients = dict[str, TrainedBlock | DeferredWeightGradient]  # parameter -> its
 
 @dataclass
 class ActivationGradients:
-    """Gradients of results that are complete so far, or still being summed; two results may share one buffer."""
+    """The gradients of results that are complete, or still being summed. Two results may share one buffer."""
 
     recorder: Recorder
     _held: dict[str, Tensor] = field(default_factory=dict)
     _holders: Counter[int] = field(default_factory=Counter)
 
     def give(self, name: str, output_grad: Tensor) -> None:
-        """Add `output_grad` to the gradient of a result, if that is needed; it is laid out as the result."""
+        """Add `output_grad` to the gradient of a result, if that gradient is needed. It gets the layout of
+        the result.
+        """
         if not self.recorder.needed(name):
             return
         output_grad = self.recorder.laid(output_grad, self.recorder.values[name].lanes)
@@ -48,8 +50,9 @@ class ActivationGradients:
         self._holders[output_grad.buffer] += 1
 
     def share(self, names: tuple[str, ...], output_grad: Tensor) -> None:
-        """Add `output_grad` to the gradient of each of these results; sums may be written over it with the last one
-        only.
+        """Add `output_grad` to the gradient of each of these results.
+
+        Only the addition to the last result may overwrite `output_grad`.
         """
         self._holders[output_grad.buffer] += 1
         for name in names[:-1]:
@@ -58,15 +61,16 @@ class ActivationGradients:
         self.give(names[-1], output_grad)
 
     def take(self, name: str) -> Tensor | None:
-        """The gradient of a result, given up by it; None if nothing that is computed depends on the result."""
+        """Remove and return the gradient of a result, or None if nothing that is computed depends on the result."""
         output_grad = self._held.pop(name, None)
         if output_grad is not None:
             self._holders[output_grad.buffer] -= 1
         return output_grad
 
     def target(self, output_grad: Tensor) -> Tensor:
-        """The buffer for a new gradient of the same shape: `output_grad` itself, or a new buffer if other results hold
-        it.
+        """Return the buffer for a new gradient of the same shape.
+
+        This is the buffer of `output_grad`, or a new buffer if other results hold that one.
         """
         return self.recorder.like(output_grad) if self._holders[output_grad.buffer] else output_grad
 
@@ -77,10 +81,10 @@ class ActivationGradients:
 
 
 def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
-    """The trained block of a parameter, with a new buffer for its gradient."""
+    """Return the trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
     blocks = recorder.scope.active.blocks
-    rows, cols = blocks.get(param.name, (own_rows(node, blocks), NONE))  # of a norm, which one call gives both of
+    rows, cols = blocks.get(param.name, (own_rows(node, blocks), NONE))  # a norm's call writes both gradients
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
@@ -100,8 +104,9 @@ def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradient
 
 
 def _is_centred(recorder: Recorder, node: Node) -> bool:
-    """Whether batch norm by the batch's statistics alone reads the result: it takes the mean away, so the gradient
-    sums to 0 per channel.
+    """Return whether only batch norm with batch statistics reads the result.
+
+    Such a batch norm subtracts the mean, so the gradient sums to 0 per channel.
     """
     graph = recorder.scope.graph
     readers = [other for other in graph.nodes if node.name in other.inputs]

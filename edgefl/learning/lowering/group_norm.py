@@ -1,6 +1,4 @@
-"""Lowers group normalisation of images that lie side by side, with or without ReLU; see batch_layout.py for when they
-do.
-"""
+"""The lowering of group normalisation of images that lie side by side (batch_layout.py), with or without ReLU."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from edgefl.models.graph.operations import GroupNorm
 
 
 def forward(recorder: Recorder, norm: Node, x: Tensor, y: Tensor, relu: bool) -> tuple[Tensor, Tensor]:
-    """Record y; the mean and the inverse deviation of every image and group."""
+    """Record y. Return the mean and the inverse deviation of every image and group."""
     op = norm.op
     assert isinstance(op, GroupNorm)
     mean, inv_std = (recorder.new((recorder.scope.batch // x.lanes, op.num_groups, x.lanes)) for _ in range(2))
@@ -31,7 +29,10 @@ def backward(
     gradients: tuple[TrainedBlock, TrainedBlock],
     relu: bool,
 ) -> None:
-    """Record dx, and the gradients of weight and bias where they are trained. saved: x, mean, inverse deviation."""
+    """Record dx, and the gradients of weight and bias where they are trained.
+
+    saved  x, mean and inverse deviation
+    """
     assert isinstance(norm.op, GroupNorm)
     weight, bias = recorder.param(norm, "weight"), recorder.param(norm, "bias")
     x, mean, inv_std = saved

@@ -1,11 +1,12 @@
-"""The values that wait for the backward pass as float16, and the calls that narrow and widen them.
+"""The float16 copies of values that wait for the backward pass, and the calls that narrow and widen them.
 
-A change of calls that are recorded already, whatever operations they are of. A tensor written before the loss and read
-after it is narrowed behind its last reader of the forward pass. In front of the calls of a node's backward pass that
-read it, it is widened into a buffer that lives for these, or from the first call that writes over it to its end.
+This module changes recorded calls, whatever operations they have. A tensor that is written before the loss and read
+after it is narrowed behind its last reader of the forward pass. It is widened before the calls of a node's backward
+pass that read it. The widened copy lives for these calls. From the first call that writes to the tensor, one copy lives
+to the tensor's end.
 
-Only where it pays: where the step needs most memory, the largest such tensor that waits there is narrowed, as long as
-there is one, and what needs least is taken. Statistics of norms and ids of tokens stay float32.
+Tensors are narrowed only where this saves memory. Step by step, the largest tensor that waits where the pass needs most
+memory is narrowed, and the pass with the lowest peak is taken. Statistics of norms and ids of tokens stay float32.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _LOSSES = frozenset(row.name for row in FAMILIES["loss"])
 class SavedTensor(NamedTuple):
     """A tensor that waits for the backward pass.
 
-    since   the last call of the forward pass that uses it
-    copies  call of the backward pass that uses it -> which of its widened copies that call gets
-    reread  the last call that reads what was saved: from the first that writes on, one copy takes its place
+    since   last call of the forward pass that uses the tensor
+    copies  call of the backward pass that uses the tensor -> number of the widened copy that the call gets
+    reread  last call that reads the saved values. From the first call that writes, one copy takes their place
     """
 
     size: int
@@ -45,7 +46,9 @@ class SavedTensor(NamedTuple):
 
 
 class NarrowedPass(NamedTuple):
-    """A pass with narrowed tensors, the place that each of its calls had before, and the bytes live at each."""
+    """A pass with narrowed tensors, the former position of each of its calls, and the bytes that are live
+    at each call.
+    """
 
     recorder: Recorder
     positions: list[int]
@@ -57,7 +60,7 @@ class NarrowedPass(NamedTuple):
 
 
 def narrow(recorder: Recorder, float_bytes: int) -> Recorder:
-    """The same pass with float16 where that lessens the memory that is live at once; else `recorder` itself."""
+    """Return the same pass with float16 where that lowers the peak of live memory, or else `recorder` itself."""
     waiting, chosen = _waiting(recorder), list[int]()
     best = now = NarrowedPass(recorder, list(range(len(recorder.calls))), _live(recorder, float_bytes))
     while (largest := _largest_idle(waiting, chosen, now)) is not None:
@@ -68,14 +71,14 @@ def narrow(recorder: Recorder, float_bytes: int) -> Recorder:
 
 
 def _largest_idle(waiting: Mapping[int, SavedTensor], chosen: Collection[int], now: NarrowedPass) -> int | None:
-    """Of what waits where most is live, the largest that is not chosen yet."""
+    """Return the largest tensor that waits where most bytes are live and that is not chosen yet."""
     peak = now.positions[int(now.live.argmax())] if now.positions else 0
     idle = [which for which, each in waiting.items() if which not in chosen and each.is_idle(peak)]
     return max(idle, key=lambda which: (waiting[which].size, -which), default=None)
 
 
 def _live(recorder: Recorder, float_bytes: int) -> NDArray[np.int64]:
-    """Bytes live at each call."""
+    """Return the bytes that are live at each call."""
     change = np.zeros(len(recorder.calls) + 2, np.int64)
     for buffer in recorder.buffers():
         size = aligned(buffer.bytes(float_bytes))
@@ -85,7 +88,7 @@ def _live(recorder: Recorder, float_bytes: int) -> NDArray[np.int64]:
 
 
 def _waiting(recorder: Recorder) -> dict[int, SavedTensor]:
-    """The tensors that may be narrowed, by buffer; none without a loss."""
+    """Return the tensors that may be narrowed, by buffer. Without a loss there are no such tensors."""
     loss = next((i for i, call in enumerate(recorder.calls) if call.op in _LOSSES), len(recorder.calls))
     uses: dict[int, list[int]] = defaultdict(list)
     exact = {i for i, buffer in enumerate(recorder.buffers()) if buffer.kind != "float" or recorder.is_kept(i)}
@@ -99,7 +102,7 @@ def _waiting(recorder: Recorder) -> dict[int, SavedTensor]:
 
 
 def _of_uses(recorder: Recorder, which: int, uses: list[int], loss: int) -> SavedTensor | None:
-    """Without its size; None where nothing written before the loss is read after it."""
+    """Return the tensor without its size, or None if no value written before the loss is read after it."""
     before, after = [at for at in uses if at < loss], sorted({at for at in uses if at > loss})
     if not before or not after or not _reads(recorder.calls[after[0]], which):
         return None
@@ -118,7 +121,7 @@ def _tensors(call: KernelCall) -> list[tuple[str, Tensor]]:
 
 
 def _accesses(call: KernelCall, which: int) -> list[str]:
-    """How a call's arguments use a buffer: "" reads, "!" writes, "+" does both."""
+    """Return how a call's arguments use a buffer: "" reads, "!" writes, "+" does both."""
     rows = zip(TABLE[call.op].arguments, call.args, strict=False)
     return [row.access for row, arg in rows if isinstance(arg, Tensor) and arg.buffer == which]
 
@@ -154,7 +157,7 @@ def _widen(
     halves: Mapping[int, Tensor],
     wide: dict[tuple[int, int], int],
 ) -> None:
-    """Record what widens the copies that the call at `position` is the first to use."""
+    """Record the calls that widen the copies that the call at `position` is the first to use."""
     for which, each in chosen.items():
         copy = each.copies.get(position)
         if copy is not None and (which, copy) not in wide:
@@ -166,7 +169,7 @@ def _widen(
 def _in_copy(
     arg: object, position: int, chosen: Mapping[int, SavedTensor], wide: Mapping[tuple[int, int], int]
 ) -> object:
-    """An argument of the call at `position`, in its widened copy where it has one."""
+    """Return an argument of the call at `position`, in its widened copy if it has one."""
     if not isinstance(arg, Tensor) or arg.buffer not in chosen or position not in chosen[arg.buffer].copies:
         return arg
     return arg._replace(buffer=wide[arg.buffer, chosen[arg.buffer].copies[position]])

@@ -1,8 +1,9 @@
-"""Lowers both passes of training of a BatchNorm that keeps its running statistics: y = w (x - mean) / sqrt(var + eps) +
-b, where mean and var are constants. The kernels are those of evaluation. A BatchNorm whose statistics move is lowered
-in forward.py and backward.py.
+"""The lowering of a BatchNorm that keeps its running statistics in training, both passes.
 
-Saved for the backward pass: the input, and only where the weight is trained.
+It computes y = w (x - mean) / sqrt(var + eps) + b, where mean and var are constants, with the kernels of evaluation. A
+BatchNorm whose statistics move is lowered in forward.py and backward.py.
+
+The backward pass needs the input, and only where the weight is trained.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Values = Param | Tensor
 
 
 def forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
-    """Record y, which takes the place of x where nothing reads x later."""
+    """Record y, which overwrites x where nothing reads x later."""
     op, x = node.op, recorder.source(node)
     assert isinstance(op, BatchNorm)
     y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
@@ -31,7 +32,7 @@ def forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
-    """Record the gradients of weight and bias where they are trained, and that of x where it is needed."""
+    """Record the gradients of weight and bias where they are trained, and the gradient of x where it is needed."""
     blocks, found = recorder.scope.active.blocks, Gradients()
     channels = recorder.param(node, "weight").shape[0]
     zeros = recorder.new((channels,))
@@ -57,7 +58,7 @@ def backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, 
 
 
 def _scaled(recorder: Recorder, node: Node, x: Tensor, terms: tuple[Values, Values, Values], y: Tensor) -> None:
-    """y = weight (x - mean) / sqrt(running_var + eps) + bias, by the terms (weight, bias, mean)."""
+    """Record y = weight (x - mean) / sqrt(running_var + eps) + bias, from the terms (weight, bias, mean)."""
     assert isinstance(node.op, BatchNorm)
     weight, bias, mean = terms
     variance = recorder.param(node, "running_var")
@@ -65,7 +66,7 @@ def _scaled(recorder: Recorder, node: Node, x: Tensor, terms: tuple[Values, Valu
 
 
 def _ones(recorder: Recorder, zeros: Tensor) -> Tensor:
-    """As many ones as there are zeros. A hard sigmoid of 0 is exactly 1/2 on every backend."""
+    """Record as many ones as there are zeros. A hard sigmoid of 0 is exactly 1/2 on every backend."""
     ones = recorder.like(zeros)
     recorder.call("activation_forward", zeros, *kind(Hardsigmoid()), ones)
     recorder.call("add", ones, ones, ones)

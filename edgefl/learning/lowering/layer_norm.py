@@ -1,5 +1,6 @@
-"""Lowers LayerNorm, both passes: a group norm of one group whose channels are the values that it normalises. Over the
-channels of many places it has kernels of its own.
+"""The lowering of LayerNorm, both passes: a group norm of one group, whose channels are the normalised values.
+
+A LayerNorm over the channels of many positions has kernels of its own.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
 
 
 def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
-    """The trained block of a parameter, which has no columns: every other axis is whole."""
+    """Return the trained block of a parameter. Only axis 0 is selected, and every other axis is whole."""
     full = f"{node.name}.{name}"
     rows = own_rows(node, recorder.scope.active.blocks)
     size, *rest = recorder.scope.spec.params[full].shape
@@ -61,18 +62,18 @@ def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
 
 
 def _positions(node: Node, x: Tensor) -> int:
-    """How many places are normalised, each by itself."""
+    """Return the number of positions that are normalised, each by itself."""
     assert isinstance(node.op, LayerNorm)
     return math.prod(x.shape[2:]) if len(node.op.normalized_shape) == 1 else 1
 
 
 def _by_position(x: Tensor) -> Tensor:
-    """[B, channels, places]."""
+    """Return x as [B, channels, positions]."""
     return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
 
 
 def _values(x: Tensor) -> Tensor:
-    """[B, values of an example]."""
+    """Return x as [B, values of an example]."""
     return x.view(x.shape[0], math.prod(x.shape[1:]))
 
 

@@ -1,4 +1,4 @@
-"""Lowers the loss: the batch's targets, and the kernel that adds to the sums and turns outputs into their gradient."""
+"""The lowering of the loss: the targets of the batch, and the kernel that adds to the sums and writes the gradient."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SUMS = (Slot("loss"), Slot("correct"))
 
 
 def loss(recorder: Recorder, of: Loss, outputs: Tensor, has_gradient: bool) -> None:
-    """Record the loss of these outputs [B, outputs]; if it has a gradient, that takes their place.
+    """Record the loss of these outputs [B, outputs]. If a gradient is asked for, it overwrites the outputs.
 
-    Raises  GraphError if they are not a vector for each example.
+    Raises  GraphError if the outputs are not a vector for each example
     """
     if len(outputs.shape) != 2:
         raise GraphError(f"output of shape {outputs.shape[1:]}; expected one logit per class")

@@ -1,18 +1,18 @@
-"""lower(graph, ...) -> Schedule: what a learner runs for one batch size, neuron set and mode. Values in, values out.
+"""The lowering of a graph to the schedule that a learner runs for one batch size, neuron set and mode.
 
 Modes:  train     forward with batch statistics and dropout, exact (or cut) backward, a step in place
-        gradient  the same without updates; the gradients stay in the arena
-        grow      the same without dropout, but of each gradient sought only the coordinates of the largest are kept
+        gradient  like train without updates: the gradients stay in the arena
+        grow      like gradient without dropout: only the coordinates of the largest gradients sought are kept
         evaluate  forward with running statistics, loss and hits
-        predict   forward with running statistics; the logits stay in the arena
-        features  the same up to a cut, a result that everything after it follows from (graph/cuts.py)
+        predict   forward with running statistics: the logits stay in the arena
+        features  like predict up to a cut, a result that everything after it follows from (graph/cuts.py)
 
-A schedule's arrays have torch's layouts; kernels pack as they choose by shape, which on 126 convolutions of the
-built-in models took .98 of the time of each one's fastest way (bench/README.md): a table of layouts would gain nothing.
-But between sparse convolutions, which compute images side by side, results lie so (batch_layout.py).
+A schedule's arrays have torch's layouts. Kernels choose by shape how to pack them. On 126 convolutions of the built-in
+models this took 0.98 of the time of each convolution's fastest way (bench/README.md), so a table of layouts would gain
+nothing. Between sparse convolutions, which compute images side by side, results lie side by side (batch_layout.py).
 
-Nor is a batch divided into parts that stay in cache: models without batch norm take as long an example at 128 as at 16,
-and between the statistics of batch norm parts gain 4 to 9 % at 128, and lose at 32 (bench/README.md).
+A batch is not divided into parts that stay in cache. Models without batch norm take as long per example at 128 as at
+16. Between the statistics of batch norm, parts gain 4 to 9 % at 128 and lose at 32 (bench/README.md).
 """
 
 from __future__ import annotations
@@ -61,15 +61,16 @@ def lower(
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
 ) -> Schedule:
-    """The schedule of one pass over `batch` examples.
+    """Lower one pass over `batch` examples to a schedule.
 
-    trainable  neurons or layers (None: all); ignored in modes without gradients
+    trainable  neurons or layers. None: all. Ignored in modes without gradients
+    mode       one of the modes in this module's docstring
     terms      terms of the update in mode "train"
-    sparse     weights that are there as values alone
-    masks      of other masked parameters the coordinates that exist
-    loss       in modes that have one
-    cut        in mode "features"
-    Raises  GraphError if the graph's output is not a vector of logits, or there is no such cut.
+    sparse     weights that exist as values alone
+    masks      coordinates that exist of other masked parameters
+    loss       loss in modes that have a loss
+    cut        name of the cut in mode "features"
+    Raises     GraphError if the graph's output is not a vector of logits, or there is no such cut
     """
     active = ActiveIndices.of(graph, spec, trainable, delta, masks) if mode in TRAINING else ActiveIndices()
     return lower_active(
@@ -90,10 +91,11 @@ def lower_active(
     loss: Loss = CROSS_ENTROPY,
     cut: str = "",
 ) -> Schedule:
-    """The same for id lists that are known already; the schedule's calls hold these very lists.
+    """Lower a pass for id lists that are known already. The schedule's calls hold these very lists.
 
-    Of a layer's input the active channels are copied, or all stay: whichever takes the smaller arena, to the same bits.
-    Copies pay in a network with many layers; at the last of few the whole is there anyway when memory peaks.
+    Either the active channels of a layer's input are copied, or all channels stay. The choice with the smaller arena is
+    taken, and both give the same bits. Copies pay in a network with many layers. In the last of few layers the whole
+    input exists anyway when memory peaks.
     """
     graph, terms = planar(graph), terms or Terms()
     in_place = mode == "train" and terms.is_plain
@@ -127,13 +129,16 @@ def _lowered(scope: Scope, nodes: tuple[Node, ...], mode: Mode, step: tuple[Term
 
 
 def _apart(scope: Scope, nodes: tuple[Node, ...]) -> frozenset[str]:
-    """Normalisations by kept statistics through which a gradient passes: no fused kernel has their backward pass."""
+    """Return the normalisations with kept statistics through which a gradient passes.
+
+    The fused kernels have no backward pass for them.
+    """
     kept = (node.name for node in nodes if scope.graph.keeps_statistics(node))
     return frozenset(name for name in kept if name in scope.active.needs)
 
 
 def _smaller(first: Schedule, second: Schedule) -> Schedule:
-    """The one with the smaller arena, the first of equals."""
+    """Return the schedule with the smaller arena, or the first of two equal ones."""
     return min(first, second, key=lambda schedule: schedule.arena_bytes)
 
 
@@ -151,7 +156,7 @@ def _trained(
         count_step(recorder)
         return states, {}
     if mode == "grow":
-        deque(passes, 0)  # a search leaves nothing but what it found
+        deque(passes, 0)  # runs the generator, whose findings stay in the recorder
         return (), {}
     gradients = {name: block for part in passes for name, block in part.items() if isinstance(block, TrainedBlock)}
     for block in gradients.values():
@@ -160,7 +165,7 @@ def _trained(
 
 
 def _as_rows(result: Tensor) -> Tensor:
-    """A result [B, C, 1, 1] as [B, C]; others unchanged."""
+    """Return a result [B, C, 1, 1] as [B, C], and any other result unchanged."""
     return result.view(*result.shape[:2]) if result.shape[2:] == (1, 1) else result
 
 

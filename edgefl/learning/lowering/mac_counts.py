@@ -1,10 +1,12 @@
-"""The multiply-accumulates that an exact training step needs, layer by layer: what no kernel can beat by skipping work.
+"""The multiply-accumulates that an exact training step needs, layer by layer. No kernel can do less by skipping work.
 
-Counted are convolutions and Linear layers, per example; others that multiply (recurrent layers, attention) are not. The
-forward pass is whole. The gradient of a layer's input is counted where something below is trained: not for the first
-layer, for the active channels only just above it (whole groups under GroupNorm), else in full. The gradient of the
-weights is counted for the active rows and columns. Neuron counts are floors, so the bound is no formula in p. Source:
-FedSPU Eq. 4.
+Convolutions and Linear layers are counted, per example. Other layers that multiply (recurrent layers, attention) are
+not counted. The forward pass is counted as a whole. The gradient of a layer's input is counted where something below is
+trained. So it is not counted for the first layer. Directly above the first layer it is counted for the active channels
+only (whole groups under GroupNorm), and elsewhere in full. The gradient of the weights is counted for the active rows
+and columns. Neuron counts are rounded down, so the count is not a formula in p.
+
+Source  FedSPU Eq. 4
 """
 
 from __future__ import annotations
@@ -21,23 +23,26 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 class LayerMacs(NamedTuple):
-    """MACs of one layer for one example, and the active channels of each product; None selects all."""
+    """The multiply-accumulates of one layer for one example, and the active channels of each product.
+
+    A list of channels that is None selects all channels.
+    """
 
     forward: int
     grad_input: int
     grad_weight: int
-    inputs: Index  # channels whose gradient is needed; empty: none
+    inputs: Index  # channels whose gradient is needed
     rows: Index
     cols: Index
 
     @property
     def step(self) -> int:
-        """All three products."""
+        """The sum of all three products."""
         return self.forward + self.grad_input + self.grad_weight
 
 
 def layer_macs(graph: Graph, neurons: NeuronSet | None = None) -> dict[str, LayerMacs]:
-    """Every convolution and Linear node, in order; `neurons` are trained (None: all)."""
+    """Return the counts of every convolution and Linear node, in order, where `neurons` are trained (None: all)."""
     blocks = trained_blocks(ModelSpec.of(graph), neurons)
     needs = gradient_needs(graph, blocks, "exact")
     parameters = graph.parameters()
@@ -56,7 +61,7 @@ def layer_macs(graph: Graph, neurons: NeuronSet | None = None) -> dict[str, Laye
 
 
 def step_macs(graph: Graph, neurons: NeuronSet | None = None) -> int:
-    """MACs of a training step on one example."""
+    """Return the multiply-accumulates of a training step on one example."""
     return sum(layer.step for layer in layer_macs(graph, neurons).values())
 
 

@@ -1,7 +1,8 @@
-"""Lowers what keeps a masked parameter that lies whole at its mask: zeros in its gradient, or in itself after a step.
+"""The lowering of the calls that keep a masked parameter at its mask. They write zeros into its gradient, or into the
+parameter after a step.
 
-A coordinate without gradient stays 0 in a step of SGD or Adam, with every term: 0 is what it starts from, and its
-velocity and moments too.
+This concerns parameters that lie whole. A coordinate without gradient stays 0 in a step of SGD or Adam, with every
+term, because the coordinate, its velocity and its moments begin at 0.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from edgefl.learning.lowering.schedule import Param, Tensor
 
 
 def mask(recorder: Recorder, name: str, values: Tensor | Param) -> None:
-    """Record that of a parameter, or of its gradient, only coordinates that exist stay; nothing if it is not masked.
+    """Record that only coordinates that exist stay in a parameter or in its gradient. Without a mask nothing is
+    recorded.
 
-    The kernel is the ReLU's: it keeps what has its bit set.
+    The kernel is the ReLU's, which keeps the values whose bit is set.
     """
     existing = recorder.scope.active.masked.get(name)
     if existing is None:

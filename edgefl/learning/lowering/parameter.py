@@ -1,7 +1,8 @@
-"""Lowers, both passes, operations with a parameter that multiplies no channels: kernels that are there for others.
+"""The lowering of operations whose parameter does not mix channels, both passes. They reuse kernels of other
+operations.
 
-A parameter with a value for each of an example's is a bias of as many channels; turned first, where it has torch's
-order. A product keeps its input.
+A parameter with one value for each value of an example is added like a bias of as many channels. It is transposed first
+if it lies in torch's order. A product keeps its input.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _embedding_backward(recorder: Recorder, output_grads: ActivationGradients, n
 
 
 def _sequence(x: Tensor) -> Tensor:
-    """[B, features, length]."""
+    """Return x as [B, features, length]."""
     return x.view(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
 
 
@@ -82,7 +83,7 @@ def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: N
 
 
 def _product(recorder: Recorder, node: Node, x: Tensor, y: Tensor) -> None:
-    """y = x times the parameter, which every example gets a copy of."""
+    """Record y = x times the parameter, of which every example gets a copy."""
     values = _values(node, x)
     copies = recorder.new(values.shape[:2])
     recorder.call("fill_zero", copies)
@@ -91,19 +92,19 @@ def _product(recorder: Recorder, node: Node, x: Tensor, y: Tensor) -> None:
 
 
 def _values(node: Node, x: Tensor) -> Tensor:
-    """x with a channel for each value of the parameter."""
+    """Return x with a channel for each value of the parameter."""
     assert isinstance(node.op, WithParameter)
     return x.view(x.shape[0], math.prod(x.shape[1:]), 1) if node.op.is_whole(x.shape[1:]) else _sequence(x)
 
 
 def _is_turned(node: Node, x: Tensor) -> bool:
-    """Whether the parameter lies place by place."""
+    """Return whether the parameter lies position by position, and has to be transposed."""
     assert isinstance(node.op, WithParameter)
     return node.op.channels_last and node.op.is_whole(x.shape[1:])
 
 
 def _offset(recorder: Recorder, node: Node, x: Tensor) -> Param | Tensor:
-    """The parameter, a value for each channel of `_values`."""
+    """Return the parameter with one value for each channel of `_values`."""
     full, shape = recorder.param(node, "")
     count = math.prod(shape)
     if not _is_turned(node, x):
@@ -115,7 +116,7 @@ def _offset(recorder: Recorder, node: Node, x: Tensor) -> Param | Tensor:
 
 
 def _gradient(recorder: Recorder, node: Node, output_grad: Tensor, dy: Tensor) -> Gradients:
-    """The parameter's gradient: the sum of `output_grad` over the batch, as it lies in torch."""
+    """Record the parameter's gradient in torch's layout: the sum of `output_grad` over the batch."""
     rows = own_rows(node, recorder.scope.active.blocks)
     if is_empty(rows):
         return {}

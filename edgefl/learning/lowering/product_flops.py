@@ -1,9 +1,10 @@
 """The floating point operations of a schedule's products: two for each multiply-accumulate that is asked for.
 
-Counted from the calls themselves, so that whatever a method trains is seen as it runs: active channels of frozen
-neurons, the coordinates of a mask where a layer runs without its zeros and all of them where it runs dense, no signal
-below the first layer. Not counted are operations that do a few things to each value they read (norms, ReLUs, pools, the
-loss, updates), as in the papers; and a kernel that saves multiplications, as Winograd's does, counts as a plain one.
+They are counted from the calls themselves, so the count matches what runs, whatever a method trains. Layers with frozen
+neurons count the active channels. A masked layer counts the coordinates of its mask where it runs without its zeros,
+and all coordinates where it runs dense. Gradients below the first layer do not occur. As in the papers, operations with
+little work per value (norms, ReLUs, pools, the loss, updates) are not counted. A kernel that saves multiplications,
+such as Winograd's, is counted like a plain kernel.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ Pair = tuple[int, int]
 
 
 def flops(schedule: Schedule) -> int:
-    """The operations of one pass over its batch. Raises ValueError that names an operation without a rule for its
-    products.
+    """Return the operations of one pass over the schedule's batch.
+
+    Raises ValueError that names an operation without a rule for its products.
     """
     return 2 * sum(map(_macs, schedule.calls))
 
@@ -106,7 +108,7 @@ def _attention_backward(
 
 
 def _keys(positions: int, causal: bool) -> int:
-    """That a place meets, in the mean, rounded up."""
+    """Return the mean number of keys that a position attends to, rounded up."""
     return positions // 2 + 1 if causal else positions
 
 
@@ -115,12 +117,12 @@ def _size(of: Tensor | Param) -> int:
 
 
 def _positions(result: Tensor) -> int:
-    """Examples, times the positions of each channel's plane."""
+    """Return the number of examples times the number of positions in a channel's plane."""
     return _size(result) // max(result.shape[1], 1)
 
 
 def _by_group(ids: Index, channels: int, groups: int) -> np.ndarray:
-    """How many of the channels are selected in each of the equal groups that they form."""
+    """Return the number of selected channels in each of the equal groups that the channels form."""
     chosen = np.arange(channels) if ids is None else ids
     return np.bincount(chosen // (channels // groups), minlength=groups)
 

@@ -1,8 +1,8 @@
-"""The state that a lowering shares while it walks a graph: the recorded calls, the buffers that they touch, and the
-saved values.
+"""The state that a lowering shares while it walks a graph: recorded calls, the buffers that they touch, and saved
+values.
 
-forward.py, backward.py and updates.py record through this; lower.py turns the result into a Plan. Lifetimes follow
-from the calls: a buffer lives from the first call that names it to the last.
+forward.py, backward.py and updates.py record through this module. lower.py turns the result into a Schedule. Lifetimes
+follow from the calls: a buffer lives from the first call that names it to the last.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 class Scope(NamedTuple):
-    """The scope of a lowering: the graph, one batch size, and what is trained (in a forward pass: nothing)."""
+    """The scope of a lowering: the graph, one batch size, and what is trained. A forward pass trains nothing."""
 
     graph: Graph
     spec: ModelSpec
     batch: int
-    active: ActiveIndices  # what is trained
-    in_place: bool  # weight gradients of Linear layers go into the weights and are not stored
-    trains: bool  # batch statistics, and values saved for a backward pass
-    sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that are there as values alone
+    active: ActiveIndices  # the id lists of what is trained
+    in_place: bool  # whether weight gradients of Linear layers go into the weights without being stored
+    trains: bool  # whether there are batch statistics, and values saved for a backward pass
+    sparse: Mapping[str, SparseWeight] = MappingProxyType({})  # weights that exist as values alone
     side_by_side: frozenset[str] = frozenset()  # results whose images lie side by side
-    copies: bool = True  # a layer's active inputs, so that the others can go before the backward pass
-    drops: bool = False  # dropout is at work
+    copies: bool = True  # whether active inputs are copied, so that the other inputs can be freed
+    drops: bool = False  # whether dropout acts
 
     def lanes(self, name: str) -> int:
-        """Images of a result that lie side by side."""
+        """Return the number of images of a result that lie side by side."""
         return lanes_of(self.sparse) if name in self.side_by_side else 1
 
     def drops_at(self, node: Node) -> bool:
-        """Whether a dropout's result is another than its input."""
+        """Return whether the result of a dropout differs from its input."""
         return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
 
     def is_view(self, node: Node) -> bool:
-        """Whether a node's result is its input, under another shape or its own."""
+        """Return whether a node's result is its input, with another shape or with its own."""
         return isinstance(node.op, VIEWS) or (isinstance(node.op, AnyDropout) and not self.drops_at(node))
 
 
 class SavedInput(NamedTuple):
-    """A layer's input as the weight gradient reads it: `ids` are its active planes within `values`."""
+    """A layer's input as the weight gradient reads it. `ids` are its active planes within `values`."""
 
     values: Tensor
     ids: Index
@@ -75,9 +75,9 @@ class SavedInput(NamedTuple):
 
 @dataclass
 class Recorder:
-    """Records calls and buffers; see the module's docstring.
+    """A record of calls and buffers (see the module's docstring).
 
-    node    what calls are made for until it changes: a node's name, "input" or "loss"
+    node    node for which calls are made until it changes: a node's name, "input" or "loss"
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
@@ -97,21 +97,24 @@ class Recorder:
     _kept: set[int] = field(default_factory=set)
 
     def new(self, shape: Shape, kind: BufferKind = "float", lanes: int = 1) -> Tensor:
-        """A new buffer."""
+        """Return a tensor in a new buffer."""
         self._buffers.append((kind, math.prod(shape)))
         return Tensor(len(self._buffers) - 1, shape, lanes)
 
     def like(self, tensor: Tensor) -> Tensor:
-        """A new buffer for as many values, laid out alike."""
+        """Return a tensor in a new buffer, with the shape and the layout of this tensor."""
         return self.new(tensor.shape, lanes=tensor.lanes)
 
     def result(self, node: Node) -> Tensor:
-        """A new buffer for the node's result."""
+        """Return a tensor in a new buffer for the node's result."""
         shape = (self.scope.batch, *self.scope.graph.shapes[node.name])
         return self.new(shape, lanes=self.scope.lanes(node.name))
 
     def laid(self, tensor: Tensor, lanes: int) -> Tensor:
-        """The same values with so many images side by side: turned into a new buffer unless they lie so."""
+        """Return the same values with `lanes` images side by side.
+
+        They are turned into a new buffer unless they have this layout already.
+        """
         if tensor.lanes == lanes:
             return tensor
         turned = self.new(tensor.shape, lanes=lanes)
@@ -132,15 +135,15 @@ class Recorder:
         self._kept.add(tensor.buffer)
 
     def is_kept(self, buffer: int) -> bool:
-        """Whether its values live to the end of the pass."""
+        """Return whether the buffer's values live to the end of the pass."""
         return buffer in self._kept
 
     def again(self) -> Recorder:
-        """One with the same buffers and no calls, to record a changed pass."""
+        """Return a recorder with the same buffers and without calls, to record a changed pass."""
         return Recorder(self.scope, found=self.found, _buffers=list(self._buffers), _kept=set(self._kept))
 
     def buffers(self) -> tuple[Buffer, ...]:
-        """All buffers with their lifetimes; one that no call names lives at call 0 only."""
+        """Return all buffers with their lifetimes. A buffer that no call names lives at call 0 only."""
         end = len(self.calls)
         return tuple(
             Buffer(kind, size, self._first.get(i, 0), end if i in self._kept else self._last.get(i, 0))
@@ -148,11 +151,11 @@ class Recorder:
         )
 
     def source(self, node: Node) -> Tensor:
-        """The node's (first) input, as it reads it."""
+        """Return the node's first input in the layout in which the node reads it."""
         return self.read(node.inputs[0], node)
 
     def read(self, name: str, node: Node) -> Tensor:
-        """A result in the layout in which a node reads it; sparse convolutions read any."""
+        """Return a result in the layout in which a node reads it. Sparse convolutions read any layout."""
         value = self.values[name]
         if f"{node.name}.weight" in self.scope.sparse and isinstance(node.op, Conv2d):
             return value
@@ -167,7 +170,7 @@ class Recorder:
         return Param(node.full_name(name), node.op.parameters()[name].shape)
 
     def needed(self, name: str) -> bool:
-        """Whether the gradient of a result is needed."""
+        """Return whether the gradient of a result is needed."""
         return name in self.scope.active.needs
 
     def channels_needed(self, name: str) -> Index:
@@ -175,7 +178,7 @@ class Recorder:
 
 
 def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
-    """The results that the node's backward pass reads, of those whose kind reads any beside what layers save."""
+    """Return the results that the node's backward pass reads in addition to the saved inputs of layers."""
     active = scope.active
     if scope.graph.keeps_statistics(node):
         return node.inputs if f"{node.name}.weight" in active.blocks else ()
@@ -192,10 +195,9 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
 
 
 class Readers:
-    """The readers that a result still has while the forward pass runs, which tell when a node may overwrite
-    its input.
+    """The readers that a result still has while the forward pass runs. They tell when a node may overwrite its input.
 
-    Results that share memory (VIEWS, dropout that does nothing) are followed under one name.
+    Results that share memory (VIEWS, and dropout that does not act) are followed under one name.
     """
 
     def __init__(self, nodes: tuple[Node, ...], scope: Scope) -> None:
@@ -225,20 +227,24 @@ class Readers:
         return self._root.get(name, name)
 
     def is_saved(self, name: str) -> bool:
-        """Whether a layer keeps the whole result for its backward pass."""
+        """Return whether a layer keeps the whole result for its backward pass."""
         return self.root(name) in self._saved
 
     def is_sole(self, name: str) -> bool:
-        """Whether one node alone reads the result, and not its own maker in the backward pass."""
+        """Return whether one node alone reads the result, and the node that made it does not read it in its backward
+        pass.
+        """
         return self._count[self.root(name)] == 1
 
     def is_free(self, name: str, node: Node) -> bool:
-        """Whether nothing reads the result after `node`, which may then overwrite it."""
+        """Return whether nothing reads the result after `node`, which may then overwrite it."""
         return self._last[self.root(name)] == node.name and not self.is_saved(name)
 
 
 def _is_saved_whole(node: Node, scope: Scope) -> bool:
-    """Whether the layer's input stays for its weight gradient as it is; a recurrent layer keeps it turned."""
+    """Return whether the layer's input stays unchanged for its weight gradient. A recurrent layer keeps a
+    turned copy.
+    """
     if isinstance(node.op, Recurrent):
         return False
     ids = scope.active.saved.get(node.name, NONE)

@@ -1,8 +1,8 @@
-"""Lowers GRU and LSTM, both passes: Linear layers over all steps at once, and between them the recurrence.
+"""The lowering of GRU and LSTM, both passes: Linear layers over all steps at once, and the recurrence between them.
 
-A line is turned into steps, [T, B, features]: then the products with the input's weight, and the gradients of both
-weights, are those of a Linear layer for T B examples. Saved for backward: the steps of the input (active features, or
-the whole), the gates, the states, and of a GRU the hidden part of n, of an LSTM the cells.
+A sequence is turned into steps, [T, B, features]. The products with the input's weight, and the gradients of both
+weights, are then products of a Linear layer for T B examples. Saved for the backward pass are the steps of the input
+(active features, or the whole), the gates and the states. A GRU also saves the hidden part of n, and an LSTM its cells.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def _forward(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _beside(recorder: Recorder, node: Node, states: Tensor) -> Tensor | None:
-    """What else of the steps the recurrence writes: the cells of an LSTM, and of a GRU what only its backward reads."""
+    """Return the buffer of what the recurrence writes besides gates and states, if any.
+
+    An LSTM writes its cells. A GRU writes the hidden part of n, which only its backward pass reads.
+    """
     needed, (after_all, batch, units) = recorder.needed(node.name), states.shape
     if isinstance(node.op, GRU) and not needed:
         return None
@@ -61,7 +64,7 @@ def _save_input(recorder: Recorder, node: Node, x: Tensor) -> None:
 def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     gates, states, beside = (recorder.extras[node.name, what] for what in ("gates", "states", "beside"))
     steps, weight = _to_steps(recorder, dy), recorder.param(node, "weight_hh_l0")
-    passing = recorder.channels_needed(node.name)  # not all, only where a cut is asked for
+    passing = recorder.channels_needed(node.name)  # only a cut gradient leaves out units
     dhidden = gates
     if isinstance(node.op, GRU):
         dhidden = recorder.like(gates)
@@ -82,7 +85,7 @@ def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden
     blocks, gradients = recorder.scope.active.blocks, Gradients()
     if is_empty(own_rows(node, blocks)):
         return gradients
-    before = states.view(dhidden.shape[0], states.shape[2])  # of each step: all states but the last
+    before = states.view(dhidden.shape[0], states.shape[2])  # the state before each step: all states but the last
     if node.name in recorder.inputs:
         gradients |= _weight(recorder, node, "weight_ih_l0", *recorder.inputs[node.name], dinput)
     if f"{node.name}.weight_hh_l0" in blocks:
@@ -109,7 +112,7 @@ def _weight(recorder: Recorder, node: Node, name: str, x: Tensor, ids: Index, dy
 def _input_gradient(recorder: Recorder, node: Node, dinput: Tensor, dx: Tensor) -> None:
     batch, features, steps = dx.shape[0], dx.shape[1], dx.shape[-1]
     ins = recorder.channels_needed(node.inputs[0])
-    ins = ins if count(ins, features) < features / 2 else None  # from there on all are as fast
+    ins = ins if count(ins, features) < features / 2 else None  # with more, all take no longer
     turned = recorder.new((steps, batch, features))
     recorder.call("linear_grad_input", dinput, recorder.param(node, "weight_ih_l0"), _rows(turned), None, ins)
     _from_steps(recorder, turned, dx)
@@ -133,7 +136,7 @@ def _from_steps(recorder: Recorder, steps: Tensor, sequence: Tensor) -> None:
 
 
 def _rows(steps: Tensor) -> Tensor:
-    """[T, B, features] as T B examples."""
+    """Return [T, B, features] as T B examples."""
     return steps.view(math.prod(steps.shape[:2]), steps.shape[2])
 
 

@@ -15,7 +15,9 @@ def weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Par
 
 
 def save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> None:
-    """Keep what the weight gradient reads: the whole input if it stays anyway, else a copy of its active channels."""
+    """Keep what the weight gradient reads: the whole input if it stays anyway, or else a copy of its active
+    channels.
+    """
     scope = recorder.scope
     if not scope.trains:
         return
@@ -33,7 +35,9 @@ def save_input(recorder: Recorder, readers: Readers, node: Node, x: Tensor) -> N
 
 
 def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
-    """A compact copy of the active channels of x; features that come from channels are copied a channel at a time."""
+    """Record a compact copy of the active channels of x. Features that come from channels are copied a channel at a
+    time.
+    """
     scope = recorder.scope
     ids, repeat = scope.active.saved[node.name], 1
     assert ids is not None

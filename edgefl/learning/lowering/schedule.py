@@ -1,8 +1,9 @@
-"""Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only; nothing runs here.
+"""Schedule: one training step or forward pass as a list of kernel calls over one arena. Values only: nothing runs here.
 
-A call's arguments are plain values (sizes, ids), or references that are resolved when the schedule is bound to memory:
-Tensor (a view of an arena buffer), Param (a view of a model parameter), Structure (which coordinates a sparse one has),
-Companion (an array beside a parameter, as long as a fit) and Slot (an input, output or setting that the learner owns).
+The arguments of a call are plain values (sizes, ids), or references that are resolved when the schedule is bound to
+memory. A Tensor is a view of an arena buffer, and a Param is a view of a model parameter. A Structure lists the
+coordinates of a sparse parameter. A Companion is an array of the same size as a trained block, which lives as long as a
+fit. A Slot is an input, an output or a setting that the learner owns.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ class Buffer(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """A view of a whole arena buffer; several tensors may view one buffer under different shapes.
+    """A view of a whole arena buffer. Several tensors may view one buffer with different shapes.
 
-    lanes  images that lie side by side in memory, [B / lanes, C, H, W, lanes] for a shape [B, C, H, W]; see
-    batch_layout.py
+    lanes  images that lie side by side in memory: [B / lanes, C, H, W, lanes] for a shape [B, C, H, W]
+           (batch_layout.py)
     """
 
     buffer: int
@@ -56,7 +57,7 @@ class Tensor(NamedTuple):
 
     @property
     def words(self) -> Tensor:
-        """The cells as [B / lanes, C, H, W, lanes], as they lie."""
+        """The cells as [B / lanes, C, H, W, lanes], as they lie in memory."""
         batch, *plane = self.shape
         return self.view(batch // self.lanes, *plane, self.lanes)
 
@@ -68,7 +69,7 @@ class Tensor(NamedTuple):
 
     @property
     def channels(self) -> Tensor:
-        """The shape for work on channels or single values: images side by side are one image with longer rows."""
+        """The shape for work on channels or single values, where images side by side are one image with longer rows."""
         if self.lanes == 1:
             return self
         *outer, width, lanes = self.words.shape
@@ -88,7 +89,9 @@ class Structure(NamedTuple):
 
 
 class Companion(NamedTuple):
-    """An array beside a parameter block, laid out like its compact gradient: [rows, cols, inner], or [1, 1, values]."""
+    """An array for a parameter block, laid out like the block's compact gradient: [rows, cols, inner], or [1, 1,
+    values].
+    """
 
     kind: CompanionKind
     param: str
@@ -100,7 +103,7 @@ class Slot(NamedTuple):
 
 
 class KernelCall(NamedTuple):
-    """A kernel and its arguments; `node` is the node of the graph it is made for, or "input" or "loss"."""
+    """A kernel and its arguments. `node` is the node of the graph for which the call is made, or "input" or "loss"."""
 
     op: str
     args: tuple[Any, ...]
@@ -108,23 +111,23 @@ class KernelCall(NamedTuple):
 
 
 class TrainedBlock(NamedTuple):
-    """The part of a parameter that is trained: rows of axis 0, columns of axis 1; None is all of them."""
+    """The part of a parameter that is trained: rows of axis 0 and columns of axis 1, each None for all."""
 
     rows: Index
     cols: Index
-    values: Tensor  # its gradient, [|rows|, |cols|, ...]
-    is_sparse: bool = False  # the values of a sparse parameter, in their order
+    values: Tensor  # gradient of the block, [|rows|, |cols|, ...]
+    is_sparse: bool = False  # whether these are the values of a sparse parameter, in their order
 
 
 @dataclass(frozen=True)
 class Schedule:
     """A recorded pass for one batch size, neuron set and set of options.
 
-    offsets      byte offset of each buffer in the arena, a multiple of 64
-    output       logits or features, valid after the last call; None in training
-    gradients    parameter -> its trained block; the values are valid after the last call in mode "gradient" only
-    states       the Companion arrays the calls refer to; they depend on the neuron set, not on the batch
-    found        parameter -> the coordinates of its largest gradients, valid after the last call in mode "grow"
+    offsets    byte offset of each buffer in the arena, a multiple of 64
+    output     logits or features, valid after the last call. None in training
+    gradients  parameter -> its trained block. The values are valid after the last call in mode "gradient" only
+    states     Companion arrays to which the calls refer. They depend on the neuron set and not on the batch
+    found      parameter -> coordinates of its largest gradients, valid after the last call in mode "grow"
     """
 
     batch: int
@@ -141,9 +144,9 @@ class Schedule:
         return sum(math.prod(state.shape) for state in self.states) * float_bytes
 
     def id_lists(self) -> list[NDArray[np.int32] | Existing]:
-        """The id lists of all calls, each once."""
+        """Return the id lists of all calls, each list once."""
         return list({id(arg): arg for call in self.calls for arg in call.args if isinstance(arg, np.ndarray)}.values())
 
     def index_bytes(self) -> int:
-        """Bytes of the id lists of all calls, each list counted once."""
+        """Return the bytes of the id lists of all calls, each list counted once."""
         return sum(ids.nbytes for ids in self.id_lists())

@@ -1,4 +1,4 @@
-"""Lowers the products of a layer whose weight is there as values alone; see sparse_weight.py for what that is."""
+"""The lowering of the products of a layer whose weight exists as values alone (sparse_weight.py)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ def forward(recorder: Recorder, weight: SparseWeight, x: Tensor, bias: Param | N
 
 
 def grad_weight(recorder: Recorder, weight: SparseWeight, x: Tensor, dy: Tensor) -> Tensor:
-    """The gradient in the order of the values."""
+    """Record the gradient of the weight, in the order of the values, and return it."""
     gradients, structure = recorder.new((weight.count,)), Structure("structure", _name(weight))
     recorder.call(f"{_family(weight)}_grad_weight", x, dy, structure, gradients, *_geometry(weight, x, dy))
     return gradients
 
 
 def grad_input(recorder: Recorder, weight: SparseWeight, dy: Tensor, dx: Tensor) -> None:
-    """The values are brought into the order of the transposed structure first, once in a step."""
+    """Record the gradient of the input. Once in a step, the values are first put into the order of the transposed
+    structure.
+    """
     name, family = _name(weight), _family(weight)
     values: Param | Tensor = _values(weight)
     kind: StructureKind = "structure"
@@ -39,7 +41,9 @@ def _family(weight: SparseWeight) -> str:
 
 
 def _geometry(weight: SparseWeight, x: Tensor, y: Tensor) -> tuple[tuple[int, int] | int, ...]:
-    """Of a convolution its window, and how x and y, or their gradients, lie."""
+    """Return the window of a convolution and the lanes of x and y, or of their gradients. Return () for a
+    Linear layer.
+    """
     op = weight.node.op
     if not isinstance(op, Conv2d):
         return ()

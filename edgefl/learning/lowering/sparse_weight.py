@@ -1,7 +1,7 @@
-"""Masked weights that are multiplied without their zeros: which they are, and how much they keep. Values; nothing runs.
+"""The choice of the masked weights that are multiplied without their zeros, and their memory. Nothing runs here.
 
-Such a weight is there as values alone, a float for each coordinate of its mask, in the order in which its structure
-lists them. The structures are built by the learner that holds them; here are their lengths.
+Such a weight exists as values alone: a float for each coordinate of its mask, in the order in which its structure lists
+the coordinates. The learner that holds the structures builds them. This module computes their lengths.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 @dataclass(frozen=True)
 class SparseWeight:
-    """A masked weight of a layer, of which `count` coordinates exist. Its lengths follow from that number alone.
+    """A masked weight of a layer of which `count` coordinates exist. The lengths follow from this number alone.
 
-    node    on planes
-    shape   of the weight as the model has it: a Conv1d's has three extents
-    size    height and width of a convolution's input; () of a Linear layer
-    batch   examples that a Linear layer's structure is laid out for
-    lanes   images that its kernels compute side by side
+    node   node of the layer, with planes as inputs
+    shape  shape of the weight in the model. The weight of a Conv1d has three axes
+    size   height and width of a convolution's input. () for a Linear layer
+    batch  examples for which a Linear layer's structure is laid out
+    lanes  images that the kernels compute side by side
     """
 
     node: Node
@@ -43,17 +43,21 @@ class SparseWeight:
 
     @property
     def planar_shape(self) -> Shape:
-        """Of the weight as kernels read it."""
+        """The shape of the weight as kernels read it."""
         return self.node.op.parameters()["weight"].shape
 
     @property
     def has_transposed(self) -> bool:
-        """Whether the gradient of the input reads a structure of its own, and values in its order."""
+        """Return whether the gradient of the input reads a structure of its own, and values in the order of that
+        structure.
+        """
         return sparse_choice.keeps_transposed(self.op, self.batch)
 
     @property
     def words(self) -> tuple[int, int]:
-        """uint32 words of the structure and of the transposed one, which is 0 where there is none."""
+        """The uint32 words of the structure and of the transposed structure. The latter is 0 without a transposed
+        structure.
+        """
         op = self.node.op
         if isinstance(op, Conv2d):
             forward, transposed = (layout.words for layout in _layouts(op, self.size, self.count))
@@ -65,14 +69,16 @@ class SparseWeight:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the structures, and of where their slots are."""
+        """The bytes of the structures and of the positions of their values."""
         return 4 * (sum(self.words) + self.count * (2 if self.has_transposed else 1))
 
 
 def sparse_weights(
     graph: Graph, spec: ModelSpec, counts: Mapping[str, int], batch: int, ops: ModuleType
 ) -> dict[str, SparseWeight]:
-    """The masked weights that a learner holds as values alone: those that run at least as fast without their zeros."""
+    """Return the masked weights that a learner holds as values alone, because they run at least as fast
+    without zeros.
+    """
     graph = planar(graph)
     found = {name: candidate(graph, spec, name, count, batch) for name, count in counts.items()}
     lanes = sparse_choice.LANES.get(isa_of(ops), 1)
@@ -82,13 +88,13 @@ def sparse_weights(
 
 
 def isa_of(ops: ModuleType) -> str:
-    """The instruction set of a backend; "" for one that has none."""
+    """Return the instruction set of a backend. It is "" for a backend without an instruction set."""
     isa = getattr(ops, "isa", None)
     return isa() if isa is not None else ""
 
 
 def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
-    """Whether the layer is not slower without its zeros; kernels without an instruction set never skip any."""
+    """Return whether the layer is not slower without its zeros. Kernels without an instruction set skip no zeros."""
     shape = (*weight.planar_shape, *weight.size)
     return sparse_choice.runs_sparse(
         weight.op, shape, weight.batch, weight.count / math.prod(weight.shape), isa_of(ops)
@@ -96,7 +102,7 @@ def runs_sparse(weight: SparseWeight, ops: ModuleType) -> bool:
 
 
 def candidate(graph: Graph, spec: ModelSpec, name: str, count: int, batch: int) -> SparseWeight | None:
-    """The weight of this name with so many coordinates; None if its layer cannot run sparse."""
+    """Return the weight of this name with `count` coordinates, or None if its layer cannot run sparse."""
     node = next((node for node in graph.nodes if f"{node.name}.weight" == name), None)
     if node is None or not isinstance(node.op, Conv2d | Linear):
         return None

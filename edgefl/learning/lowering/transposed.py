@@ -1,4 +1,4 @@
-"""Lowers the transposed convolution, both passes: a convolution's kernels with input and output exchanged."""
+"""The lowering of the transposed convolution, both passes: a convolution's kernels with input and output exchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
 
 
 def _in_need(recorder: Recorder, node: Node, dy: Tensor) -> tuple[Tensor, Param | Tensor]:
-    """The signal and the weight without channels that no signal is passed through: those that are cut."""
+    """Return the gradient and the weight without the channels that are cut, through which no gradient passes."""
     weight, channels = recorder.param(node, "weight"), recorder.channels_needed(node.name)
     if channels is None:
         return dy, weight
@@ -56,7 +56,10 @@ def _in_need(recorder: Recorder, node: Node, dy: Tensor) -> tuple[Tensor, Param 
 
 
 def _weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
-    """The convolution that is transposed reads dy and has the saved input as the gradient of its result."""
+    """Record the gradient of the weight.
+
+    The convolution that is transposed reads dy, and the saved input is the gradient of its result.
+    """
     op, dw = node.op, trained_block(recorder, node, "weight")
     assert isinstance(op, ConvTranspose2d)
     x, ids = recorder.inputs[node.name]

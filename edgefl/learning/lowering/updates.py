@@ -1,8 +1,8 @@
-"""Lowers the step of SGD or Adam: in place, on each trained block as soon as its gradient is complete; then the buffer
-is free.
+"""The lowering of the steps of SGD and Adam. Each trained block is updated in place as soon as its gradient is
+complete, and then the gradient's buffer is free.
 
-A Linear layer's weight gradient is not even stored where plain SGD takes it. With clipping every gradient must exist
-first: then the norm is taken over all of them, and the updates come last.
+Plain SGD does not even store the weight gradient of a Linear layer. With clipping every gradient must exist first: the
+norm is taken over all of them, and the updates come last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgefl.models.graph.operations import Shape
 class Terms:
     """The terms of the update, and the number format of the values that wait for the backward pass.
 
-    The terms' coefficients are settings of the fit, not of the schedule.
+    The coefficients of the terms are settings of the fit and not of the schedule.
     """
 
     momentum: bool = False
@@ -38,12 +38,12 @@ class Terms:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the update is plain SGD's."""
+        """Return whether the update is that of plain SGD."""
         return replace(self, saved="fp32") == Terms()
 
     @staticmethod
     def of(optimizer: Optimizer, options: FitOptions = FitOptions()) -> Terms:
-        """The terms of the steps that a fit takes with this optimizer and these options."""
+        """Return the terms of the steps that a fit takes with this optimizer and these options."""
         has_pull, has_linear = options.pull is not None, options.linear is not None
         if isinstance(optimizer, Adam):
             return Terms(False, optimizer.clip, has_pull, has_linear, adam=True, saved=optimizer.saved)
@@ -51,7 +51,7 @@ class Terms:
         return Terms(momentum, optimizer.clip, has_pull, has_linear, nesterov, saved=optimizer.saved)
 
     def states(self) -> tuple[CompanionKind, ...]:
-        """The arrays that each trained block has beside it."""
+        """Return the kinds of arrays that each trained block has in addition to its values."""
         present: dict[CompanionKind, bool] = {
             "velocity": self.momentum, "mean": self.adam, "square": self.adam, "centre": self.pull,
             "linear": self.linear,
@@ -60,7 +60,7 @@ class Terms:
 
 
 def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tuple[Companion, ...]:
-    """Record the updates of all gradients as `passes` yields them; return the states they use."""
+    """Record the updates of all gradients as `passes` yields them. Return the states that the updates use."""
     if terms.adam:
         recorder.call("begin_adam", Slot("adam"), Slot("adam_steps"), Slot("rates"))
     states: list[Companion] = []
@@ -76,7 +76,7 @@ def update(recorder: Recorder, passes: Iterable[Gradients], terms: Terms) -> tup
 
 
 def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
-    """A parameter's shape (or a block's) as kernels take it: [rows, cols, inner]."""
+    """Return the shape of a parameter or of a block as kernels take it: [rows, cols, inner]."""
     return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
 
 
@@ -102,7 +102,7 @@ def _step(recorder: Recorder, gradients: Gradients, terms: Terms) -> list[Compan
         w = Param(name, shape if block.is_sparse else rows_cols_inner(recorder.scope.spec.params[name].shape))
         _move(recorder, terms, (w, block.values.view(*shape)), (block.rows, block.cols), scale, states)
         if scale is not None:
-            mask(recorder, name, w)  # a scale that is not a number spoils zeros, too
+            mask(recorder, name, w)  # a scale that is NaN turns zeros into NaN
         used += states.values()
     return used
 

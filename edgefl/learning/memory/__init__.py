@@ -1,4 +1,6 @@
-"""Memory of training, as labelled accounts: arithmetic on graphs and schedules. Only memory_meter.py asks a process."""
+"""The memory of training, as labelled accounts, by arithmetic on graphs and schedules. Only memory_meter.py measures a
+process.
+"""
 
 from edgefl.learning.memory.accounts import ACCOUNTS, estimate
 from edgefl.learning.memory.fit import BatchSizeFit, best, fit

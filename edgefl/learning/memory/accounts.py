@@ -1,17 +1,19 @@
-"""The accounts: what a way of training takes in memory, each by its own arithmetic and under its own name.
+"""The memory accounts: the bytes that a way of training takes, by several named ways of counting.
 
-pfeiffer2023  outputs of all modules, the state dict, and the tensors that have a gradient: Pfeiffer et al. 2023, whose
-              unit is the tensor, so that freezing some of a layer's neurons saves nothing
-paper         weights, active gradients, outputs of active neurons and the input batch: gives FedSPU's Figure 5 at a
-              batch of 1; a device also needs what frozen neurons put out
+pfeiffer2023  outputs of all modules, the state dict, and the tensors that have a gradient (Pfeiffer et al. 2023). The
+              unit is the tensor, so freezing some of a layer's neurons saves nothing
+paper         weights, active gradients, outputs of active neurons and the input batch. It reproduces FedSPU's Figure 5
+              at a batch of 1. A device also needs the outputs of frozen neurons
 bound         weights, active gradients and what an exact backward pass reads, without the buffers that come and go
               within a step. A step can take less where it applies each gradient as soon as it is complete, and never
-              holds them all, or works out signs and winners again; `exact` does at small batches
-exact         what the native learner allocates, from its schedule: see exact.py
+              holds all gradients, or where it computes signs and winners again. `exact` takes less at small batches
+exact         what the native learner allocates, from its schedule (exact.py)
 
-Frozen parameters have no gradient, and below the lowest trained layer no output waits for a backward pass: no account
-counts either. Optimiser state, the data set, the interpreter and its libraries are in none but `exact`, which has the
-optimiser's. A method with several passes takes as much as the largest. Source: ALGORITHMS 9.
+Frozen parameters have no gradient, and below the lowest trained layer no output waits for a backward pass. So no
+account counts these. No account counts the data set, the interpreter and its libraries. Only `exact` counts optimiser
+state. A method with several passes takes as much as its largest pass.
+
+Source  ALGORITHMS 9
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ Parts = dict[str, int]
 
 
 def estimate(account: str, training: TrainingConfiguration) -> Footprint:
-    """The footprint of a way of training by one of ACCOUNTS.
+    """Return the footprint of a way of training by one of ACCOUNTS.
 
-    Raises  ValueError for another account; GraphError if a sub-model or a head is impossible.
+    Raises  ValueError for an unknown account, or a cut with an account other than `exact`. GraphError if a sub-model or
+            a head is impossible
     """
     if account not in ACCOUNTS:
         raise ValueError(f"account={account}; expected one of {', '.join(ACCOUNTS)}")
@@ -48,7 +51,7 @@ def estimate(account: str, training: TrainingConfiguration) -> Footprint:
 
 
 def _of_passes(account: str, parts_of: Callable[[Pass], Parts]) -> Callable[[TrainingConfiguration], Footprint]:
-    """An account of the method's largest pass."""
+    """Return an account of the method's largest pass."""
 
     def footprint(training: TrainingConfiguration) -> Footprint:
         found = {name: parts_of(each) for name, each in training.passes().items()}

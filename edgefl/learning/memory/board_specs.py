@@ -1,7 +1,8 @@
-"""The facts about single-board computers: processors, caches, memory. Each fact has its source; nothing is measured
+"""The facts about single-board computers: processors, caches, memory. Each fact has its source. Nothing is measured
 here.
 
-Bytes are powers of two, as memory is sold. What is left for a device is an estimate of ours, said wherever it is used.
+Bytes are powers of two, as memory is sold. The memory that is left for a device is our own estimate, and every use of
+it says so.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
-SYSTEM_SHARE, SYSTEM_BYTES = 8, 192 * MIB  # the system, without a desktop, takes an eighth and this: our estimate
-PROCESS_BYTES = 64 * MIB  # interpreter, numpy and edgefl, with room for what a device sends and writes
+SYSTEM_SHARE, SYSTEM_BYTES = 8, 192 * MIB  # a system without a desktop takes 1/8 and these bytes: our estimate
+PROCESS_BYTES = 64 * MIB  # interpreter, numpy and edgefl, with room for what a device sends and writes, in bytes
 
 
 class Cores(NamedTuple):
-    """Processors of one kind; caches in bytes: l1 and l2 of each, or l2 of all where it is shared."""
+    """Processors of one kind. Caches are in bytes: l1 and l2 of each processor, or l2 of all where it is shared."""
 
     number: int
     kind: str
@@ -25,7 +26,9 @@ class Cores(NamedTuple):
 
 
 class Board(NamedTuple):
-    """memory: what it is sold with, in bytes, the smallest first; l3: of all cores, 0 if there is none."""
+    """A board. `memory` has the sizes in bytes that are sold, the smallest first. `l3` is the cache of all
+    cores, or 0.
+    """
 
     title: str
     cores: Cores
@@ -71,14 +74,14 @@ BOARDS = {
 
 
 class BoardVariant(NamedTuple):
-    """A board with one of its memories, in bytes."""
+    """A board with one of its sizes of memory, in bytes."""
 
     board: Board
     memory: int
 
     @property
     def left_bytes(self) -> int:
-        """The bytes that are left for training, beside the system and the process: an estimate."""
+        """The bytes that are left for training besides the system and the process. This is an estimate."""
         return max(0, self.memory - self.memory // SYSTEM_SHARE - SYSTEM_BYTES - PROCESS_BYTES)
 
     def __str__(self) -> str:
@@ -89,7 +92,10 @@ class BoardVariant(NamedTuple):
 
 
 def choose(text: str) -> BoardVariant:
-    """pi4, the one with the least memory, or pi4:4GB. Raises ValueError."""
+    """Return the board that a text names: pi4 has the least memory that is sold, and pi4:4GB has 4 GB.
+
+    Raises ValueError for an unknown board, or a size that is not sold.
+    """
     name, _, wanted = text.partition(":")
     if name not in BOARDS:
         raise ValueError(f"board {name!r}; expected one of {', '.join(BOARDS)}")

@@ -1,12 +1,13 @@
 """The account `exact`: what the native learner allocates for a way of training, tensor by tensor. Nothing is allocated.
 
-parts  params (parameters, each on a cache line of its own), arena (its peak, over the sizes of batch that occur),
-       states (velocities, moments and the like), indices (id lists of the calls, structures of masks), scratch (the
-       kernels' packing memory, which depends on the instruction set and the number of threads of this machine);
-       features and summed gradients of PFLEGO, whose learner gives back the arena of one pass before the next
+parts  params (parameters, each on a cache line of its own), arena (the peak over the batch sizes that occur), states
+       (velocities, moments and the like), indices (id lists of the calls, structures of masks), and scratch (the
+       kernels' packing memory, which depends on the instruction set and the number of threads of this machine). PFLEGO
+       also has features and summed gradients. Its learner frees the arena of one pass before the next pass
 saved  bytes that the largest schedule keeps from the forward pass for the backward pass
-flops  operations of that schedule's products, as they are called
-Not in it: the data set, the interpreter and its libraries.
+flops  operations of the largest schedule's products, as they are called
+
+The data set, the interpreter and its libraries are not included.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 def exact(training: TrainingConfiguration) -> Footprint:
-    """The footprint by the learner's schedules. Raises GraphError if a sub-model or a head is impossible."""
+    """Return the footprint by the learner's schedules. Raises GraphError if a sub-model or a head is impossible."""
     found = {name: _measure(each, training) for name, each in training.passes().items()}
     phase = max(found, key=lambda name: sum(found[name][0].values()))
     parts, schedule = found[phase]
@@ -44,7 +45,7 @@ def _lowered(one: Pass, spec: ModelSpec, size: int, training: TrainingConfigurat
 
 
 def _still(one: Pass) -> list[Schedule]:
-    """The passes of what stands still, whose memory is held beside that of the steps."""
+    """Return the schedules of the passes before a cut, whose memory is held together with the memory of the steps."""
     if one.behind is None:
         return []
     graph, cut = one.behind
@@ -52,7 +53,7 @@ def _still(one: Pass) -> list[Schedule]:
 
 
 def _measure(one: Pass, training: TrainingConfiguration) -> tuple[dict[str, int], Schedule]:
-    """Parts of one pass, and its largest schedule."""
+    """Return the parts of one pass, and its largest schedule."""
     spec = one.spec
     held = MaskFootprint.of(one.graph, spec, one.density, training.batch)
     schedules = [_lowered(one, spec, size, training, held) for size in one.batches]

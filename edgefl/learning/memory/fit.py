@@ -1,7 +1,7 @@
-"""The answer to a device owner: which shares of active neurons and which batches fit a number of bytes.
+"""The shares of active neurons and the batch sizes that fit a number of bytes, for the owner of a device.
 
-By the account `exact`, so a learner with that limit runs what is chosen here and refuses the next larger batch. The
-interpreter, its libraries and the data set come on top.
+The account is `exact`. So a learner with this limit runs the chosen batch and refuses the next larger one. The
+interpreter, its libraries and the data set need memory in addition.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from edgefl.learning.memory.exact import exact
 from edgefl.learning.memory.footprint import Footprint
 from edgefl.learning.memory.training_setup import TrainingConfiguration
 
-LARGEST_BATCH = 4096  # no larger one is tried
+LARGEST_BATCH = 4096  # largest batch that is tried, in examples
 
 
 class BatchSizeFit(NamedTuple):
     """The largest batch that fits at a share of active neurons.
 
-    batch      0 if not even one example fits
-    footprint  of that batch, or of one example if it does not fit
+    keep       share of active neurons
+    batch      examples in the batch. 0 if not even one example fits
+    footprint  footprint of that batch, or of one example if it does not fit
     """
 
     keep: float
@@ -31,21 +32,26 @@ class BatchSizeFit(NamedTuple):
 
 
 def fit(training: TrainingConfiguration, limit_bytes: int, keeps: Sequence[float]) -> list[BatchSizeFit]:
-    """The largest batch at each share, the shares from large to small.
+    """Return the largest batch at each share, from the largest share to the smallest.
 
-    training  its batch and share are replaced
-    Raises    ValueError for a share out of range; GraphError as TrainingConfiguration.passes.
+    training     configuration whose batch and share are replaced
+    limit_bytes  number of bytes into which a batch has to fit
+    keeps        shares of active neurons
+    Raises       ValueError for a share out of range, and GraphError like TrainingConfiguration.passes
     """
     return [_largest(replace(training, keep=keep), limit_bytes) for keep in sorted(set(keeps), reverse=True)]
 
 
 def best(choices: Sequence[BatchSizeFit], batch: int) -> BatchSizeFit | None:
-    """The largest share at which `batch` fits; if it fits at none, the largest share at which any batch does."""
+    """Return the largest share at which `batch` fits, or else the largest share at which any batch fits, or None."""
     return next((c for c in choices if c.batch >= batch), next((c for c in choices if c.batch), None))
 
 
 def _largest(training: TrainingConfiguration, limit_bytes: int) -> BatchSizeFit:
-    """By bisection: the batch chosen was found to fit, and the next larger one, if any is tried, not to."""
+    """Find the largest batch that fits, by bisection.
+
+    The chosen batch was found to fit, and the next larger batch, if it was tried, was found not to fit.
+    """
 
     def is_too_large(batch: int) -> bool:
         return exact(replace(training, batch=batch)).total > limit_bytes

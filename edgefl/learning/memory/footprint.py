@@ -1,4 +1,4 @@
-"""Footprint: the one result type of every account of memory, estimated or measured. A value; it computes nothing."""
+"""Footprint: the result type of every memory account, estimated or measured. It is a value and computes nothing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from edgefl.learning.lowering.arena_inventory import ArenaTensor
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of one account for one way of training one model.
+    """The bytes of one account for one way of training one model.
 
-    account  whose arithmetic, or which meter, the number is
+    account  name of the account, or of the meter, that gave the number
     model    name of the model
-    batch    examples per step
+    batch    examples in a step
     keep     share of active neurons, or density of a mask
-    method   how the model is trained; see memory.training
-    parts    bytes by what they are for; they add up to `total`
-    phase    the part of the method's round that takes this much, the most of all its phases
-    saved    of `total`: what is kept from the forward pass for the backward pass; None where that is not known
-    flops    floating point operations of the phase's largest step as they are executed; None where that is not known
-    tensors  the tensors of the arena with their lifetimes, in the account "exact"; they share the part "arena"
+    method   how the model is trained (memory/training_setup.py)
+    parts    bytes by purpose, which add up to `total`
+    phase    phase of the method's round that takes the most memory, which is the memory given here
+    saved    part of `total` that is kept from the forward pass for the backward pass. None if it is not known
+    flops    floating point operations of the phase's largest step as they are executed. None if they are not known
+    tensors  tensors of the arena with their lifetimes, in the account "exact". They share the part "arena"
     """
 
     account: str
@@ -41,6 +41,6 @@ class Footprint:
         return sum(self.parts.values())
 
     def to_json(self) -> dict[str, Any]:
-        """The fields and the total as JSON values."""
+        """Return the fields and the total as JSON values."""
         tensors = [tensor._asdict() for tensor in self.tensors]
         return {**vars(self), "parts": dict(self.parts), "tensors": tensors, "total": self.total}

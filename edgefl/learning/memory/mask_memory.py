@@ -1,6 +1,6 @@
-"""The memory that a learner holds of a mask: the values of the kept weights, structures and bits.
+"""The memory that a learner holds because of a mask: the values of the kept weights, structures and bits.
 
-The mask is drawn; the bytes follow from its counts alone.
+The mask is drawn at random. The bytes follow from its counts alone.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SEED = 1
 
 @dataclass(frozen=True)
 class MaskFootprint:
-    """A mask as a learner holds it; nothing, where there is none.
+    """A mask as a learner holds it. It is empty without a mask.
 
-    sparse     weights that are there as values alone
-    existing   bits of the others that are masked
-    bit_bytes  of the mask itself
+    sparse     weights that exist as values alone
+    existing   bits of the other masked weights
+    bit_bytes  bytes of the mask itself
     """
 
     sparse: Mapping[str, Compact]
@@ -42,7 +42,7 @@ class MaskFootprint:
 
     @staticmethod
     def of(graph: Graph, spec: ModelSpec, density: float, batch: int) -> MaskFootprint:
-        """A learner restricted to an ERK mask of that density, for batches of that size."""
+        """Return the footprint of a learner restricted to an ERK mask of this density, for batches of this size."""
         return _made(graph, density, batch) if density < 1 else MaskFootprint({}, {})
 
     @property
@@ -56,7 +56,7 @@ class MaskFootprint:
         return bits + sum(each.index_bytes for each in self.sparse.values())
 
     def other_lists(self, schedule: Schedule) -> int:
-        """Bytes of a schedule's id lists that are no bits of the mask."""
+        """Return the bytes of a schedule's id lists, without the bits of the mask."""
         ours = {id(bits) for bits in self.existing.values()}
         return sum(ids.nbytes for ids in schedule.id_lists() if id(ids) not in ours)
 

@@ -1,7 +1,8 @@
-"""The counts of the memory accounts: scalars of parameters, of results and of the values that an exact backward pass
-reads.
+"""The counts of the memory accounts: scalars of parameters, of results and of values that an exact backward pass reads.
 
-Source: ALGORITHMS 9, the table of layers. A set of active neurons is a NeuronSet, or None for all.
+A set of active neurons is a NeuronSet, or None for all.
+
+Source  ALGORITHMS 9, the table of layers
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 def scalars(params: Iterable[ParamInfo], stats: bool = False) -> int:
-    """Scalars that are held, trained or frozen; running statistics that move, too, if asked for."""
+    """Return the number of scalars that are held, trained or frozen. `stats` adds the running statistics that move."""
     return sum(math.prod(param.shape) for param in params if stats or param.kind != "stat")
 
 
 def learned_scalars(params: Iterable[ParamInfo]) -> int:
-    """Scalars that have a gradient where all neurons are trained."""
+    """Return the number of scalars that have a gradient where all neurons are trained."""
     return sum(math.prod(param.shape) for param in params if param.kind == "learn")
 
 
 def kept_scalars(graph: Graph, density: float = 1.0) -> int:
-    """Scalars that are held where a mask leaves a share of the trained weights."""
+    """Return the number of scalars that are held where a mask keeps the share `density` of the trained weights."""
     return scalars(graph.parameters().values()) - _left_out(graph, density)
 
 
 def _left_out(graph: Graph, density: float) -> int:
-    """How many coordinates of the trained weights a mask leaves out."""
+    """Return the number of coordinates of the trained weights that a mask leaves out."""
     if density == 1:
         return 0
     shapes = density_of.weights(ModelSpec.of(graph))
@@ -60,22 +61,23 @@ def _left_out(graph: Graph, density: float) -> int:
 
 
 def trained_scalars(graph: Graph, neurons: NeuronSet | None, density: float = 1.0) -> int:
-    """Scalars that have a gradient: P_act."""
+    """Return the number of scalars that have a gradient, P_act."""
     if neurons is not None:
         return neurons.count(ModelSpec.of(graph))
     return learned_scalars(graph.parameters().values()) - _left_out(graph, density)
 
 
 def _results_with_gradient(graph: Graph, neurons: NeuronSet | None) -> Collection[str]:
-    """The results that the backward pass comes to: where nothing is frozen, all of them count as such."""
+    """Return the results that the backward pass reaches. If nothing is frozen, all results count as reached."""
     if not graph.frozen:
         return graph.shapes.keys()
     return gradient_needs(graph, trained_blocks(ModelSpec.of(graph), neurons), "exact").keys()
 
 
 def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
-    """Scalars that all modules put out for one example, those of active neurons: A_act, or A_all. No views, and nothing
-    below the lowest layer that is trained.
+    """Return the number of scalars that all modules output for one example: A_act of active neurons, or A_all.
+
+    Views are not counted, nor anything below the lowest layer that is trained.
     """
     axes, total, reached = result_axes(graph), 0, _results_with_gradient(graph, neurons)
     for node in graph.nodes:
@@ -89,15 +91,15 @@ def output_scalars(graph: Graph, neurons: NeuronSet | None) -> int:
 
 
 def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
-    """Bits that an exact backward pass reads of one example's forward pass, by what they are.
+    """Return the bits that an exact backward pass reads of one example's forward pass, by their kind.
 
-    inputs   of convolutions and Linear layers, active channels only; an input of several layers is counted once
-    xhat     normalised values of all channels, for the signal passes through frozen ones; their norms' few statistics
-             are left out, as in ALGORITHMS 9.3
-    signs    one bit per ReLU or other rectifier
+    inputs   active channels of the inputs of convolutions and Linear layers. An input of several layers is counted once
+    xhat     normalised values of all channels, because the gradient passes through frozen channels. The few statistics
+             of the norms are left out, as in ALGORITHMS 9.3
+    signs    one bit per value of a ReLU or other rectifier
     winners  the winning cell of each max-pool window
-    curves   what smooth activations, PReLUs and products of results read again; gates and states; queries, keys, values
-             and shares of attention
+    curves   values that smooth activations, PReLUs and products of results read again. Gates and states of recurrent
+             layers. Queries, keys, values and shares of attention
     """
     blocks, inputs, graph = trained_blocks(ModelSpec.of(graph), neurons), {}, planar(graph)
     reached = _results_with_gradient(graph, neurons)
@@ -128,7 +130,9 @@ def saved_bits(graph: Graph, neurons: NeuronSet | None) -> dict[str, int]:
 
 
 def _of_sequences(op: Operation, result: Shape) -> int:
-    """Scalars that a recurrent layer, or attention, reads again beside its input; 0 for other operations."""
+    """Return the scalars that a recurrent layer or attention reads again in addition to its input. 0 for other
+    operations.
+    """
     places = result[-1]
     if isinstance(op, Recurrent):  # gates, states before each step, and cells or the hidden part of n
         return (op.gates + 2) * op.hidden_size * places
@@ -136,7 +140,7 @@ def _of_sequences(op: Operation, result: Shape) -> int:
 
 
 def _source(graph: Graph, node: Node) -> str:
-    """The result that a node reads, seen through views."""
+    """Return the result that a node reads, seen through views."""
     makers = {maker.name: maker for maker in graph.nodes}
     name = node.inputs[0]
     while name in makers and isinstance(makers[name].op, VIEWS):

@@ -1,15 +1,15 @@
-"""The setup that a memory account describes: a model, a batch and a method, and the training passes of a round. Values
-only.
+"""The setup that a memory account describes: a model, a batch and a method, and the training passes of a round. Nothing
+runs here.
 
 full    every parameter is trained
-fedspu  the full model is held, the active blocks of a share of its neurons are trained (ALGORITHMS 1); with a cut those
-        after it, on results at the cut that are kept for all examples
-sparse  the coordinates of a mask alone are held and trained, in a share of the weights' by ERK (ALGORITHMS 3)
-drop    the sub-model of a share of the neurons is held and trained (Random Dropout; FjORD at one width)
-pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6); the
-        model's own head is held beside the personal one, which here has as many classes
+fedspu  the full model is held, and the active blocks of a share of its neurons are trained (ALGORITHMS 1). With a cut
+        only blocks after the cut are trained, on results at the cut that are kept for all examples
+sparse  only the coordinates of a mask are held and trained, a share of the weights chosen by ERK (ALGORITHMS 3)
+drop    the sub-model of a share of the neurons is held and trained (Random Dropout, and FjORD at one width)
+pflego  head steps on cached features of all examples, then one joint gradient in chunks of a batch (ALGORITHMS 6). The
+        model's own head is held in addition to the personal head, which here has as many classes
 
-Passes without a gradient (evaluation, features) take chunks that fit beside the parameters, and are in no account.
+Passes without a gradient (evaluation, features) take chunks that fit besides the parameters. No account counts them.
 """
 
 from __future__ import annotations
@@ -36,22 +36,24 @@ from edgefl.rng import NEURONS, stream
 
 Method = Literal["full", "fedspu", "sparse", "drop", "pflego"]
 METHODS: tuple[Method, ...] = get_args(Method)
-PARTIAL = ("fedspu", "sparse", "drop")  # methods in which a share is trained: of the neurons, or of the weights
+PARTIAL = ("fedspu", "sparse", "drop")  # methods that train a share of the neurons or of the weights
 PLAIN = Terms()
-SEED = 1  # of the draw of neurons; the bytes depend on their number, and under GroupNorm on the groups they hit
+SEED = 1  # seed of the draw of neurons: only under GroupNorm the bytes depend on which neurons are drawn
 FLOAT = 4  # bytes
 
 
 class Pass(NamedTuple):
     """One kind of step of a round: what the learner is asked to do, and what it holds meanwhile.
 
-    batches  sizes of batch that occur, the largest first
-    mode     as in learners.lowering
+    graph    graph that the pass runs
+    neurons  trained neurons. None is all
+    batches  batch sizes that occur, the largest first
+    mode     mode of the lowering (lowering/lower.py)
     idle     parameters that are held and take no part
-    cached   bytes of features that are held beside the learner, which gathers its batches from them
+    cached   bytes of features that are held besides the learner, which gathers its batches from them
     summed   whether gradients of earlier chunks are held
-    density  of all weights together, the share that a mask leaves
-    behind   the whole graph, and the cut that this one follows: what lies before runs in passes of its own
+    density  share of all weights together that a mask keeps
+    behind   the whole graph, and the cut behind which `graph` begins. The part before the cut runs in passes of its own
     """
 
     graph: Graph
@@ -66,7 +68,7 @@ class Pass(NamedTuple):
 
     @property
     def spec(self) -> ModelSpec:
-        """With the groups that `neurons` are of."""
+        """The specification with the groups to which `neurons` belong."""
         return ModelSpec.of(self.graph) if self.behind is None else ModelSpec.of(self.behind[0]).part(self.graph)
 
 
@@ -74,14 +76,17 @@ class Pass(NamedTuple):
 class TrainingConfiguration:
     """A way of training a model.
 
-    model     its name, for reports
-    batch     examples per step; in "pflego": per chunk of the joint gradient
-    keep      share of active neurons, or the density of a mask; 1 for methods that train all
-    examples  of the data set: its last batch may be smaller. None: a whole and a partial batch ("pflego": one batch)
-    terms     what the update has beside plain SGD, and as what values wait for the backward pass
-    loss      what is minimised
-    cut       of "fedspu": what lies before this result stands still
-    Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1.
+    model     name of the model, for reports
+    graph     graph of the model
+    batch     examples per step, or per chunk of the joint gradient in "pflego"
+    method    one of METHODS
+    keep      share of active neurons, or the density of a mask. 1 for methods that train all
+    examples  number of examples in the data set, whose last batch may be smaller. None: a whole and a partial batch
+              ("pflego": one batch)
+    terms     terms of the update besides plain SGD, and the number format of values that wait for the backward pass
+    loss      loss that is minimised
+    cut       name of the result before which nothing is trained, for "fedspu"
+    Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1
     """
 
     model: str
@@ -105,36 +110,38 @@ class TrainingConfiguration:
             raise ValueError(f"cut={self.cut} with method={self.method}; expected fedspu")
 
     def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
-        """The memory of this training by an account; `more` are the fields of Footprint that the account knows."""
+        """Return the memory of this training by an account. `more` are the fields of Footprint that the
+        account knows.
+        """
         return Footprint(account, self.model, self.batch, self.keep, self.method, parts, **more)
 
     @cached_property
     def neurons(self) -> NeuronSet | None:
-        """The trained neurons; None is all."""
+        """The trained neurons, or None for all."""
         if self.keep == 1 or self.method == "sparse":
             return None
         return NeuronSet.draw(ModelSpec.of(self.graph), self.keep, stream(SEED, NEURONS))
 
     @property
     def trained(self) -> tuple[Graph, NeuronSet | None]:
-        """The graph that is held, and its trained neurons. Raises GraphError as Graph.sub does."""
+        """The graph that is held, and its trained neurons. Raises GraphError like Graph.sub."""
         if self.method == "drop" and self.neurons is not None:
             return self.graph.sub(self.neurons), None
         return self.graph, self.neurons
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """The sizes of batch that occur, the largest first."""
+        """The batch sizes that occur, the largest first."""
         if self.examples is None:
             return (self.batch, self.batch - 1) if self.batch > 1 else (1,)
         whole, rest = divmod(self.examples, self.batch)
         stepped = after(self.graph, self.cut) if self.cut else self.graph
-        if rest == 1 and whole and self.batch > 1 and single_value_norm(stepped):  # the last batch joins
+        if rest == 1 and whole and self.batch > 1 and single_value_norm(stepped):  # the last batch is joined
             return (self.batch + 1, self.batch) if whole > 1 else (self.batch + 1,)
         return tuple(size for size in (self.batch if whole else 0, rest) if size)
 
     def passes(self) -> dict[str, Pass]:
-        """The passes of a round by name. Raises GraphError if a sub-model or a head is impossible."""
+        """Return the passes of a round by name. Raises GraphError if a sub-model or a head is impossible."""
         if self.method == "pflego":
             return self._pflego()
         density = self.keep if self.method == "sparse" else 1.0

@@ -1,1 +1,1 @@
-"""Plans bound to memory and run: the learner of a Graph, its arena, its programs and their scratch memory."""
+"""The run of schedules in memory: the learner of a Graph, its arena, its programs and their scratch memory."""

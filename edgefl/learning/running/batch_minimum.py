@@ -1,4 +1,4 @@
-"""The treatment of batches of one example, where a model normalises over single values. Nothing runs here.
+"""The treatment of batches of one example in a model that normalises over single values. Nothing runs here.
 
 A batch of one example joins the batch before it. Where no batch comes before it, the fit is refused.
 """
@@ -12,10 +12,11 @@ from edgefl.models.graph.single_value_norm import LEAST_BATCH
 
 
 def trainable_batches(batches: Batches, norm: str) -> Batches:
-    """The batches that a fit takes its steps on.
+    """Return the batches that a fit takes its steps on.
 
-    norm    the layer that normalises over single values; "": the model has none, and the batches stay as they are
-    Raises  TrainingError if a batch of one example is left.
+    norm    name of the layer that normalises over single values. "" stands for a model without such a layer, whose
+            batches stay as they are
+    Raises  TrainingError if a batch of one example is left
     """
     if not norm or not len(batches):
         return batches

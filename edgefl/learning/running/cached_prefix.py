@@ -1,7 +1,7 @@
-"""Samples and batches of a fit after a cut: what stands still before it is run once, and its results are kept.
+"""The samples and batches of a fit after a cut: the part before the cut runs once, and its results are kept.
 
-Where a limit leaves no room for all of them, they are computed for as many batches as there is room for, and again when
-their rows come up again; the steps are the same. Which steps are taken is the fit's own (graph_learner.py).
+Where a memory limit leaves no room for all results, they are computed for as many batches as fit, and again when their
+rows come up again. The steps do not differ. The fit decides which steps are taken (graph_learner.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNK, BEHIND_PRODUCTS = 16, 4
 """Examples in a pass of what stands still: where that is convolutions alone, and where it has other products. All
 passes have as many, so that an example's results have the same bits wherever in one it stands, on every tier tried:
 which are run together depends on the limit."""
-HALF = 2  # bytes
+HALF = 2  # bytes of a float16
 Results = Callable[[Index], Iterator[Array]]
 """At the cut, of rows of the samples: in chunks, each of which the next overwrites."""
 
@@ -42,7 +42,9 @@ Results = Callable[[Index], Iterator[Array]]
 class Cache(NamedTuple):
     """The maker of a cut's cached results.
 
-    graph, work, inference  of the whole model
+    graph, work, inference  graph, workspace and inference of the whole model
+    cut                     name of the cut
+    ops                     backend
     """
 
     graph: Graph
@@ -54,12 +56,12 @@ class Cache(NamedTuple):
     def of(
         self, rest: Workspace, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions
     ) -> tuple[Samples, Batches]:
-        """Samples and batches with which the learner of what follows the cut takes the steps of the fit.
+        """Return samples and batches for the steps that the learner of the part after the cut takes.
 
-        rest     The memory of that learner. From now on it also holds the results at the cut.
-        options  Their `trainable`, `delta`, `pull` and `linear` decide how much memory the steps need.
-        Raises  DataError if a shape, label or index does not fit, TrainingError without batches; MemoryLimitError if
-                there is no room beside the passes for the results of one batch.
+        rest     memory of that learner. From now on it also holds the results at the cut
+        options  `trainable`, `delta`, `pull` and `linear` decide how much memory the steps need
+        Raises   DataError if a shape, label or index does not fit. TrainingError without batches. MemoryLimitError if
+                 the results of one batch do not fit besides the passes
         """
         check_samples(samples, self.graph, self.work.store.dtype)
         sizes, shape = sizes_of(batches, len(samples)), self.graph.shapes[self.cut]
@@ -94,8 +96,10 @@ class Cache(NamedTuple):
         options: FitOptions,
         terms: Terms,
     ) -> int:
-        """The number of rows, at most `rows`, whose results fit into the limit beside the memory of both kinds of pass:
-        the passes before the cut, and the steps after it in batches of these sizes.
+        """Return the number of rows, at most `rows`, whose results fit into the limit.
+
+        The memory of both kinds of pass is counted: the passes before the cut, and the steps after it in batches of
+        these sizes.
         """
         limit = self.work.account.limit.limit_bytes
         if limit is None:
@@ -116,16 +120,16 @@ class Cache(NamedTuple):
         return min(rows, (limit - taken) // row_bytes)
 
     def _one(self, samples: Samples) -> Samples:
-        """What the results at the cut are like, of one example."""
+        """Return a sample with the shape, the type and the loss of one example's results at the cut."""
         x = np.zeros((1, *self.graph.shapes[self.cut]), self.work.store.dtype)
         return Samples(x, np.zeros_like(samples.y[:1]), loss=samples.loss)
 
 
 class ActivationStore(ABC):
-    """Results at the cut of some rows of the samples, and their targets.
+    """A store of the results at the cut of some rows of the samples, and of their targets.
 
-    near  as samples of their own, which the steps read
-    most  steps that it can be ready for at once; None: any number
+    near  results and targets as samples, which the steps read
+    most  number of steps whose results can be ready at once. None: any number
     """
 
     most: ClassVar[int | None]
@@ -136,15 +140,15 @@ class ActivationStore(ABC):
 
     @abstractmethod
     def fill(self, rows: Index) -> None:
-        """Compute and keep the results of these rows, in this order, instead of others."""
+        """Compute and keep the results of these rows, in this order, in place of the results before."""
 
     @abstractmethod
     def ready(self, positions: list[Index]) -> list[Index]:
-        """Of batches of places among the rows: where in `near` their results are."""
+        """Return where in `near` the results of these batches are. A batch holds positions among the kept rows."""
 
 
 class FloatActivationStore(ActivationStore):
-    """Values as they are."""
+    """A store of values in their own number format."""
 
     most = None
 
@@ -161,7 +165,7 @@ class FloatActivationStore(ActivationStore):
 
 
 class HalfActivationStore(ActivationStore):
-    """Values as float16, [rows, values, 2 bytes]; those of one batch at a time are near as they are."""
+    """A store of values as float16, [rows, values, 2 bytes]. One batch at a time is widened into `near`."""
 
     most = 1
 
@@ -184,9 +188,10 @@ class HalfActivationStore(ActivationStore):
 
 
 class CachedBatches(LazyBatches):
-    """The batches of a fit, in rows of what a store has near.
+    """The batches of a fit, as rows of the samples `near` of a store.
 
-    distinct  all rows that occur, sorted; room: of how many the store can keep the results
+    distinct  all rows that occur, sorted
+    room      number of rows whose results the store can keep
     """
 
     def __init__(self, batches: Batches, store: ActivationStore, distinct: Index, sizes: set[int], room: int) -> None:
@@ -202,7 +207,7 @@ class CachedBatches(LazyBatches):
         return self._sizes
 
     def pieces(self, steps: int) -> Iterator[list[Index]]:
-        positions = np.empty(self._distinct[-1] + 1, np.int32)  # of a row among those that are kept
+        positions = np.empty(self._distinct[-1] + 1, np.int32)  # position of each row among the kept rows
         for rows, run in self._runs():
             self._store.fill(rows)
             positions[rows] = np.arange(len(rows), dtype=np.int32)
@@ -211,7 +216,7 @@ class CachedBatches(LazyBatches):
                 yield self._store.ready([positions[batch] for batch in piece])
 
     def _runs(self) -> Iterator[tuple[Index, Iterable[Index]]]:
-        """Batches one after another whose rows there is room for, and these rows, sorted."""
+        """Yield runs of consecutive batches whose rows fit together, and these rows, sorted."""
         if len(self._distinct) <= self._room:
             yield self._distinct, self._batches
             return
@@ -228,19 +233,22 @@ class CachedBatches(LazyBatches):
 
 @lru_cache(maxsize=64)
 def chunk_of(graph: Graph, cut: str) -> int:
-    """Examples in a pass of what stands still."""
+    """Return the number of examples in a pass of the part before the cut."""
     multiplies = graph.macs()
     products = [node.op for node in before(graph, cut) if node.name in multiplies]
     return CHUNK if all(isinstance(op, Conv1d | Conv2d) for op in products) else BEHIND_PRODUCTS
 
 
 def kept_bytes(values: int, batch: int, terms: Terms, float_bytes: int) -> tuple[int, int]:
-    """Of so many values at a cut: bytes beside the results that are kept, and of those of one example."""
+    """Return the bytes that are needed besides the kept results, and the bytes of one example's kept results.
+
+    There are `values` values per example at the cut.
+    """
     if terms.saved == "fp16":
         return batch * values * float_bytes, HALF * values
     return 0, values * float_bytes
 
 
 def _distinct(batches: Batches) -> Index:
-    """All rows that occur, sorted."""
+    """Return all rows that occur, sorted."""
     return np.unique(np.concatenate(occurring(batches)[0]))

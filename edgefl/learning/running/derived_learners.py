@@ -1,6 +1,7 @@
-"""The learners beside one: under other heads, of what follows a cut, and of smaller graphs. Not how one is made.
+"""The learners that derive from one learner: with other heads, of the part after a cut, and of smaller graphs. Other
+modules make them.
 
-The last few are kept, so that rounds with as many classes or neurons reuse their schedules and programs.
+The last few learners are kept, so that rounds with as many classes or neurons reuse their schedules and programs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from edgefl.models.graph.heads import features_of, with_classes
 from edgefl.models.neurons.model_spec import ModelSpec
 
 HEADS_KEPT = 4  # learners with other heads, by number of classes
-SUBS_KEPT = 5  # learners of smaller graphs: as many as clients have tiers, or one of them widths
+SUBS_KEPT = 5  # learners of smaller graphs: as many as tiers of clients, or widths of one client
 RESTS_KEPT = 2  # learners of what follows a cut
 
 Key = TypeVar("Key", bound=Hashable)
@@ -27,10 +28,10 @@ Make = Callable[[Graph, ModelSpec, Params], Made]
 
 
 class DerivedLearners(Generic[Made]):
-    """Those of a learner of this graph with these parameters.
+    """The learners that derive from a learner of this graph with these parameters.
 
-    `make` gives a learner of another graph over the arrays it is given. It comes with each call: kept here it would tie
-    the learner to itself, and its memory to the garbage collector.
+    `make` returns a learner of another graph over the arrays that it is given. It is an argument of each call. If it
+    were kept here, the learner would refer to itself, and only the garbage collector would free its memory.
     """
 
     def __init__(self, graph: Graph, spec: ModelSpec, params: Params) -> None:
@@ -40,7 +41,9 @@ class DerivedLearners(Generic[Made]):
         self._rests: OrderedDict[str, Made] = OrderedDict()
 
     def with_head(self, classes: int, make: Make[Made]) -> Made:
-        """The same body under a head of its own: zeros when it is made, and later as it was left."""
+        """Return a learner of the same body with a head of its own. The head is zero when it is made, and stays as it
+        was left.
+        """
         learner = self._heads.pop(classes, None)
         if learner is None:
             graph = with_classes(self._graph, classes)
@@ -50,11 +53,11 @@ class DerivedLearners(Generic[Made]):
         return kept(self._heads, classes, learner, HEADS_KEPT)
 
     def head(self, make: Make[Made]) -> Made:
-        """The head alone, on the same parameters."""
+        """Return a learner of the head alone, on the same parameters."""
         return self.rest(features_of(self._graph), make)
 
     def rest(self, cut: str, make: Make[Made]) -> Made:
-        """A learner of the part after a cut, on the same parameters."""
+        """Return a learner of the part after a cut, on the same parameters."""
         learner = self._rests.pop(cut, None)
         if learner is None:
             graph = after(self._graph, cut)
@@ -63,11 +66,11 @@ class DerivedLearners(Generic[Made]):
         return kept(self._rests, cut, learner, RESTS_KEPT)
 
     def sharing(self) -> tuple[Made, ...]:
-        """Those that share parameters, as far as they are kept."""
+        """Return the kept learners that share parameters with this learner."""
         return (*self._heads.values(), *self._rests.values())
 
     def sub(self, graph: Graph, active: Mapping[str, Array], make: Make[Made]) -> Made:
-        """A learner of a smaller graph, with a copy of these parameters."""
+        """Return a learner of a smaller graph, with a copy of these parameters."""
         learner = self._subs.pop(graph, None)
         if learner is None:
             learner = make(graph, ModelSpec.of(graph), dict(active))
@@ -77,7 +80,7 @@ class DerivedLearners(Generic[Made]):
 
 
 def kept(learners: OrderedDict[Key, Made], key: Key, learner: Made, most: int) -> Made:
-    """The learner, which is now the latest of at most so many."""
+    """Keep the learner as the latest of at most `most` learners, and return it."""
     learners[key] = learner
     if len(learners) > most:
         learners.popitem(last=False)

@@ -1,4 +1,6 @@
-"""Sets the stream of dropout for a pass that trains. Which values it drops, lowering/dropout.py and the kernels say."""
+"""The start of the dropout stream for a training pass. lowering/dropout.py and the kernels decide which values it
+drops.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from edgefl.models.graph.operations import AnyDropout
 
 
 def begin(graph: Graph, state: Array, position: Keyed | None) -> None:
-    """state [3] = key, step, first example: those of `position`, and 0.
+    """Set state [3] to the key and the step of `position`, and to 0 as the first example.
 
-    Raises  TrainingError without a place where the graph drops values: with a key that is always the same every call
-            would drop those of the one before.
+    Raises  TrainingError without a position where the graph drops values. With a constant key every call would drop the
+            values that the call before it dropped
     """
     dropping = [node.name for node in graph.nodes if isinstance(node.op, AnyDropout) and node.op.p > 0]
     if not dropping:
@@ -25,12 +27,12 @@ def begin(graph: Graph, state: Array, position: Keyed | None) -> None:
 
 
 def as_state(position: Keyed) -> tuple[int, int, int]:
-    """key, step, first example: those of `position`, and 0."""
+    """Return the key and the step of `position`, and 0 as the first example."""
     return _signed(position.key), position.step, 0
 
 
 def _signed(key: int) -> int:
-    """The int64 with the bits of a key."""
+    """Return the int64 with the bits of a key."""
     if not 0 <= key < 1 << 64:
         raise TrainingError(f"key={key} of dropout; expected 0 <= key < 2^64")
     return key - (1 << 64) if key >> 63 else key

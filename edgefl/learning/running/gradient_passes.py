@@ -1,4 +1,4 @@
-"""GradientPasses: gradients of a mean loss with the model as it is. No parameter and no running statistic changes."""
+"""GradientPasses: gradients of a mean loss at the present parameters. No parameter and no running statistic changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 class GradientPasses:
-    """Passes over the model of this graph, in the memory of a workspace."""
+    """Gradient passes over the model of this graph, in the memory of a workspace."""
 
     def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
         self._graph, self._spec, self._workspace = graph, spec, workspace
@@ -25,9 +25,9 @@ class GradientPasses:
     def gradient(
         self, samples: Samples, index: NDArray[np.int32], options: FitOptions, chunk: int | None, key: int | None
     ) -> Gradient:
-        """The gradient of the mean loss over `index`; see GraphLearner.gradient.
+        """Return the gradient of the mean loss over `index` (see GraphLearner.gradient).
 
-        options  Its `trainable` and `delta` say what the gradient is of.
+        options  `trainable` and `delta` select the blocks of the gradient and how it is computed
         """
         work = self._workspace
         begin(self._graph, work.scalars.dropout, None if key is None else Keyed(key))
@@ -46,7 +46,7 @@ class GradientPasses:
         return total
 
     def _gradient_of(self, session: Session, part: NDArray[np.int32], divisor: float) -> Gradient:
-        """What one pass adds to the gradient of a mean loss that divides by `divisor`."""
+        """Return the part of one pass in the gradient of a mean loss that divides by `divisor`."""
         bound, share = session.programs[len(part)], session.samples.loss.divisor(session.samples.y, part) / divisor
         bound.index[:] = part
         bound.program.run()
@@ -57,8 +57,9 @@ class GradientPasses:
         return Gradient((name, self._in_order(name, value) * share) for name, value in views.items())
 
     def _in_order(self, name: str, values: Array) -> Array:
-        """The block of a parameter's gradient in the parameter's order, from its values in a schedule. A masked
-        parameter has its coordinates [|ids|] in order.
+        """Return the block of a parameter's gradient in the parameter's order, from its values in a schedule.
+
+        The block of a masked parameter has its coordinates [|ids|] in order.
         """
         store = self._workspace.store
         if name not in store.restriction:

@@ -1,8 +1,8 @@
 """GraphLearner: the Learner over a Graph, on any kernel backend and without torch.
 
-The learner checks what it is asked and passes it on. Memory and programs are kept by workspace.py. Steps are taken by
-training_steps.py, gradients by gradient_passes.py, evaluations and predictions by inference.py. Learners of other heads
-and smaller graphs are kept by derived_learners.py. lowering/ decides what a pass consists of.
+The learner checks each request and passes it on. Memory and programs are in workspace.py. Steps are in
+training_steps.py, gradients in gradient_passes.py, evaluations and predictions in inference.py. Learners of other heads
+and of smaller graphs are in derived_learners.py. The folder lowering/ decides what a pass consists of.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 class GraphLearner:
     """A model that trains and predicts in place, in one arena that grows to the largest pass asked for.
 
-    model        copied; the model's own arrays are not touched
-    backend      "native", "numba" or "reference"; None: kernels.backend chooses
+    model        model whose parameters are copied. Its own arrays are not changed
+    backend      "native", "numba" or "reference". None: kernels.backend chooses
     dtype        float32, or float64 with the reference backend (then samples must be uint8 or float64)
-    limit_bytes  what `memory` may come to where no other learner runs: a pass that would exceed it is refused with
-                 MemoryLimitError before it allocates, and evaluation takes smaller chunks; None: no limit
-    Raises       GraphError if the parameters do not fit the graph; BackendError for float64 on another backend;
-                 MemoryLimitError if the parameters alone exceed the limit.
+    limit_bytes  upper bound of `memory` where no other learner runs. A pass that would exceed it is refused with
+                 MemoryLimitError before it allocates, and evaluation takes smaller chunks. None: no limit
+    Raises       GraphError if the parameters do not fit the graph. BackendError for float64 on another backend.
+                 MemoryLimitError if the parameters alone exceed the limit
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class GraphLearner:
 
     def _begin(self, backend: ModuleType, graph: Graph, spec: ModelSpec, workspace: Workspace) -> GraphLearner:
         self._backend, self.graph, self.spec, self._workspace = backend, graph, spec, workspace
-        self._batch: int | None = None  # of the steps that its sparse weights are laid out for
+        self._batch: int | None = None  # batch size for which the sparse weights are laid out
         self._parameters = ParameterAccess(spec, workspace.store, backend)
         self._training = TrainingSteps(graph, spec, workspace)
         self._gradients = GradientPasses(graph, spec, workspace)
@@ -91,9 +91,10 @@ class GraphLearner:
         return self
 
     def read(self, names: Collection[str] | None = None) -> Mapping[str, Array]:
-        """Whole parameters by torch's name (None: all): read-only views of one buffer, which later steps change.
+        """Return whole parameters by torch's name (None: all), as read-only views of one buffer, which later steps
+        change.
 
-        Raises  ValueError for a name that is none of its parameters.
+        Raises  ValueError for a name that is not one of the parameters
         """
         return self._parameters.read(names)
 
@@ -104,29 +105,31 @@ class GraphLearner:
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """A copy of the blocks under these neurons, or in this mask (None: of everything); see gather.take."""
+        """Return a copy of the blocks under these neurons, or in this mask (None: of everything). See gather.take."""
         return self._parameters.take(selection, kinds, names)
 
     def restrict(self, mask: Mask | None, batch: int = SPARSE_BATCH) -> None:
-        """From now on only the coordinates of this mask exist (None: all of them): the others are 0.0, whatever is
-        written or trained. Those that come back are 0.0 until they are written.
+        """Keep only the coordinates of this mask from now on (None: all). The others are 0.0, whatever is written or
+        trained.
 
-        batch   examples in the batches to come: from it, the shapes, the mask and the instruction set follows which
-                weights are held and multiplied as values alone. Others run as dense ones; the arithmetic is the same
-        Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+        Coordinates that come back are 0.0 until they are written.
+
+        batch   examples in the batches to come. The batch, the shapes, the mask and the instruction set decide which
+                weights are held and multiplied as values alone. The other weights run dense, with the same arithmetic
+        Raises  SelectionError if the mask does not fit the model, or lists a parameter that is not learned
         """
         self._keep_to(Restriction(self.spec, mask), batch)
         for relative in self._relatives.sharing():
             relative._keep_to(self._part_for(relative))
 
     def _part_for(self, relative: GraphLearner) -> Restriction:
-        """The mask of the parameters that a relative shares with this learner."""
+        """Return the mask of the parameters that a relative shares with this learner."""
         own = self._workspace.store.params
         shared = [name for name, value in relative._workspace.store.params.items() if value is own.get(name)]
         return Restriction(relative.spec, self._workspace.store.restriction.only(shared))
 
     def _keep_to(self, restriction: Restriction, batch: int | None = None) -> None:
-        """Restricts the parameters. Without a batch size no weight is held as values alone, nor where learners share
+        """Restrict the parameters. No weight is held as values alone without a batch size, or where learners share
         parameters.
         """
         self._batch = batch if self._workspace.account.is_alone else None
@@ -135,11 +138,13 @@ class GraphLearner:
         self._workspace.restrict(restriction, sparse)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        """Sets an update's coordinates, or whole parameters, cast to the learner's type; the rest keeps its bits.
+        """Set an update's coordinates, or whole parameters, cast to the learner's type. Every other coordinate keeps
+        its bits.
 
-        Of whole parameters what the mask leaves out stays 0.0; an update's coordinates have to be in it.
-        Raises  ValueError as gather.put does, or naming the parameter whose shape differs; SelectionError for an
-                update's coordinates outside the mask. Nothing is written then.
+        Coordinates of whole parameters outside the mask stay 0.0. The coordinates of an update have to be in the mask.
+
+        Raises  ValueError like gather.put, or naming the parameter whose shape differs. SelectionError for an update's
+                coordinates outside the mask. Nothing is written then
         """
         self._parameters.write(new)
 
@@ -152,17 +157,19 @@ class GraphLearner:
         *former: Any,
         **named: Any,
     ) -> FitResult:
-        """Takes one step per batch, in order, on the parameters that the options select.
+        """Take one step per batch, in order, on the parameters that the options select.
 
         samples  The data set. The int32 indices in the batches name its rows.
         batches  Minibatches or Listed carry the key of dropout, which a model with dropout needs.
         former   `fit` still takes the fields of FitOptions one by one, by position or by keyword (`named`), with a
                  DeprecationWarning.
+
         Velocities and moments start at zero in every call, and Adam counts its steps from 1. A loss that is not finite
-        does not stop the call; the result contains it.
-        Raises   DataError if an index, a label or a shape does not fit; TrainingError without batches, or if the model
-                 has dropout and the batches have no key; SelectionError if `trainable` selects neurons of another
-                 model, or neurons while the learner keeps to a mask; GraphError if the graph has no cut `cut`.
+        does not stop the call. The result then contains that loss.
+
+        Raises  DataError if an index, a label or a shape does not fit. TrainingError without batches, or if the model
+                has dropout and the batches have no key. SelectionError if `trainable` selects neurons of another model,
+                or neurons while the learner keeps to a mask. GraphError if the graph has no cut `cut`.
         """
         options = options_of(options, former, named)
         if options.cut:
@@ -174,8 +181,8 @@ class GraphLearner:
         return self._training.fit(samples, self.joined(batches), optimizer, options)
 
     def joined(self, batches: Batches) -> Batches:
-        """The batches that `fit` takes its steps on: where the model normalises over single values, a batch of one
-        sample joins the batch before it. Raises TrainingError if a batch of one sample is left there.
+        """Return the batches that `fit` takes its steps on. Where the model normalises over single values, a batch of
+        one sample joins the batch before it. Raises TrainingError if a batch of one sample is left.
         """
         return trainable_batches(batches, single_value_norm(self.graph))
 
@@ -188,13 +195,14 @@ class GraphLearner:
         chunk: int | None = None,
         key: int | None = None,
     ) -> Gradient:
-        """Gradient of the mean loss over `index`: parameter -> its compact block [|rows|, |cols|, ...].
+        """Return the gradient of the mean loss over `index`: parameter -> its compact block [|rows|, |cols|, ...].
 
-        chunk   examples per pass; the passes' gradients are summed in order in the learner's type, so the result
-                depends on it in the last bits only. None: one pass. Batch statistics are those of a pass
-        key     of the stream of dropout, 64 bits; what is dropped does not depend on `chunk`
-        Of a masked parameter the block is [|ids|], the gradient at the coordinates that exist. Running statistics are
-        left alone. Raises DataError, SelectionError and TrainingError like `fit`.
+        chunk  examples in a pass, or None for one pass. The gradients of passes are summed in order in the learner's
+               type, so the result depends on `chunk` in the last bits only. Batch statistics are those of a pass
+        key    64-bit key of the dropout stream. The dropped values do not depend on `chunk`
+
+        The block of a masked parameter is [|ids|], the gradient at the coordinates that exist. Running statistics do
+        not change. Raises DataError, SelectionError and TrainingError like `fit`.
         """
         self._check(samples, index)
         return self._gradients.gradient(samples, index, FitOptions(trainable, delta=delta), chunk, key)
@@ -202,28 +210,29 @@ class GraphLearner:
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
     ) -> Mapping[str, NDArray[np.uint32]]:
-        """Of each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient| of the mean
-        loss over `index`: positions in the flattened parameter, sorted. Of equal gradients the lower position is taken;
-        NaN counts as infinite.
+        """Return for each named parameter the `counts[name]` coordinates outside a mask with the largest |gradient|.
 
-        The model is as it is, with batch statistics and without dropout; running statistics are left alone.
-        Raises  SelectionError if the mask does not fit the model, a name is no learned parameter, or a count exceeds
-                the coordinates outside; DataError like `fit`.
+        The gradient is that of the mean loss over `index`, with batch statistics and without dropout. The model and its
+        running statistics do not change. Coordinates are positions in the flattened parameter, sorted. Among equal
+        gradients the lower position is taken. NaN counts as infinite.
+
+        Raises  SelectionError if the mask does not fit the model, a name is not a learned parameter, or a count exceeds
+                the coordinates outside. DataError like `fit`
         """
         self._check(samples, index)
         return self._growth.strongest(samples, index, outside, counts)
 
     def evaluate(self, samples: Samples, index: NDArray[np.int32] | None = None) -> Evaluation:
-        """Loss and right decisions over `index` (None: all samples), with running statistics.
+        """Return the loss and the right decisions over `index` (None: all samples), with running statistics.
 
-        Raises  DataError like `fit`; there must be at least one sample.
+        Raises  DataError like `fit`, also where there are no samples
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._check(samples, chosen)
         return self._inference.evaluation(samples, chosen)
 
     def predict(self, x: Array) -> Array:
-        """Logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""
+        """Return the logits [N, classes] of inputs [N, *input_shape] of the learner's type, with running statistics."""
         samples = Samples(x, np.zeros(len(x), np.int32))
         everything = np.arange(len(x), dtype=np.int32)
         self._check(samples, everything)
@@ -232,53 +241,51 @@ class GraphLearner:
     def features(
         self, samples: Samples, index: NDArray[np.int32] | None = None, chunk: int | None = None, cut: str = ""
     ) -> Array:
-        """Results [N, *shape of one] at a cut for `index` (None: all), with running statistics.
+        """Return the results [N, *shape of one result] at a cut for `index` (None: all), with running statistics.
 
-        chunk   examples per pass; None: as in evaluations
-        cut     the result's name; none: the inputs [N, in_features] of the last Linear layer
-        Raises  GraphError if there is no such result, or no Linear layer; DataError like `fit`.
+        chunk   examples in a pass. None: as many as in evaluations
+        cut     name of the result. Empty: the inputs [N, in_features] of the last Linear layer
+        Raises  GraphError if there is no such result, or no Linear layer. DataError like `fit`
         """
         chosen = np.arange(len(samples), dtype=np.int32) if index is None else index
         self._check(samples, chosen)
         return self._inference.features(samples, chosen, cut or features_of(self.graph), chunk)
 
     def with_head(self, classes: int) -> GraphLearner:
-        """A learner of this body, whose parameters it shares, under a last Linear layer of its own with `classes`
-        outputs: zeros when it is made, and as it was left for the last few numbers of classes asked for.
-
-        Raises  GraphError unless the last node is a Linear layer.
+        """Return a learner of this body, whose parameters it shares, under a last Linear layer of its own with
+        `classes` outputs. The head is zero when it is made. For the last few numbers of classes asked for, it is as it
+        was left.
+        Raises GraphError unless the last node is a Linear layer.
         """
         self._share()
         return self._relatives.with_head(classes, self._relative)
 
     def head(self) -> GraphLearner:
-        """A learner of the last Linear layer alone, whose parameters it shares. Its inputs are features.
-
-        Raises  GraphError if the model has no Linear layer.
+        """Return a learner of the last Linear layer alone, whose parameters it shares. Its inputs are features.
+        Raises GraphError if the model has no Linear layer.
         """
         self._share()
         return self._relatives.head(self._relative)
 
     def rest(self, cut: str) -> GraphLearner:
-        """A learner of all that follows a cut, whose parameters it shares. Its inputs are results at the cut, its
-        neurons the whole model's. Asked again for the same cut it may be the same learner.
-
-        Raises  GraphError for a cut that is none.
+        """Return a learner of all that follows a cut, whose parameters it shares. Its inputs are results at the cut,
+        and its neurons are the whole model's. A later call for the cut may return the same learner.
+        Raises GraphError if `cut` is not a cut of the graph.
         """
         self._share()
         return self._relatives.rest(cut, self._relative)
 
     def _share(self) -> None:
-        """Holds every weight whole, as learners that share parameters need them."""
+        """Hold every weight whole, as learners that share parameters need them."""
         if self._workspace.store.sparse:
             self._keep_to(self._workspace.store.restriction)
 
     def sub(self, neurons: NeuronSet) -> GraphLearner:
-        """A learner of the smaller graph that has only these neurons, with a copy of their blocks; within the same
-        limit. Those of the last few graphs are kept, so that rounds with as many neurons reuse schedules and programs.
-
-        Raises  GraphError if a GroupNorm or grouped convolution would break, SelectionError for other models' neurons,
-                or where the model is restricted to a mask.
+        """Return a learner of the smaller graph that has only these neurons, with a copy of their blocks and the same
+        limit. The learners of the last few graphs are kept, so that rounds with as many neurons reuse schedules and
+        programs.
+        Raises GraphError if a GroupNorm or grouped convolution would break. Raises SelectionError for neurons of
+        another model, or where the model is restricted to a mask.
         """
         if restriction := self._workspace.store.restriction:
             names = ", ".join(restriction)
@@ -287,14 +294,16 @@ class GraphLearner:
         return self._relatives.sub(self.graph.sub(neurons), active, self._relative)
 
     def absorb(self, smaller: Learner, neurons: NeuronSet) -> None:
-        """The parameters of a learner that `sub(neurons)` gave, written to their places; the rest keeps its bits.
-
-        Raises  ValueError or SelectionError if it is a learner of other neurons; nothing is written then.
+        """Write the parameters of a learner that `sub(neurons)` returned to their positions. Other coordinates keep
+        their bits.
+        Raises ValueError or SelectionError if it is a learner of other neurons. Nothing is written then.
         """
         self.write(lifted(smaller.read(), self.spec, neurons))
 
     def _relative(self, graph: Graph, spec: ModelSpec, params: Params) -> GraphLearner:
-        """A learner of another graph on the same backend and within the same limit, sharing what it gets of ours."""
+        """Return a learner of another graph on the same backend and within the same limit, which shares the arrays it
+        is given.
+        """
         ours = self._workspace
         workspace = Workspace(graph, spec, params, self._backend, ours.store.dtype, relative=ours)
         other = object.__new__(GraphLearner)._begin(self._backend, graph, spec, workspace)
@@ -302,7 +311,7 @@ class GraphLearner:
         return other
 
     def clone(self) -> GraphLearner:
-        """An independent learner with equal parameters and mask; it shares no memory with this one."""
+        """Return an independent learner with equal parameters and mask, which shares no memory with this one."""
         store, limit = self._workspace.store, self._workspace.account.limit.limit_bytes
         params = self._parameters.arrays()
         workspace = Workspace(self.graph, self.spec, params, self._backend, store.dtype, limit)
@@ -311,20 +320,22 @@ class GraphLearner:
         return twin
 
     def release(self) -> None:
-        """Gives back all memory but that of the parameters. The next pass builds it anew."""
+        """Give back all memory but that of the parameters. The next pass allocates it anew."""
         self._workspace.account.release()
 
     def memory(self) -> dict[str, int]:
-        """Bytes held now, with learners of other heads: params, arena, states (velocities and the like), indices (id
-        lists), scratch; features, results at a cut, where a fit has kept any; samples, where a device has a copy.
+        """Return the bytes held now, with learners of other heads: params, arena, states (velocities and the like),
+        indices (id lists) and scratch.
 
-        scratch is the kernels' packing memory, shared by all learners of the process; 0 where the backend has none.
+        The part features is the results at a cut that a fit has kept. The part samples is copies on a device. The part
+        scratch is the kernels' packing memory, shared by all learners of the process. It is 0 where the backend has no
+        such memory.
         """
         return self._workspace.account.memory()
 
     def work(self) -> ExecutedFlops:
-        """The operations that the learner and its learners of other heads and of smaller graphs have executed since it
-        was made.
+        """Return the operations that the learner and its learners of other heads and smaller graphs have executed in
+        all.
         """
         return self._workspace.meter.work
 

@@ -1,6 +1,8 @@
 """The valid requests for a search of the coordinates with the largest gradients. No search runs here.
 
-Source: ALGORITHMS 8, "Grow": key (-|g|, flat index), so that of equal magnitudes the lower index is taken.
+The key of the order is (-|g|, flat index), so among equal magnitudes the lower index is taken.
+
+Source  ALGORITHMS 8, "Grow"
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 def check_counts(spec: ModelSpec, outside: Mask, counts: Mapping[str, int]) -> None:
-    """Raises SelectionError for a name that is no learned parameter, or a count that exceeds what is outside."""
+    """Raise SelectionError for a name that is not a learned parameter, or a count above the number of coordinates
+    outside.
+    """
     for name, count in counts.items():
         if name not in spec.params or spec.params[name].kind != "learn":
             raise SelectionError(f"coordinates of {name!r} to grow; expected parameters that are learned")
@@ -27,5 +31,5 @@ def check_counts(spec: ModelSpec, outside: Mask, counts: Mapping[str, int]) -> N
 
 
 def growth_of(exists: Bits, count: int) -> Growth:
-    """The search for so many coordinates beside those that exist."""
+    """Return the search for `count` coordinates in addition to the coordinates that exist."""
     return Growth(count, np.packbits(exists.reshape(-1), bitorder="little"))

@@ -1,6 +1,8 @@
 """GrowthSearch: the coordinates outside a mask with the largest gradients. It changes no parameter and no mask.
 
-Source: ALGORITHMS 8, "Grow": key (-|g|, flat index), so that of equal magnitudes the lower index is taken.
+The key of the order is (-|g|, flat index), so among equal magnitudes the lower index is taken.
+
+Source  ALGORITHMS 8, "Grow"
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ Positions = NDArray[np.uint32]
 
 
 class GrowthSearch:
-    """Searches in the model of this specification, in the memory of a workspace."""
+    """A search in the model of this specification, in the memory of a workspace."""
 
     def __init__(self, spec: ModelSpec, workspace: Workspace) -> None:
         self._spec, self._workspace = spec, workspace
@@ -30,14 +32,16 @@ class GrowthSearch:
     def strongest(
         self, samples: Samples, index: NDArray[np.int32], outside: Mask, counts: Mapping[str, int]
     ) -> dict[str, Positions]:
-        """Of each named parameter the `counts[name]` coordinates outside a mask; see GraphLearner.strongest."""
+        """Return for each named parameter the `counts[name]` strongest coordinates outside a mask. See
+        GraphLearner.strongest.
+        """
         outside = Mask.of(self._spec, outside.bits)
         check_counts(self._spec, outside, counts)
         grown = {name: growth_of(outside.bits[name], count) for name, count in counts.items() if count}
         return {name: np.zeros(0, np.uint32) for name in counts} | (self._found(samples, index, grown) if grown else {})
 
     def _found(self, samples: Samples, index: NDArray[np.int32], grown: Mapping[str, Growth]) -> dict[str, Positions]:
-        """The coordinates of one pass over `index`, as positions in the flattened parameters."""
+        """Return the coordinates of one pass over `index`, as positions in the flattened parameters."""
         work, size = self._workspace, len(index)
         session = work.sessions.open("grow", samples, grown=grown)
         work.prepare(session, {size})

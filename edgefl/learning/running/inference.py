@@ -1,4 +1,4 @@
-"""Passes of a learner that train nothing, over chunks of the samples: in what pieces, and what comes out of them."""
+"""Passes of a learner that train nothing, over chunks of the samples, and the results that they return."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EVALUATION_ARENA_BYTES = 4 << 20
 
 
 class Inference:
-    """Over the model of this graph, in the memory of a workspace."""
+    """Passes over the model of this graph, in the memory of a workspace."""
 
     def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
         self._graph, self._spec, self._workspace = graph, spec, workspace
         self._batch: int | None = None
 
     def evaluation(self, samples: Samples, index: NDArray[np.int32]) -> Evaluation:
-        """Loss and right decisions over the samples of `index`."""
+        """Return the loss and the right decisions over the samples of `index`."""
         scalars = self._workspace.scalars
         scalars.loss[0], scalars.correct[0] = 0.0, 0
         for _ in self.run("evaluate", samples, index):
@@ -36,20 +36,22 @@ class Inference:
         return Evaluation(scalars.loss_sum(share), int(scalars.correct[0]), len(index), decisions)
 
     def logits(self, samples: Samples, index: NDArray[np.int32]) -> Array:
-        """The logits [N, classes] of the samples of `index`. Raises MemoryLimitError if they exceed the limit."""
+        """Return the logits [N, classes] of the samples of `index`. Raises MemoryLimitError if they exceed
+        the limit.
+        """
         found = self._room("predict", len(index), self._graph.nodes[-1].name)
         self._fill(found, self.run("predict", samples, index))
         self._workspace.sessions.drop_latest()  # do not keep the samples alive
         return found.reshape(len(index), -1)
 
     def features(self, samples: Samples, index: NDArray[np.int32], cut: str, chunk: int | None = None) -> Array:
-        """The results at a cut, [N, *shape of one]. Raises MemoryLimitError if they exceed the limit."""
+        """Return the results at a cut, [N, *shape of one result]. Raises MemoryLimitError if they exceed the limit."""
         found = self._room("features", len(index), cut)
         self._fill(found, self.run("features", samples, index, chunk, cut))
         return found
 
     def _room(self, mode: Mode, count: int, name: str) -> Array:
-        """An uninitialised array for the values of a result, of `count` examples."""
+        """Return an uninitialised array for the values of a result of `count` examples."""
         shape = (count, *self._graph.shapes[name])
         account, dtype = self._workspace.account, self._workspace.store.dtype
         account.admit(f"{mode} of {count} examples", math.prod(shape) * dtype.itemsize)
@@ -66,7 +68,7 @@ class Inference:
     def run(
         self, mode: Mode, samples: Samples, index: NDArray[np.int32], chunk: int | None = None, cut: str = ""
     ) -> Iterator[Array | None]:
-        """Run a pass over chunks of `index`; yields each chunk's output, which the next chunk overwrites."""
+        """Run a pass over chunks of `index`, and yield each chunk's output, which the next chunk overwrites."""
         session = self._workspace.sessions.open(mode, samples, cut=cut)
         size = chunk or self._chunk()
         parts = [index[start : start + size] for start in range(0, len(index), size)]
@@ -75,13 +77,15 @@ class Inference:
             bound = session.programs[len(part)]
             bound.index[:] = part
             bound.program.run()
-            if mode == "features":  # which steps are taken on
+            if mode == "features":  # features are inputs of steps
                 self._workspace.meter.trained(session.schedules[len(part)])
             output = session.schedules[len(part)].output
             yield None if output is None else self._workspace.binder.view(session, len(part), output)
 
     def _chunk(self) -> int:
-        """Examples per evaluation pass: by graph and limit alone, so that results do not depend on history."""
+        """Return the examples per evaluation pass. They depend on graph and limit alone, so that no result depends on
+        history.
+        """
         if self._batch is None:
             size, room, limit = EVALUATION_BATCH, EVALUATION_ARENA_BYTES, self._workspace.account.limit.limit_bytes
             if limit is not None:

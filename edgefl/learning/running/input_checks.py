@@ -1,4 +1,4 @@
-"""Whether samples, batches and indices fit a model, before any of them is read by a kernel. Nothing runs here."""
+"""The checks that samples, batches and indices fit a model, before a kernel reads any of them. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgefl.models.graph.planar import takes
 
 
 def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
-    """Raises DataError naming a shape, type or label that does not fit."""
+    """Raise DataError naming a shape, type or label that does not fit."""
     if not takes(graph, samples.x.shape[1:]):
         raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
     if samples.x.dtype not in (np.uint8, floats):
@@ -31,7 +31,7 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
 
 
 def _check_ids(samples: Samples, vocabulary: int) -> None:
-    """Raises DataError naming the first id that an Embedding has no row for."""
+    """Raise DataError naming the first id for which an Embedding has no row."""
     ids = samples.x if (samples.scale, samples.shift) == (1, 0) else samples.x * samples.scale + samples.shift
     fits = (ids >= 0) & (ids < vocabulary) & (np.floor(ids) == ids)
     if not fits.all():
@@ -40,7 +40,7 @@ def _check_ids(samples: Samples, vocabulary: int) -> None:
 
 
 def check_index(index: NDArray[np.int32], rows: int) -> None:
-    """Raises DataError unless it names at least one of so many rows, and no others."""
+    """Raise DataError unless the index names at least one of `rows` rows, and no row that does not exist."""
     if index.dtype != np.int32 or index.ndim != 1 or not index.size:
         raise DataError(f"batch of {index.dtype} and shape {index.shape}; expected at least one int32 index")
     if index.min() < 0 or index.max() >= rows:
@@ -48,7 +48,10 @@ def check_index(index: NDArray[np.int32], rows: int) -> None:
 
 
 def sizes_of(batches: Batches, rows: int) -> set[int]:
-    """The sizes of the batches, once all of them are known to fit. Raises TrainingError if there are none."""
+    """Return the sizes of the batches, after a check that all batches fit.
+
+    Raises TrainingError if there are no batches, and DataError like `check_index`.
+    """
     if not len(batches):
         raise TrainingError("fit with 0 batches; expected at least one")
     distinct, sizes = occurring(batches)

@@ -1,6 +1,6 @@
-"""Restriction: a Mask as a learner keeps to it. Which coordinates exist, and what may be written. It trains nothing.
+"""Restriction: a Mask as a learner keeps to it: which coordinates exist, and what may be written. It trains nothing.
 
-Source: FedSpa, w~ = m . w (ALGORITHMS 3).
+Source  FedSpa, w~ = m . w (ALGORITHMS 3)
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Array = NDArray[Any]
 
 
 class Restriction:
-    """The mask that a learner's parameters keep to, a bit a coordinate; without one they are whole.
+    """The mask that a learner's parameters keep to, one bit per coordinate. Without a mask the parameters are whole.
 
-    Raises  SelectionError if the mask does not fit the model, or lists a running statistic.
+    Raises  SelectionError if the mask does not fit the model, or lists a parameter that is not learned
     """
 
     def __init__(self, spec: ModelSpec, mask: Mask | None = None) -> None:
@@ -39,29 +39,29 @@ class Restriction:
         self.counts = {name: int(np.count_nonzero(each)) for name, each in bits.items()}
 
     def __bool__(self) -> bool:
-        """Whether a parameter is not whole."""
+        """Return whether any parameter is not whole."""
         return bool(self._shapes)
 
     def __contains__(self, name: str) -> bool:
-        """Whether this parameter is not whole."""
+        """Return whether this parameter is not whole."""
         return name in self._shapes
 
     def __iter__(self) -> Iterator[str]:
-        """The parameters that are not whole."""
+        """Iterate over the names of the parameters that are not whole."""
         return iter(self._shapes)
 
     def bits(self, name: str) -> Bits:
-        """The coordinates that a parameter has: a new array."""
+        """Return the coordinates that a parameter has, as a new array."""
         shape = self._shapes[name]
         found = np.unpackbits(self._packed[name], count=math.prod(shape), bitorder="little")
         return found.view(np.bool_).reshape(shape)
 
     def packed(self, name: str) -> NDArray[np.uint8]:
-        """The same, a bit each, low bits first."""
+        """Return the coordinates that a parameter has, one bit each, low bits first."""
         return self._packed[name]
 
     def only(self, names: Collection[str]) -> Mask:
-        """The mask of these parameters."""
+        """Return the mask of these parameters."""
         return Mask({name: self.bits(name) for name in self if name in names})
 
     @property
@@ -69,7 +69,9 @@ class Restriction:
         return sum(each.nbytes for each in self._packed.values())
 
     def check(self, update: Update) -> None:
-        """Raises SelectionError naming the block that lists a coordinate outside; a whole parameter's lists none."""
+        """Raise SelectionError naming the block that lists a coordinate outside the mask. A whole parameter lists none
+        of them.
+        """
         for name, block in update.blocks.items():
             if name in self and block.index is not None and block.shape == self._shapes[name]:
                 outside = int(np.count_nonzero(~_listed(self.bits(name), block)))
@@ -77,18 +79,18 @@ class Restriction:
                     raise SelectionError(f"block {name!r} with {outside} coordinates outside the mask; expected none")
 
     def clear(self, name: str, whole: Array) -> None:
-        """Set to 0.0 what does not exist of a parameter."""
+        """Set the coordinates of a parameter that do not exist to 0.0."""
         if name in self:
             whole[~self.bits(name)] = 0.0
 
 
 def bits_bytes(sizes: Mapping[str, int]) -> int:
-    """Bytes that the bits of masked parameters of these sizes take."""
+    """Return the bytes that the bits of masked parameters of these sizes take."""
     return sum(-(-size // 8) for size in sizes.values())
 
 
 def _listed(bits: Bits, block: Block) -> Bits:
-    """The bits of a block's coordinates."""
+    """Return the mask's bits at the coordinates of a block."""
     if isinstance(block.index, Flat):
         return bits.reshape(-1)[block.index.ids]
     assert block.index is not None

@@ -1,7 +1,7 @@
 """MemoryAccount: the bytes that a learner and its relatives hold or will need, and the limit on them. It runs nothing.
 
-The relatives of a learner share parameters or a limit with it: learners of other heads, of what follows a cut, and of
-smaller graphs.
+Relatives of a learner are learners of other heads, of what follows a cut, and of smaller graphs. They have parameters
+or a limit in common with it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,22 @@ from edgefl.learning.running.session_cache import SessionCache
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The most bytes that a learner may hold together with its relatives. None stands for no limit."""
+    """The most bytes that a learner may hold together with its relatives, or None for no limit."""
 
     limit_bytes: int | None
 
     def check(self, what: str, needed: int) -> None:
-        """Raises MemoryLimitError if `what` needs more bytes than the limit."""
+        """Raise MemoryLimitError if `what` needs more bytes than the limit."""
         if self.limit_bytes is not None and needed > self.limit_bytes:
             raise MemoryLimitError(f"{what} needs {needed} bytes; limit_bytes={self.limit_bytes}")
 
 
 class PassBytes(NamedTuple):
-    """held: bytes of the arena, the states and the id lists of some passes; scratch: bytes of packing memory."""
+    """The memory of some passes.
+
+    held     bytes of the arena, the states and the id lists
+    scratch  bytes of packing memory
+    """
 
     held: int
     scratch: int
@@ -42,8 +46,8 @@ class PassBytes(NamedTuple):
 class MemoryAccount:
     """The account of one learner.
 
-    limit     It is the same for all relatives.
-    relative  The account of the learner from which this one comes. None stands for a learner without relatives.
+    limit     limit on the bytes, the same object for all relatives
+    relative  account of the learner from which this one derives. None stands for a learner without relatives
     """
 
     def __init__(
@@ -58,29 +62,29 @@ class MemoryAccount:
     ) -> None:
         self.limit, self._store, self._sessions, self._blocks = limit, store, sessions, blocks
         self._planner, self._backend = planner, backend
-        self._elder = relative  # kept alive, so that what it holds is counted
+        self._elder = relative  # a reference that keeps the relative alive, so that its memory is counted
         self._family: WeakSet[MemoryAccount] = WeakSet() if relative is None else relative._family
         self._family.add(self)
-        self._scratch = 0  # of the passes so far; kept by the kernels, so it is counted only where there is a limit
+        self._scratch = 0  # bytes of the passes so far. The kernels keep them, so they are counted only with a limit
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other learner shares the learner's parameters."""
+        """Return whether no other learner shares the learner's parameters."""
         return len(self._family) == 1 and self._elder is None
 
     @property
     def family_params_bytes(self) -> int:
-        """Bytes of the parameters of the learner and its relatives; shared parameters count once."""
+        """The bytes of the parameters of the learner and its relatives. Shared parameters count once."""
         return sum(each._store.own_bytes for each in self._family)
 
     @property
     def family_bytes(self) -> int:
-        """Bytes of the parameters and masks of the learner and its relatives, beside which passes need memory."""
+        """The bytes of the parameters and masks of the learner and its relatives. Passes need memory in addition."""
         return self.family_params_bytes + sum(each._mask_bytes for each in self._family)
 
     def passes(self, session: Session, sizes: Collection[int]) -> PassBytes:
-        """The memory that passes of a session in batches of these sizes need, where the learner has no
-        other session.
+        """Return the memory that passes of a session in batches of these sizes need, if the learner has no other
+        session.
         """
         schedules = [self._planner.schedule(session, size) for size in sizes]
         arena = max(schedule.arena_bytes for schedule in schedules)
@@ -88,20 +92,21 @@ class MemoryAccount:
         return PassBytes(held, max(self._planner.scratch_bytes(session, size) for size in sizes))
 
     def admit(self, what: str, size: int) -> None:
-        """Raises MemoryLimitError if `size` bytes beside the learner's parameters exceed the limit."""
+        """Raise MemoryLimitError if `size` bytes in addition to the learner's parameters exceed the limit."""
         self.limit.check(what, self._store.model_bytes + size)
 
     def make_room(self, session: Session, sizes: Collection[int], arena_bytes: int) -> None:
-        """Gives back what relatives and other sessions hold, as far as the limit leaves no room for passes of the
-        latest session in batches of these sizes, over an arena of `arena_bytes`.
+        """Free memory of relatives and other sessions if the limit leaves no room for passes of the latest session.
 
-        Raises  MemoryLimitError if these passes alone exceed the limit. Nothing has been allocated then.
+        These passes take batches of `sizes` examples, over an arena of `arena_bytes`.
+
+        Raises  MemoryLimitError if these passes alone exceed the limit. Nothing has been allocated then
         """
         limit = self.limit.limit_bytes
         if limit is None:
             return
         what = f"{session.mode} in batches of {max(sizes)}"
-        # The first check comes before the kernels are asked on an arena so large.
+        # The first check comes before the kernels are asked about so large an arena.
         self.limit.check(what, self._store.own_bytes + arena_bytes)
         scratch = max(self._scratch, *(self._planner.scratch_bytes(session, size) for size in sizes))
         if self._needed(max(arena_bytes, self._blocks.arena.nbytes) + scratch) > limit:
@@ -118,17 +123,17 @@ class MemoryAccount:
         self._scratch = scratch
 
     def release(self) -> None:
-        """Gives back everything that the learner holds but its parameters."""
+        """Free everything that the learner holds except its parameters."""
         self._sessions.clear()
         self._blocks.release()
 
     def release_family(self) -> None:
-        """Gives back everything that the learner and its relatives hold but parameters."""
+        """Free everything that the learner and its relatives hold except parameters."""
         for each in self._family:
             each.release()
 
     def memory(self) -> dict[str, int]:
-        """Bytes that the learner and its relatives hold now, by purpose; see GraphLearner.memory."""
+        """Return the bytes that the learner and its relatives hold now, by purpose. See GraphLearner.memory."""
         scratch = getattr(self._backend, "scratch_bytes", None)
         parts = [each._held() for each in self._family]
         total = {name: sum(part[name] for part in parts) for name in parts[0]}
@@ -149,7 +154,9 @@ class MemoryAccount:
         }
 
     def _needed(self, shared: int) -> int:
-        """Bytes once all schedules of the kept sessions are bound, with `shared` bytes that passes use in turn."""
+        """Return the bytes once all schedules of the kept sessions are bound, with `shared` bytes that passes use in
+        turn.
+        """
         total = self._store.own_bytes + shared + sum(sum(each._held().values()) for each in self._relatives())
         total += self._mask_bytes + self._blocks.kept.nbytes
         for session in self._sessions.values():
@@ -159,7 +166,7 @@ class MemoryAccount:
 
     @property
     def _mask_bytes(self) -> int:
-        """Bytes of everything that says which coordinates exist, for the parameters and for schedules."""
+        """The bytes of all arrays that say which coordinates exist, for the parameters and for schedules."""
         return self._store.mask_bytes + self._sessions.mask_bytes
 
     def _relatives(self) -> list[MemoryAccount]:

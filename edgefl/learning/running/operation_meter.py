@@ -1,5 +1,6 @@
-"""The operations that a learner and its relatives have executed so far. lowering/product_flops.py counts the operations
-of a pass.
+"""The operations that a learner and its relatives have executed so far.
+
+lowering/product_flops.py counts the operations of a pass.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from edgefl.learning.lowering.schedule import Schedule
 
 
 class FlopCounter:
-    """training, search  as in ExecutedFlops"""
+    """A counter of executed floating point operations. `training` and `search` have the meaning of ExecutedFlops."""
 
     def __init__(self) -> None:
         self.training = self.search = 0
 
     @property
     def work(self) -> ExecutedFlops:
-        """So far."""
+        """The operations executed so far."""
         return ExecutedFlops(self.training, self.search)
 
     def trained(self, schedule: Schedule, passes: int = 1) -> None:
-        """So many passes of steps, gradients or features were run."""
+        """Count `passes` passes of steps, gradients or features that were run."""
         self.training += passes * flops(schedule)
 
     def searched(self, schedule: Schedule) -> None:
-        """A search for the strongest coordinates was run."""
+        """Count a search for the strongest coordinates that was run."""
         self.search += flops(schedule)

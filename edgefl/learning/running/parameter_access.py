@@ -1,6 +1,4 @@
-"""ParameterAccess: how a learner's parameters are read and written from outside. Where they lie is the store's concern
-(parameter_store.py).
-"""
+"""ParameterAccess: reading and writing a learner's parameters from outside. parameter_store.py knows where they lie."""
 
 from __future__ import annotations
 
@@ -19,14 +17,16 @@ from edgefl.models.neurons.update import Update
 
 
 class ParameterAccess:
-    """Reads and writes the parameters of a store, whole or in blocks. `backend` copies the blocks."""
+    """Access to the parameters of a store, whole or in blocks. `backend` copies the blocks."""
 
     def __init__(self, spec: ModelSpec, store: ParameterStore, backend: ModuleType) -> None:
         self._spec, self._store, self._backend = spec, store, backend
         self._readable = Readable(store.weights)
 
     def read(self, names: Collection[str] | None) -> Mapping[str, Array]:
-        """Whole parameters (None: all), read-only. Raises ValueError for a name that is none of the parameters."""
+        """Return whole parameters (None: all), read-only. Raises ValueError for a name that is not one of the
+        parameters.
+        """
         if names is None:
             return self._readable
         return {name: parameter(self._readable, name) for name in names}
@@ -34,11 +34,11 @@ class ParameterAccess:
     def take(
         self, selection: NeuronSet | Mask | None, kinds: Collection[Kind], names: Collection[str] | None
     ) -> Update:
-        """A copy of the blocks under these neurons, or in this mask; see gather.take."""
+        """Return a copy of the blocks under these neurons, or in this mask. See gather.take."""
         return take(self._store.weights, self._spec, selection, kinds=kinds, names=names, ops=self._backend)
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
-        """Sets an update's coordinates, or whole parameters; see GraphLearner.write."""
+        """Set an update's coordinates, or whole parameters. See GraphLearner.write."""
         if isinstance(new, Update):
             self._store.restriction.check(new)
             opened = WritableWeights(self._store.weights)
@@ -50,7 +50,7 @@ class ParameterAccess:
             self._store.clear(name)
 
     def arrays(self) -> dict[str, Array]:
-        """Every parameter as it is now, by name. An array may be the store's own."""
+        """Return every parameter as it is now, by name. An array may be the store's own."""
         return {name: self._store.weights.read(name) for name in self._store.weights}
 
     def _write_whole(self, new: Mapping[str, Array]) -> None:

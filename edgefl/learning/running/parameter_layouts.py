@@ -1,8 +1,8 @@
-"""Sessions that wait while a learner's parameters lie otherwise: whole, or some of them as values at a mask.
+"""The sessions that wait while a learner's parameters have another layout: all whole, or some as values at a mask.
 
-A method that restricts a learner for a round, and lets it have all coordinates again to evaluate, changes the layout
-twice a round. Schedules depend on a layout and on how many coordinates there are, not on which; so they serve again.
-What is bound to memory does not wait.
+A method that restricts a learner for a round, and lifts the restriction to evaluate, changes the layout twice a round.
+Schedules depend on a layout and on the number of coordinates, and not on which coordinates exist. So waiting schedules
+can be used again. What is bound to memory does not wait.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Sessions = OrderedDict[tuple[object, ...], Session]
 
 
 class ParameterLayout(NamedTuple):
-    """The layout of parameters: names of masked parameters that lie whole, and the weights that exist as
-    values alone.
+    """The layout of parameters: the names of masked parameters that lie whole, and the weights that exist as values
+    alone.
     """
 
     masked: tuple[str, ...] = ()
@@ -42,13 +42,13 @@ class SuspendedSessions(NamedTuple):
 
 
 class Layouts:
-    """The last few that were left."""
+    """The last few layouts that a learner has left, with their sessions."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[Hashable, SuspendedSessions] = OrderedDict()
 
     def leave(self, layout: ParameterLayout, sessions: Sessions, masks: dict[str, Existing]) -> None:
-        """Put aside what has schedules."""
+        """Keep the sessions of a layout, if any of them has schedules."""
         if not any(session.schedules for session in sessions.values()):
             return
         for session in sessions.values():
@@ -58,7 +58,7 @@ class Layouts:
             self._waiting.popitem(last=False)
 
     def enter(self, layout: ParameterLayout) -> SuspendedSessions | None:
-        """What has waited for this layout, no longer kept here."""
+        """Remove and return the sessions that wait for this layout, if any."""
         return self._waiting.pop(layout, None)
 
     def clear(self) -> None:

@@ -1,7 +1,7 @@
 """ParameterStore: the memory of a learner's parameters, and the mask that they keep to. No pass runs here.
 
 A parameter lies whole in one block with others, or it is a sparse weight and lies as the values at its mask
-(weight_arrays.py). Which weights are sparse is decided elsewhere (lowering/sparse_weight.py).
+(weight_arrays.py). lowering/sparse_weight.py decides which weights are sparse.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from edgefl.models.neurons.model_spec import ModelSpec
 class ParameterStore:
     """The parameters of one learner by torch's name.
 
-    params       Each name has the array that schedules refer to: the whole parameter, or the values of a sparse weight.
-    sparse       The sparse weights.
-    weights      A mapping of each name to an array of the parameter's shape.
-    restriction  The mask that the parameters keep to.
-    dtype        The type of parameters, and of the activations and gradients of passes.
-    home         The memory in which the backend's kernels work.
-    model_bytes  Bytes of all parameters; own_bytes: bytes of those that are not shared with a relative.
+    params       array of each parameter to which schedules refer: the whole parameter, or the values of a sparse weight
+    sparse       sparse weights by name
+    weights      mapping of each name to an array of the parameter's shape
+    restriction  mask that the parameters keep to
+    dtype        type of parameters, and of the activations and gradients of passes
+    home         memory in which the backend's kernels work
+    model_bytes  bytes of all parameters
+    own_bytes    bytes of the parameters that are not shared with a relative
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class ParameterStore:
         backend: ModuleType,
         dtype: np.dtype[Any],
     ) -> None:
-        """params  Parameters that are also in `shared`, as the very same arrays, are not copied."""
+        """Make a store of these parameters. A parameter that is the very same array in `shared` is not copied."""
         own = own_params(params, shared)
         self.model_bytes, self.own_bytes = padded_bytes(params.values(), dtype), padded_bytes(own.values(), dtype)
         self.dtype, self.home, self._backend = dtype, memory_of(backend), backend
@@ -60,11 +61,13 @@ class ParameterStore:
 
     @property
     def mask_bytes(self) -> int:
-        """Bytes of the mask: its bits, and the structures of sparse weights."""
+        """The bytes of the mask: its bits, and the structures of sparse weights."""
         return self.restriction.nbytes + sum(each.index_bytes for each in self.sparse.values())
 
     def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
-        """Keeps the parameters to another mask, with these weights as sparse ones. Coordinates outside become 0.0."""
+        """Keep the parameters to another mask, with these weights as sparse weights. Coordinates outside the mask
+        become 0.0.
+        """
         if self.plans == dict(sparse):
             for name, each in self.sparse.items():
                 each.move(restriction.bits(name), self._backend)
@@ -75,13 +78,15 @@ class ParameterStore:
             self.clear(name)
 
     def clear(self, name: str) -> None:
-        """Sets to 0.0 what the mask leaves out of a parameter that lies whole."""
+        """Set to 0.0 what the mask leaves out of a parameter that lies whole."""
         if name not in self.sparse:
             self._clear(name, self.params[name])
 
     def gather(self, active: ActiveIndices, name: str, whole: Array, values: Array) -> None:
-        """Copies the trained coordinates of a whole array of the parameter's shape into `values`, the state of the
-        parameter's steps. Coordinates outside the mask become 0.0.
+        """Copy the trained coordinates of `whole`, of the parameter's shape, into `values`, the state of the
+        parameter's steps.
+
+        Coordinates outside the mask become 0.0.
         """
         if name in self.sparse:
             values[...] = self.sparse[name].at(whole)
@@ -98,7 +103,7 @@ class ParameterStore:
             self.home.wrote(whole)
 
     def _lay_out(self, sparse: Sparse, restriction: Restriction) -> None:
-        """Moves the parameters into new memory: these weights as values at the mask, the others in one block."""
+        """Move the parameters into new memory: these weights as values at the mask, and the others into one block."""
         before = Weights(dict(self.params), dict(self.sparse), self.home)
         whole = {name: before.read(name) for name in before if name not in sparse}
         self.sparse.clear()
@@ -116,17 +121,17 @@ class ParameterStore:
 
 
 def own_params(params: Mapping[str, Array], shared: Mapping[str, Array]) -> dict[str, Array]:
-    """The parameters that are not the very arrays of `shared`."""
+    """Return the parameters that are not the very arrays of `shared`."""
     return {name: value for name, value in params.items() if value is not shared.get(name)}
 
 
 def padded_bytes(arrays: Iterable[Array], dtype: np.dtype[Any]) -> int:
-    """Bytes of these arrays in this type, each on a cache line."""
+    """Return the bytes of these arrays in this type, where each array begins on a cache line."""
     return sum(aligned(array.size * dtype.itemsize) for array in arrays)
 
 
 def _flat_views(params: Mapping[str, Array], dtype: np.dtype[Any], home: BackendMemory) -> dict[str, Array]:
-    """Copies of the parameters in one new block, each on a cache line."""
+    """Copy the parameters into one new block, each on a cache line, and return views of them."""
     flat = home.block(padded_bytes(params.values(), dtype))
     views, start = {}, 0
     for name, value in params.items():

@@ -24,15 +24,15 @@ class PassScalars:
         self._dtype = dtype
         self.loss, self.correct = np.zeros(1), np.zeros(1, np.int64)
         self.dropout = np.zeros(3, np.int64)
-        self._hyper = np.zeros(4, dtype)  # lr, momentum, weight decay, pull: what sgd reads
+        self._hyper = np.zeros(4, dtype)  # lr, momentum, weight decay and pull, as the kernel sgd reads them
         self._total, self._clip = np.zeros(1), np.zeros(1, dtype)
         self._adam, self._adam_steps = np.zeros(len(ADAM)), np.zeros(1, np.int64)
         self._rates = np.zeros(len(ADAM_RATES), dtype)
 
     def set_rates(self, optimizer: Optimizer, pull: float) -> None:
-        """Sets the rates of the steps of a fit. Adam's steps count from 1 again.
+        """Set the rates of the steps of a fit, and let Adam count its steps from 1 again.
 
-        pull  mu of FitOptions.pull; 0.0 without a pull
+        pull  mu of FitOptions.pull, or 0.0 without a pull
         """
         if isinstance(optimizer, Adam):
             decoupled = float(optimizer.decoupled)
@@ -42,13 +42,14 @@ class PassScalars:
             self._hyper[:] = optimizer.lr, optimizer.momentum, optimizer.weight_decay, pull
 
     def loss_sum(self, share: float) -> float:
-        """The sum of the losses since `loss` was set to 0, times `share`: the number of examples over the divisor of
-        their mean loss.
+        """Return the sum of the losses since `loss` was set to 0, times `share`.
+
+        `share` is the number of examples divided by the divisor of their mean loss.
         """
         return float(self.loss[0]) * share
 
     def slots(self, loss: Loss) -> dict[str, Array | None]:
-        """The arrays by the names of the slots of a schedule (lowering/schedule.py), for passes with this loss."""
+        """Return the arrays by the names of a schedule's slots (lowering/schedule.py), for passes with this loss."""
         weight = getattr(loss, "weight", None) or getattr(loss, "pos_weight", None)
         return {
             "loss": self.loss,

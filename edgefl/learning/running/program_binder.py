@@ -1,4 +1,4 @@
-"""ProgramBinder: binds the schedules of sessions to a learner's memory, as programs that kernels run. It runs none."""
+"""ProgramBinder: the binding of sessions' schedules to a learner's memory, as programs. No program runs here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA_SLOTS = ("x", "y", "scale", "shift", "output_weight")
 
 
 class ProgramBinder:
-    """Binds to these parameters, scalars and blocks. The inputs of a data set have the graph's shape in programs."""
+    """A binder to these parameters, scalars and blocks. In programs the inputs of a data set have the graph's shape."""
 
     def __init__(
         self, graph: Graph, store: ParameterStore, scalars: PassScalars, blocks: MemoryBlocks, backend: ModuleType
@@ -32,7 +32,7 @@ class ProgramBinder:
         self._graph, self._store, self._scalars, self._blocks, self._backend = graph, store, scalars, blocks, backend
 
     def bind(self, session: Session, size: int) -> None:
-        """Adds to the session the program for batches of `size` examples, and the states that it needs, as zeros."""
+        """Add to the session the program for batches of `size` examples, and the states that it needs, as zeros."""
         schedule, index = session.schedules[size], np.zeros(size, np.int32)
         for state in schedule.states:
             if state not in session.states:
@@ -41,7 +41,7 @@ class ProgramBinder:
         session.programs[size] = BoundProgram(program, index, session.samples)
 
     def rebind(self, session: Session, size: int) -> None:
-        """Points the calls of a program that read the data set at the session's present data set."""
+        """Point the calls of a program that read the data set at the session's present data set."""
         bound, schedule = session.programs[size], session.schedules[size]
         if bound.samples is session.samples:
             return
@@ -52,14 +52,17 @@ class ProgramBinder:
         bound.samples = session.samples
 
     def view(self, session: Session, size: int, tensor: Tensor) -> Array:
-        """The values of a tensor of the schedule for batches of `size`, as the last pass left them in the arena."""
+        """Return the values of a tensor of the schedule for batches of `size`, as the last pass left them
+        in the arena.
+        """
         found = self._memory(session, session.programs[size].index).view(session.schedules[size], tensor)
         self._store.home.fetch(found)
         return found
 
     def fill_states(self, session: Session, options: FitOptions) -> None:
-        """Sets velocities and moments to zero, and copies the trained coordinates of the options' `pull` and `linear`
-        into the other states.
+        """Set velocities and moments to zero, and fill the other states from the options.
+
+        The other states get the trained coordinates of the options' `pull` and `linear`.
         """
         given: dict[str, Mapping[str, Array]] = {
             "centre": options.pull[1] if options.pull else {},

@@ -1,4 +1,4 @@
-"""Binds a schedule to memory: resolves references to array views and records the calls in a backend's Program."""
+"""The binding of a schedule to memory: references become array views, and a backend's Program records the calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype(np.int32), "byte": np.dty
 
 
 class ScheduleMemory:
-    """All memory that a schedule may refer to. `floats` is the type of activations, gradients and parameters."""
+    """All memory to which a schedule may refer. `floats` is the type of activations, gradients and parameters."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class ScheduleMemory:
         self._structures = structures or {}
 
     def view(self, schedule: Schedule, tensor: Tensor) -> Array:
-        """The array of a tensor of `schedule`."""
+        """Return the array of a tensor of `schedule`."""
         dtype = _DTYPES.get(schedule.buffers[tensor.buffer].kind, self._floats)
         return np.ndarray(tensor.shape, dtype, self._arena, schedule.offsets[tensor.buffer])
 
     def resolve(self, schedule: Schedule, arg: Any) -> Any:
-        """The value of a call's argument."""
+        """Return the value of a call's argument."""
         if isinstance(arg, Tensor):
             return self.view(schedule, arg)
         if isinstance(arg, Param):
@@ -51,8 +51,9 @@ class ScheduleMemory:
 
 
 def bind(backend: ModuleType, schedule: Schedule, memory: ScheduleMemory) -> Any:
-    """A Program of the backend that makes the schedule's calls. Raises ValueError if an argument does not fit,
-    BackendError naming the node whose operation the backend does not have.
+    """Return a Program of the backend that makes the schedule's calls.
+
+    Raises ValueError if an argument does not fit, and BackendError naming the node whose operation the backend lacks.
     """
     program = backend.Program()
     for call in schedule.calls:

@@ -1,4 +1,4 @@
-"""Running statistics that steps leave as they were: which, and how. Not how batches move the others."""
+"""The running statistics that steps leave unchanged: which channels they are, and how they are restored."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 def everything(spec: ModelSpec) -> dict[str, Index]:
-    """All channels of every running statistic."""
+    """Return all channels of every running statistic."""
     return {name: None for name, param in spec.params.items() if param.kind == "stat"}
 
 
 def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
-    """Running statistics -> the channels that are not trained."""
+    """Return for each running statistic the channels that are not trained."""
     sizes = {name: spec.params[name].shape[0] for name in everything(spec)}
     trained = _trained(spec, trainable).items()
     return {name: np.setdiff1d(np.arange(sizes[name]), rows) for name, rows in trained if rows is not None}
@@ -31,9 +31,9 @@ def frozen(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
 
 @contextmanager
 def kept(params: Params, channels: Mapping[str, Index], home: BackendMemory) -> Iterator[None]:
-    """These channels of these parameters are afterwards as they were before.
+    """Restore these channels of these parameters at the end of the with block.
 
-    home  where the parameters lie
+    home  memory in which the parameters lie
     """
     home.fetch(*(params[name] for name in channels))
     before: dict[str, Array] = {name: params[name][_at(ids)].copy() for name, ids in channels.items()}
@@ -45,7 +45,7 @@ def kept(params: Params, channels: Mapping[str, Index], home: BackendMemory) -> 
 
 
 def _trained(spec: ModelSpec, trainable: Trainable) -> dict[str, Index]:
-    """Running statistics -> channels that are trained."""
+    """Return for each running statistic the channels that are trained."""
     if isinstance(trainable, NeuronSet):
         return {name: rows for name, (rows, _) in trainable.blocks(spec, kinds=("stat",)).items()}
     return {name: None if trainable is None or layer_of(name) in trainable else NONE for name in everything(spec)}

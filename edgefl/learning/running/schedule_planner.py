@@ -1,4 +1,6 @@
-"""SchedulePlanner: lowers the schedules of sessions, one for each batch size, and measures them. It binds nothing."""
+"""SchedulePlanner: it lowers the schedules of sessions, one for each batch size, and measures them. Nothing is bound
+here.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from edgefl.models.neurons.model_spec import ModelSpec
 
 
 class SchedulePlanner:
-    """Plans passes over a graph, whose parameters lie as a store has them. Plans are kept in the session."""
+    """A planner of passes over a graph whose parameters lie as a store has them. The session keeps its schedules."""
 
     def __init__(self, graph: Graph, spec: ModelSpec, store: ParameterStore, backend: ModuleType) -> None:
         self._graph, self._spec, self._store, self._backend = graph, spec, store, backend
 
     def schedule(self, session: Session, size: int) -> Schedule:
-        """The schedule for batches of `size` examples, which is lowered when it is first asked for."""
+        """Return the schedule for batches of `size` examples, which is lowered when it is first asked for."""
         if size not in session.schedules:
             session.schedules[size] = lower_active(
                 self._graph,
@@ -39,13 +41,13 @@ class SchedulePlanner:
         return session.schedules[size]
 
     def scratch_bytes(self, session: Session, size: int) -> int:
-        """Bytes of packing memory that the kernels take for this schedule."""
+        """Return the bytes of packing memory that the kernels take for this schedule."""
         if size not in session.scratch:
             arrays = structures(self._store.sparse)
             session.scratch[size] = scratch_bytes(self._backend, session.schedules[size], arrays)
         return session.scratch[size]
 
     def state_bytes(self, schedules: list[Schedule]) -> int:
-        """Bytes of the states of these schedules, such as velocities and moments; each state counts once."""
+        """Return the bytes of the states of these schedules, such as velocities and moments. Each state counts once."""
         states = {state for schedule in schedules for state in schedule.states}
         return sum(math.prod(state.shape) for state in states) * self._store.dtype.itemsize

@@ -1,9 +1,9 @@
 """The packing memory that the kernels will take for a schedule, as the kernels themselves report it. Nothing is
 computed.
 
-It depends on the machine: on its instruction set and its number of threads. The kernels' blocks grow to the largest
-call and are then reused, so a schedule takes what its largest call takes. A limit never makes a kernel take another way
-with less of it: results would depend on the limit, and a served run would differ from its simulation.
+It depends on the machine's instruction set and on its number of threads. The kernels' blocks grow to the largest call
+and are then reused, so a schedule takes as much as its largest call. A limit never makes a kernel choose an algorithm
+with less memory. Otherwise results would depend on the limit, and a served run would differ from its simulation.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from edgefl.learning.running.program_binding import Array, ScheduleMemory
 def scratch_bytes(
     backend: ModuleType, schedule: Schedule, structures: Mapping[Structure, NDArray[np.uint32]] | None = None
 ) -> int:
-    """Bytes that the calling thread will hold for packing once the schedule has run; 0 where the backend has none.
+    """Return the bytes that the calling thread will hold for packing once the schedule has run. 0 if the backend does
+    not pack.
 
-    structures  those that the schedule refers to
-    Address space for the schedule's arrays is reserved meanwhile and hardly touched. float32 schedules only.
+    backend     module of the kernels
+    structures  the structures to which the schedule refers
+
+    The call reserves address space for the schedule's arrays and hardly touches it. Only float32 schedules are
+    measured.
     """
     needed = getattr(backend, "scratch_needed", None)
     if needed is None:
@@ -41,7 +45,7 @@ def scratch_bytes(
 
 
 def _slots() -> dict[str, Array | None]:
-    """What calls read or add to beside a data set; those that read one pack nothing."""
+    """Return the arrays that calls read or add to, except a data set's. Calls that read a data set pack nothing."""
     total = np.zeros(1)
     return {
         "hyper": np.zeros(len(HYPER), np.float32),

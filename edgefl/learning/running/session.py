@@ -19,7 +19,7 @@ from edgefl.learning.lowering.updates import Terms
 
 @dataclass
 class BoundProgram:
-    """A program, the batch it reads, and the data it is bound to."""
+    """A program, the batch that it reads, and the data to which it is bound."""
 
     program: Any
     index: NDArray[np.int32]
@@ -28,11 +28,11 @@ class BoundProgram:
 
 @dataclass
 class Session:
-    """Plans and programs by batch size.
+    """The schedules and programs of a session by batch size.
 
-    active, samples  what the next pass trains, and on which data; the schedules hold the very lists of `active`
-    cut              where a pass for features ends
-    scratch          packing memory that the kernels take for a schedule, where there is a limit
+    active, samples  what the next pass trains, and on which data. The schedules hold the very lists of `active`
+    cut              name of the result with which a pass for features ends
+    scratch          packing memory in bytes that the kernels take for a schedule, where there is a limit
     """
 
     mode: Mode
@@ -47,25 +47,25 @@ class Session:
     _held: tuple[Samples, Array] | None = None
 
     def held(self, home: BackendMemory) -> Array:
-        """The inputs of its samples, where the kernels read them."""
+        """Return the inputs of the session's samples in the memory where the kernels read them."""
         if self._held is None or self._held[0] is not self.samples:
             self._held = self.samples, home.hold(self.samples.x)
         return self._held[1]
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of these inputs where they are a copy."""
+        """The bytes of these inputs if they are a copy, or else 0."""
         if self._held is None or self._held[1].ctypes.data == self._held[0].x.ctypes.data:
             return 0
         return self._held[1].nbytes
 
     def unbind(self) -> None:
-        """Keep its schedules alone."""
+        """Drop everything except the schedules."""
         self.programs.clear()
         self.states.clear()
         self._held = None
 
     def index_bytes(self, masks: Collection[Existing]) -> int:
-        """Bytes of the id lists that its schedules share, but for the bits of these masks."""
+        """Return the bytes of the id lists that the schedules share, without the bits of these masks."""
         lists = {id(ids): ids.nbytes for schedule in self.schedules.values() for ids in schedule.id_lists()}
         return sum(nbytes for key, nbytes in lists.items() if key not in {id(bits) for bits in masks})

@@ -28,10 +28,9 @@ SESSIONS_KEPT = 6
 
 
 class SessionCache:
-    """Sessions of one graph. The session that was opened last is the latest.
+    """The sessions of one graph. The session that was opened last is the latest.
 
-    masks  Each masked parameter that lies whole has its bits here, packed, low bits first. Schedules refer to these
-           very arrays.
+    masks  bits of each masked parameter that lies whole, packed, low bits first. Schedules refer to these very arrays
     """
 
     def __init__(self, graph: Graph, spec: ModelSpec) -> None:
@@ -49,12 +48,12 @@ class SessionCache:
         grown: Mapping[str, Growth] | None = None,
         cut: str = "",
     ) -> Session:
-        """The session with these properties, which is taken from the kept ones if it is among them.
+        """Return the session with these properties, from the kept sessions if it is among them.
 
-        options  Its `trainable` and `delta` say what the modes "train" and "gradient" compute gradients of.
-        grown    In the mode "grow" it says which coordinates are sought.
-        cut      In the mode "features" it names the result with which a pass ends.
-        Raises   SelectionError if `trainable` selects neurons of another model, or neurons while there are masks.
+        options  `trainable` and `delta` say what the modes "train" and "gradient" compute gradients of
+        grown    searches of the mode "grow": the coordinates that are sought
+        cut      name of the result with which a pass of the mode "features" ends
+        Raises   SelectionError if `trainable` selects neurons of another model, or neurons while there are masks
         """
         trainable = options.trainable
         if isinstance(trainable, NeuronSet):
@@ -78,15 +77,15 @@ class SessionCache:
         return session
 
     def values(self) -> Collection[Session]:
-        """All sessions of the present layout, the latest last."""
+        """Return all sessions of the present layout, the latest last."""
         return self._sessions.values()
 
     def drop_latest(self) -> None:
-        """Forgets the latest session, and with it its data set."""
+        """Drop the latest session, and with it its data set."""
         self._sessions.popitem()
 
     def keep_latest(self, sizes: Collection[int]) -> None:
-        """Forgets all but the latest session's schedules for batches of these sizes."""
+        """Drop everything except the latest session's schedules for batches of these sizes."""
         key, session = self._sessions.popitem()
         self.clear()
         session.schedules = {size: session.schedules[size] for size in sizes}
@@ -95,17 +94,17 @@ class SessionCache:
         self._sessions[key] = session
 
     def drop_programs(self) -> None:
-        """Forgets every program, as when the arena moves to other addresses. Schedules stay."""
+        """Drop every program, because the arena moves to other addresses. Schedules stay."""
         for session in self._sessions.values():
             session.programs.clear()
 
     def clear(self) -> None:
-        """Forgets all sessions, of every layout."""
+        """Drop all sessions of every layout."""
         self._sessions.clear()
         self._layouts.clear()
 
     def turn_to(self, layout: ParameterLayout, restriction: Restriction) -> None:
-        """Continues with the sessions of another layout of the parameters, and with the bits of this mask."""
+        """Continue with the sessions of another layout of the parameters, and with the bits of this mask."""
         if layout != self._layout:
             self._layouts.leave(self._layout, self._sessions, self.masks)
             masks = {name: np.zeros_like(restriction.packed(name)) for name in layout.masked}
@@ -115,10 +114,10 @@ class SessionCache:
             bits[:] = restriction.packed(name)
 
     def index_bytes(self, session: Session) -> int:
-        """Bytes of the id lists of a session, without the bits in `masks`."""
+        """Return the bytes of the id lists of a session, without the bits in `masks`."""
         return session.index_bytes(self.masks.values())
 
     @property
     def mask_bytes(self) -> int:
-        """Bytes of `masks`, and of the sessions that wait for another layout."""
+        """The bytes of `masks`, and of the sessions that wait for another layout."""
         return self._layouts.nbytes + sum(each.nbytes for each in self.masks.values())

@@ -1,4 +1,4 @@
-"""TrainingSteps: the steps of a fit over one graph. What a step consists of is lowered elsewhere (lowering/)."""
+"""TrainingSteps: the steps of a fit over one graph. lowering/ decides what a step consists of."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from edgefl.learning.running.workspace import Workspace
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.model_spec import ModelSpec
 
-MOST_STEPS = 256  # in one call
-PIECE_WORK = 1 << 28  # multiply-accumulates of the forward passes in one call, where they are not one step's
+MOST_STEPS = 256  # most steps in one call of a program
+PIECE_WORK = 1 << 28  # most multiply-accumulates of the forward passes in one call of several steps
 
 
 class TrainingSteps:
-    """Trains the model of this graph in the memory of a workspace.
+    """The training of the model of this graph, in the memory of a workspace.
 
     With the native backend a call of a program runs many steps in C++, without Python and without an allocation.
     """
@@ -33,10 +33,10 @@ class TrainingSteps:
     def __init__(self, graph: Graph, spec: ModelSpec, workspace: Workspace) -> None:
         self._graph, self._spec, self._workspace = graph, spec, workspace
         results = sum(math.prod(shape) for shape in graph.shapes.values())
-        self._work = sum(graph.macs().values()) + results  # of one example
+        self._work = sum(graph.macs().values()) + results  # multiply-accumulates and results of one example
 
     def fit(self, samples: Samples, batches: Batches, optimizer: Optimizer, options: FitOptions) -> FitResult:
-        """Takes one step per batch, in order; see GraphLearner.fit. The options have no cut."""
+        """Take one step per batch, in order. See GraphLearner.fit. The options have no cut."""
         work = self._workspace
         check_samples(samples, self._graph, work.store.dtype)
         sizes = sizes_of(batches, len(samples))
@@ -55,8 +55,10 @@ class TrainingSteps:
         return FitResult(work.scalars.loss_sum(examples / divisor), examples, len(batches))
 
     def _run(self, session: Session, batches: Batches, sizes: set[int]) -> tuple[int, float, dict[int, int]]:
-        """Runs all steps. The result is the number of examples, the sum of the divisors by which the batches' losses
-        become means, and the number of steps for each batch size.
+        """Run all steps. Return the number of examples, the sum of divisors, and the number of steps for each batch
+        size.
+
+        The losses of a batch become a mean by the batch's divisor.
         """
         examples, divisor, steps = 0, 0.0, dict.fromkeys(sizes, 0)
         for piece in pieces(batches, self._steps_at_once(max(sizes))):
@@ -70,5 +72,7 @@ class TrainingSteps:
         return examples, divisor, steps
 
     def _steps_at_once(self, batch: int) -> int:
-        """The number of steps in one call, which nothing can interrupt: some milliseconds of work, or one step."""
+        """Return the number of steps in one call, which nothing can interrupt: some milliseconds of work,
+        or one step.
+        """
         return max(1, min(MOST_STEPS, PIECE_WORK // (self._work * batch)))

@@ -1,6 +1,6 @@
-"""Parameters of a learner as arrays of their shapes, wherever they lie: whole in its memory, or as values at a mask.
+"""The parameters of a learner as arrays of their shapes, whether they lie whole in its memory or as values at a mask.
 
-Which weights lie how is decided elsewhere (lowering/sparse.py lists those that can lie as values).
+lowering/sparse_weight.py decides which weights lie as values.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Array = NDArray[Any]
 
 
 class Compact:
-    """One sparse weight: its values, and the arrays that say which they are.
+    """One sparse weight: its values, and the arrays that say which coordinates have these values.
 
-    arrays  structure, order (the place of each value in the flattened weight), and of some structure_t and order_t
+    arrays  structure, order (the position of each value in the flattened weight), and for some weights structure_t and
+            order_t
     """
 
     def __init__(self, plan: SparseWeight, dtype: np.dtype[Any], home: BackendMemory) -> None:
@@ -33,12 +34,12 @@ class Compact:
         if plan.has_transposed:
             lengths |= {"structure_t": plan.words[1], "order_t": plan.count}
         self.plan, self.values, self._home = plan, zeros(home, (plan.count,), dtype), home
-        self.arrays = {  # of order the host alone has use
+        self.arrays = {  # only the host reads order
             kind: zeros(HOST if kind == "order" else home, (length,), np.uint32) for kind, length in lengths.items()
         }
 
     def build(self, bits: Bits, ops: ModuleType) -> None:
-        """List the coordinates of a mask with as many; the values are those of no coordinate then."""
+        """List the coordinates of a mask with as many coordinates. The values have to be set afterwards."""
         op = self.plan.node.op
         lists = (self.arrays.get(kind) for kind in ("structure", "order", "structure_t", "order_t"))
         ones = bits.view(np.uint8).reshape(self.plan.planar_shape)
@@ -49,7 +50,7 @@ class Compact:
             ops.sparse_linear_build(ones, *lists, self.plan.batch)
 
     def whole(self, values: Array | None = None) -> Array:
-        """A new array of the weight's shape: these values (None: its own) where its mask is, and 0."""
+        """Return a new array of the weight's shape with these values (None: its own) at the mask, and 0 elsewhere."""
         found = np.zeros(self.plan.shape, self.values.dtype)
         if values is None:
             self._home.fetch(self.values)
@@ -57,17 +58,19 @@ class Compact:
         return found
 
     def at(self, whole: Array) -> Array:
-        """The values of a whole array at the mask, in the order of the values."""
+        """Return the values of a whole array at the mask, in the order of the values."""
         found: Array = whole.reshape(-1)[self.arrays["order"]]
         return found
 
     def set(self, whole: Array) -> None:
-        """Take its values from a whole array."""
+        """Take the values from a whole array."""
         self.values[:] = self.at(whole)
         self._home.wrote(self.values)
 
     def move(self, bits: Bits, ops: ModuleType) -> None:
-        """To another mask with as many coordinates: what both have stays, what is new is 0."""
+        """Move to another mask with as many coordinates. Values at common coordinates stay, and new
+        coordinates are 0.
+        """
         whole = self.whole()
         self.build(bits, ops)
         self.set(whole)
@@ -78,8 +81,10 @@ class Compact:
 
 
 class Weights(Mapping[str, Array]):
-    """The parameters by name: those that lie whole are the very arrays, sparse ones are made when asked for. That is
-    for kernels; the host reads them by `read`.
+    """The parameters by name, for kernels. Whole parameters are the very arrays, and sparse ones are made when asked
+    for.
+
+    The host reads parameters by `read`.
     """
 
     def __init__(self, params: Mapping[str, Array], sparse: Mapping[str, Compact], home: BackendMemory) -> None:
@@ -101,13 +106,13 @@ class Weights(Mapping[str, Array]):
         return name in self._sparse
 
     def read(self, name: str) -> Array:
-        """A parameter as it is now."""
+        """Return a parameter as it is now."""
         found = self[name]
         self._home.fetch(found)
         return found
 
     def set(self, name: str, whole: Array) -> None:
-        """Write a whole parameter; of a sparse one what is at its mask."""
+        """Write a whole parameter. For a sparse weight only the values at its mask are written."""
         if name in self._sparse:
             self._sparse[name].set(whole)
         else:
@@ -116,7 +121,7 @@ class Weights(Mapping[str, Array]):
 
 
 class Readable(Mapping[str, Array]):
-    """The same, read-only."""
+    """The parameters by name, read-only."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -132,7 +137,9 @@ class Readable(Mapping[str, Array]):
 
 
 class WritableWeights(Mapping[str, Array]):
-    """Parameters to be written in place: sparse ones are made once, and `close` writes them back."""
+    """The parameters for writing in place. A sparse weight is made once as a whole array, and `close`
+    writes it back.
+    """
 
     def __init__(self, weights: Weights) -> None:
         self._weights, self._made = weights, dict[str, Array]()
@@ -155,5 +162,5 @@ class WritableWeights(Mapping[str, Array]):
 
 
 def structures(sparse: Mapping[str, Compact]) -> dict[Structure, Array]:
-    """The arrays that schedules refer to."""
+    """Return the arrays of sparse weights to which schedules refer."""
     return {Structure(kind, name): array for name, each in sparse.items() for kind, array in each.arrays.items()}

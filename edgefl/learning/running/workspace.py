@@ -1,8 +1,8 @@
-"""Workspace: the memory of one learner and the programs bound to it. What passes mean is not known here.
+"""Workspace: the memory of one learner and the programs bound to it. It does not know what passes mean.
 
-A pass is lowered once per batch size, options and number of trained neurons, and bound to one arena, which grows to the
-largest pass asked for. Other neurons and other data replace the former ones in programs that are there. The last few
-sets of programs are kept.
+A pass is lowered once per batch size, options and number of trained neurons. It is bound to one arena, which grows to
+the largest pass asked for. Other neurons and other data replace the former ones in existing programs. The last few sets
+of programs are kept.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.model_spec import ModelSpec
 
-SIZES_KEPT = 8  # batch sizes of a session whose schedules outlive a pass that has none of them
+SIZES_KEPT = 8  # batch sizes of a session whose schedules outlive a pass in other batch sizes
 
 
 class Workspace:
     """The memory that the passes of one learner work on.
 
-    store     its parameters
-    scalars   the settings and sums of its passes
-    blocks    its arena, and the results that it keeps between passes
-    sessions  its schedules and programs
-    binder    how programs come about, and what they have computed
-    account   the bytes of all of them, within the limit
-    meter     the operations that the learner and its relatives have executed
+    store     parameters of the learner
+    scalars   settings and sums of its passes
+    blocks    arena, and the results that are kept between passes
+    sessions  schedules and programs
+    binder    maker of programs, and reader of their results
+    account   bytes of all of these, within the limit
+    meter     operations that the learner and its relatives have executed
     """
 
     store: ParameterStore
@@ -58,11 +58,13 @@ class Workspace:
         limit_bytes: int | None = None,
         relative: Workspace | None = None,
     ) -> None:
-        """limit_bytes  The most bytes that the learner may hold. None stands for no limit. With a relative, the
-                     relative's limit holds.
-        relative     The workspace of the learner from which this one comes. Parameters that are the very arrays of the
-                     relative are shared with it.
-        Raises       MemoryLimitError if the parameters alone exceed the limit.
+        """Make the memory of a learner of these parameters.
+
+        limit_bytes  most bytes that the learner may hold. None stands for no limit. With a relative, the relative's
+                     limit holds
+        relative     workspace of the learner from which this one derives. Parameters that are the very arrays of the
+                     relative are shared with it
+        Raises       MemoryLimitError if the parameters alone exceed the limit
         """
         shared = {} if relative is None else relative.store.params
         limit = MemoryLimit(limit_bytes) if relative is None else relative.account.limit
@@ -79,7 +81,7 @@ class Workspace:
         self.account = MemoryAccount(limit, elder, self.store, self.sessions, self.blocks, self._planner, backend)
 
     def restrict(self, restriction: Restriction, sparse: Sparse) -> None:
-        """Keeps to a mask from now on, with these weights as values alone. What the mask leaves out is 0.0.
+        """Keep to a mask from now on, with these weights as values alone. Coordinates that the mask leaves out are 0.0.
 
         Schedules and programs are kept if the sparse weights have as many coordinates as before. Schedules alone are
         kept if the sparse weights had as many coordinates a while ago.
@@ -89,10 +91,10 @@ class Workspace:
         self.store.restrict(restriction, sparse)
 
     def prepare(self, session: Session, sizes: Collection[int]) -> None:
-        """Plans and binds the passes of a session in batches of these sizes. A larger arena drops every program that is
-        bound to the old one.
+        """Plan and bind the passes of a session in batches of these sizes. A larger arena drops the programs bound to
+        the old one.
 
-        Raises  MemoryLimitError, before anything is allocated, if these passes alone exceed the limit.
+        Raises  MemoryLimitError, before anything is allocated, if these passes alone exceed the limit
         """
         arena_bytes = max(self._planner.schedule(session, size).arena_bytes for size in sizes)
         self.account.make_room(session, sizes, arena_bytes)

@@ -1,3 +1,1 @@
-"""The parts of a round that simulation, server and device share: messages, metrics, participation, and
-states as files.
-"""
+"""The parts of a round that simulation, server and device share: messages, metrics, participation, and state files."""

@@ -1,20 +1,22 @@
 """The bound on how far a reply may move a model: a limit on the change of every parameter, from the changes of the
 round's replies.
 
-Not the mean of them (methods/aggregation.py) and not whether a message is well formed (exchange.py). A length here is
-the root mean square of a change over the coordinates that the reply carries, so that clients which train different
-shares of a parameter compare. A median of an even number is the lower of its two middle values.
+Other modules compute the mean of the replies (methods/aggregation.py) and check whether a message is well formed
+(exchange.py). A length here is the root mean square of a change over the coordinates that the reply carries. So clients
+that train different shares of a parameter can be compared. A median of an even number of values is the lower of the two
+middle values.
 
     the bound of a parameter is the largest of
         FACTOR x the median length of the round's changes of this parameter
         FACTOR x the median length of the round's changes of all learned parameters together
-        FLOOR x the root mean square of the parameter before the round, or of all learned ones if that is larger;
-                FLOOR_OF_STATISTICS for running statistics
-    and never more than LARGEST. Of payloads that carry changes or gradients, the first two are FOR_CHANGES times as
-    large, and there is no third.
+        FLOOR x the root mean square of the parameter before the round, or of all learned ones if that is larger
+                (FLOOR_OF_STATISTICS for running statistics)
 
-A round's only reply is compared with itself, so LARGEST alone holds there. The numbers are from honest runs, whose
-replies are far more unlike than one would think: the farthest are in bench/README.md, "Poisoned replies".
+The bound is never more than LARGEST. For payloads that carry changes or gradients, the first two terms are FOR_CHANGES
+times as large, and there is no third term.
+
+A round's only reply is compared with itself, so only LARGEST limits it. The numbers are from honest runs, whose replies
+differ far more than one would think. The section "Poisoned replies" of bench/README.md lists the largest differences.
 """
 
 from __future__ import annotations
@@ -38,23 +40,27 @@ FLOOR_OF_STATISTICS = 20.0
 FOR_CHANGES = 4.0
 LARGEST = 1e12  # sums of products of a thousand such values are still finite in float32
 
-Lengths = Mapping[str, Mapping[str, float]]  # by payload and parameter
-Old = Mapping[str, Params]  # by payload, the values that a change is from; none of payloads that carry changes
-ALL = ""  # among the parameters of a payload: the learned ones together
+Lengths = Mapping[str, Mapping[str, float]]  # length by payload and parameter
+Old = Mapping[str, Params]  # values before the change by payload, without payloads that carry changes
+ALL = ""  # name for all learned parameters of a payload together
 
 BOUNDS = "off, clip, clip:FACTOR, refuse or refuse:FACTOR"
 
 
 @dataclass(frozen=True)
 class UpdateNormBound:
-    """The treatment of a reply that goes beyond the bound."""
+    """The treatment of a reply that goes beyond the bound.
+
+    kind    'off' accepts the reply, 'clip' shortens its changes, and 'refuse' leaves it out
+    factor  FACTOR of the bound, at least 1
+    """
 
     kind: Literal["off", "clip", "refuse"] = "refuse"
     factor: float = FACTOR
 
     @staticmethod
     def parse(text: str) -> UpdateNormBound:
-        """The bound of that name. Raises ValueError for another."""
+        """Return the bound that a text names. Raises ValueError for any other text."""
         kind, colon, number = text.partition(":")
         try:
             factor = float(number) if colon else FACTOR
@@ -66,7 +72,9 @@ class UpdateNormBound:
 
 
 def lengths(reply: Reply, old: Old, spec: ModelSpec) -> Lengths:
-    """The distance by which a reply moves every parameter of its payloads, and the learned parameters together."""
+    """Return the distance by which a reply moves every parameter of its payloads, and the learned
+    parameters together.
+    """
     return {name: _lengths(update, old.get(name, {}), spec) for name, update in reply.payload.items()}
 
 
@@ -76,14 +84,17 @@ def _lengths(update: Update, old: Params, spec: ModelSpec) -> dict[str, float]:
 
 
 def _roots(squares: dict[str, float], counts: dict[str, int], spec: ModelSpec) -> dict[str, float]:
-    """Root mean squares of parameters from sums of squares, and of the learned ones together; none of no values."""
+    """Return root mean squares of parameters from sums of squares, and of the learned ones together.
+
+    A parameter without values is left out.
+    """
     learned = [name for name in counts if spec.params[name].kind == "learn"]
     squares[ALL], counts[ALL] = sum(squares[name] for name in learned), sum(counts[name] for name in learned)
     return {name: math.sqrt(squares[name] / count) for name, count in counts.items() if count}
 
 
 def change(block: Block, old: Array | None) -> Array:
-    """The values of a block less those before the round, in float64."""
+    """Return the values of a block minus the values before the round, in float64."""
     values = block.values.astype(np.float64)
     if old is not None:
         values -= values_at(old, block.index)
@@ -91,7 +102,9 @@ def change(block: Block, old: Array | None) -> Array:
 
 
 def medians(found: Sequence[Lengths]) -> Lengths:
-    """The medians of the replies' distances, by payload and parameter, over the replies that carry the parameter."""
+    """Return the medians of the replies' distances, by payload and parameter, over the replies that carry the
+    parameter.
+    """
     gathered: dict[str, dict[str, list[float]]] = {}
     for each in found:
         for payload, parameters in each.items():
@@ -104,7 +117,7 @@ def medians(found: Sequence[Lengths]) -> Lengths:
 
 
 def bounds(found: Sequence[Lengths], factor: float, old: Old, spec: ModelSpec) -> Lengths:
-    """The rule at the top of this file, for the lengths of a round's replies."""
+    """Return the bounds by the rule in this module's docstring, for the lengths of a round's replies."""
     return {
         payload: _bounds(middle, factor, _floors(old[payload], spec))
         if payload in old
@@ -123,7 +136,7 @@ def _bounds(middle: Mapping[str, float], factor: float, floors: Mapping[str, flo
 
 
 def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
-    """The change that every parameter, and the learned parameters together, may make in any case."""
+    """Return the change that every parameter, and the learned parameters together, may make in any case."""
     old = {name: value for name, value in old.items() if spec.params[name].kind != "frozen"}
     squares = {name: float(np.square(value.astype(np.float64)).sum()) for name, value in old.items()}
     sizes = _roots(squares, {name: value.size for name, value in old.items()}, spec)
@@ -132,7 +145,9 @@ def _floors(old: Params, spec: ModelSpec) -> dict[str, float]:
 
 
 def beyond(found: Lengths, most: Lengths) -> str | None:
-    """The parameter in which a reply goes farthest beyond the bounds, in words; None if it stays within them."""
+    """Describe the parameter in which a reply goes farthest beyond the bounds, or return None if it stays
+    within them.
+    """
     worst = [
         (length / most[payload][name] if most[payload][name] else math.inf, payload, name)
         for payload, parameters in found.items()
@@ -147,7 +162,10 @@ def beyond(found: Lengths, most: Lengths) -> str | None:
 
 
 def clipped(reply: Reply, found: Lengths, most: Lengths, old: Old) -> Reply:
-    """The reply with every change that is too long shortened to its bound; the same object if none is."""
+    """Return the reply with every change that is too long shortened to its bound.
+
+    The result is the reply itself if no change is too long.
+    """
     payload = {
         name: _clipped(update, found[name], most[name], old.get(name, {})) for name, update in reply.payload.items()
     }

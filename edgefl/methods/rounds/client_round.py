@@ -1,9 +1,10 @@
-"""A client's training in a round, and what it took: time, floating point operations, and joules where the machine tells
-them. The same wherever it happens.
+"""A client's training in a round, with its time, its floating point operations, and joules where the machine reports
+them.
 
-Operations and joules are metrics of its reply, by these names. What is executed depends on the machine, so no method
-reads it, and neither a state nor a replay has it: reports are made of it, and where devices are modelled, their time
-(device_models/simulated_clock.py), which decides who is late there.
+It does not depend on where the client runs. Operations and joules are metrics of the client's reply, by the names
+below. What is executed depends on the machine. So no method reads it, and it is neither in a state nor in a replay. It
+serves reports. Where devices are modelled, it also gives their time (device_models/simulated_clock.py), which decides
+who is late.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from edgefl.methods.plan import Plan, Reply
 from edgefl.models.graph import Graph
 
 NOMINAL, EXECUTED, SEARCH = "nominal_flops", "executed_flops", "search_flops"
-JOULES = "joules_"  # and the kind of source that told them: what it covers differs
+JOULES = "joules_"  # the kind of the source follows, because kinds cover different parts of a machine
 
 
 def trained(
@@ -29,12 +30,13 @@ def trained(
     clock: Callable[[], float],
     meter: Callable[[], EnergyMeter] = unmeasured,
 ) -> tuple[Reply, float]:
-    """The result of a plan, and the seconds that it took.
+    """Train a client by a plan, and return its reply and the seconds that the training took.
 
-    nominal_flops   as papers count a round of the method (Algorithm.flops); left out where nobody says that
-    executed_flops  of the products that the learner ran to train; search_flops: to move a mask, if it did
-    joules_KIND     that the whole machine took meanwhile, by that kind of source (learning/energy); left out where no
-                    source tells it. A machine that trains several clients at once gives no meter, because it cannot
+    nominal_flops   operations of a round as papers count them (Algorithm.flops). Left out where the method does not say
+    executed_flops  operations of the products that the learner ran to train
+    search_flops    operations of the search that moved a mask, if there was one
+    joules_KIND     joules of the whole machine meanwhile, by that kind of source (learning/energy). Left out where no
+                    source reports them. A machine that trains several clients at once gives no meter, because it cannot
                     tell the joules of one client
     """
     before = client_state.learner.work()

@@ -1,6 +1,7 @@
-"""Plans and replies <-> the messages that carry them, once for the simulation, the server and the device.
+"""The conversion of plans and replies to the messages that carry them and back, for the simulation, the server and the
+device.
 
-Not the bytes of a message (wire/messages.py) nor of a payload (codec/), and not who sends what when.
+Other modules make the bytes of a message (wire/messages.py) and of a payload (codec/), and decide who sends what when.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ PLANNED, NOTHING = ExpectedPayload("planned"), Update({})
 
 
 def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, bytes] | None = None) -> Train:
-    """A plan to train, for its client.
+    """Return the message of a plan to train, for its client.
 
     values   number format of the payload (codec/values.py)
-    payload  the plan's without masks, where it has been encoded before
-    Raises   CodecError for a plan that no message says.
+    payload  encoded payload of the plan without masks, if it has been encoded before
+    Raises   CodecError for a plan that no message can express
     """
     if payload is None:
-        random_stream = stream(0, ROUNDING, round=plan.round)  # of no client, for what several are sent is encoded once
+        random_stream = stream(0, ROUNDING, round=plan.round)  # a payload for several clients is encoded once
         payload = {
             name: codec.encode(update, spec, values=values, known=plan.held, random_stream=random_stream)
             for name, update in plan.payload.items()
@@ -57,11 +58,11 @@ def train_message(plan: Plan, spec: ModelSpec, values: str, payload: dict[str, b
 
 
 def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] = ()) -> Plan:
-    """The plan that this client was sent.
+    """Return the plan that this client was sent.
 
-    held    the masks that the client keeps. The plan has the one that its message names, which the server knows, too
-    Raises  CodecError if anything in it is not of this model, or at another mask; PlanError for a setting that is not
-            finite, and later for a payload or setting that is asked of the plan and not in it.
+    held    masks that the client keeps. The plan has the mask that its message names, which the server also knows
+    Raises  CodecError if anything in it is not of this model, or is at another mask. PlanError for a setting that is
+            not finite, and later for a payload or setting that a method needs and the plan lacks
     """
     named = {name: _named(data, held) for name, data in message.payload.items()}
     content = message.payload.items()
@@ -88,7 +89,7 @@ def plan_of(message: Train, client: int, spec: ModelSpec, held: Sequence[Mask] =
 
 
 class _PlanContent(dict[str, Any]):
-    """The content of a plan by name. Asked for another name it raises PlanError."""
+    """The content of a plan by name. A lookup of any other name raises PlanError."""
 
     def __init__(self, what: str, found: Mapping[str, Any]) -> None:
         super().__init__(found)
@@ -105,7 +106,7 @@ def _finite(name: str, value: Plain) -> Plain:
 
 
 def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seconds: float) -> Trained:
-    """A reply to `plan`, for the server. Ids that the server knows are not sent."""
+    """Return the message of a reply to `plan`, for the server. Ids that the server knows are not sent."""
     random_stream = stream(0, ROUNDING, plan.client, plan.round, extra=1)
     payload = {
         name: codec.encode(
@@ -127,8 +128,9 @@ def trained_message(reply: Reply, plan: Plan, spec: ModelSpec, values: str, seco
 
 
 def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
-    """The reply to `plan`. Raises CodecError if a payload is not of this model, or of other neurons or at another mask
-    than expected.
+    """Return the reply to `plan`.
+
+    Raises CodecError if a payload is not of this model, or has other neurons or another mask than expected.
     """
     payload, masks = {}, {}
     for name, data in message.payload.items():
@@ -150,7 +152,7 @@ def reply_of(message: Trained, plan: Plan, spec: ModelSpec) -> Reply:
 
 
 class Answer(NamedTuple):
-    """A client's message read against its plan: the reply, or why it must not be aggregated; and the bytes it took."""
+    """A client's message read against its plan: the reply, or the reason for its refusal, and the bytes it took."""
 
     reply: Reply | None
     refusal: str | None
@@ -160,7 +162,7 @@ class Answer(NamedTuple):
 def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyClaim = NOT_DECLARED) -> Answer:
     """Read and check a client's message. It never raises: every fault of the message becomes the refusal.
 
-    declared  what its client has said of its samples before the round
+    declared  what the client has declared about its samples before the round
     """
     try:
         reply = reply_of(message, plan, spec)
@@ -175,9 +177,7 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyCl
 
 
 def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
-    """A sentence about content of a reply that differs from the expected content of that name; None if
-    nothing differs.
-    """
+    """Return a sentence about content of a reply that differs from the expected content, or None if nothing differs."""
     who = f"reply of client {plan.client}"
     for name, update in reply.payload.items():
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
@@ -197,7 +197,7 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
 
 
 def _names(plan: Plan, name: str, spec: ModelSpec) -> Collection[str]:
-    """The parameters that are expected by a name."""
+    """Return the parameters that are expected under a name."""
     expected = plan.due.get(name, PLANNED)
     if expected.names is not None:
         return expected.names
@@ -205,8 +205,10 @@ def _names(plan: Plan, name: str, spec: ModelSpec) -> Collection[str]:
 
 
 def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Axes | Flat | None:
-    """The coordinates of a parameter that a reply must have: the mask's; or those that were sent, unless the whole of
-    it was and the plan selects some.
+    """Return the coordinates of a parameter that a reply must have.
+
+    They are the mask's coordinates, or the coordinates that the plan sent. If the plan sent the whole parameter and
+    selects neurons, they are the coordinates of these neurons.
     """
     expected, sent = plan.due[name], plan.payload.get(name, NOTHING).blocks.get(parameter)
     if expected.kind == "masked":
@@ -219,7 +221,7 @@ def _planned_index(plan: Plan, name: str, parameter: str, spec: ModelSpec) -> Ax
 
 
 def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: ModelSpec) -> Evaluate:
-    """The request to evaluate after a round. The global model or body, where there is one, is exact: dense float32."""
+    """Return the request to evaluate after a round. A global model or body in it is exact: dense float32."""
     parts: dict[str, tuple[str, ...] | None] = {MODEL: None, BODY: spec.body}
     parts |= {part: tuple(state.arrays[part]) for part in algorithm.beside(state.arrays)}
     payload = {
@@ -231,38 +233,43 @@ def evaluate_message(round: int, algorithm: Algorithm, state: State, spec: Model
 
 
 def sizes(payload: Mapping[str, bytes], selection: bytes = b"") -> Sizes:
-    """The bytes of a message's payloads and of its selection, by purpose."""
+    """Return the bytes of a message's payloads and of its selection, by purpose."""
     return total([*map(codec.sizes, payload.values()), Sizes(0, len(selection), 0)])
 
 
 def total(parts: Iterable[Sizes]) -> Sizes:
-    """The sizes of several payloads together."""
+    """Return the sizes of several payloads together."""
     parts = list(parts)
     return Sizes(sum(s.values for s in parts), sum(s.index for s in parts), sum(s.header for s in parts))
 
 
 def _together(payload: Mapping[str, bytes], masks: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Values and masks as the one payload of a message."""
+    """Return values and masks as the one payload of a message."""
     if both := sorted(payload.keys() & masks.keys()):
         raise CodecError(f"{both[0]} is the name of values and of a mask; expected names that differ")
     return {**payload, **masks}
 
 
 def _mask_before(plan: Plan, name: str) -> Mask | None:
-    """The mask that both sides know, from which that of a reply by a name may differ: the one that the plan sent by
-    that name, or else the one that the client keeps.
+    """Return the mask that both sides know, from which the reply's mask of this name may differ.
+
+    It is the mask that the plan sent by that name, or else the mask that the client keeps.
     """
     return plan.masks.get(name, plan.held)
 
 
 def _decode(data: bytes, spec: ModelSpec, known: NeuronSet | Mask | None) -> Update:
-    """The limit is the frame's: a message that arrived is not larger than what the connection allows."""
+    """Decode a payload. The size limit is that of its frame: a message that arrived is within the
+    connection's limit.
+    """
     return codec.decode_exchanged(data, spec, limit=len(data), known=known)
 
 
 def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
-    """Of the masks that a client keeps the one that some bytes count on; None if they count on none. The first where it
-    is none of them, so that reading says which was expected.
+    """Return the mask to which these bytes refer, among the masks that a client keeps, or None if they name no mask.
+
+    If the bytes refer to an unknown mask, the first mask is returned, so that decoding names the mask that was
+    expected.
     """
     found = known_hash(data)
     if found is None or not held:
@@ -271,7 +278,7 @@ def _named(data: bytes, held: Sequence[Mask]) -> Mask | None:
 
 
 def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
-    """The values of a reply's payload that its receiver knows already, on the server's side."""
+    """Return, on the server's side, what the receiver of a reply's payload knows already: its mask or its neurons."""
     kind = plan.due.get(name, PLANNED).kind
     if kind == "masked":
         return _mask(plan, name).only(_names(plan, name, spec))
@@ -279,7 +286,7 @@ def _known(plan: Plan, name: str, spec: ModelSpec) -> NeuronSet | Mask | None:
 
 
 def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask | None:
-    """The same on the client's side, where the mask is the one that the values are at."""
+    """Return what `_known` returns, on the client's side. There the mask is that of the values."""
     kind = plan.due.get(name, PLANNED).kind
     if kind == "masked":
         return mask_of(update)
@@ -294,7 +301,7 @@ def _mask(plan: Plan, name: str) -> Mask:
 
 
 def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
-    """The form of `plan.expects` in a message."""
+    """Return the form of `plan.expects` in a message."""
     if plan.expects is None or not plan.authorised:
         return plan.authorised
     for name, expected in plan.expects.items():
@@ -304,7 +311,7 @@ def _asked(plan: Plan, spec: ModelSpec) -> bool | dict[str, PayloadSpec]:
 
 
 def _expected(name: str, asked: PayloadSpec, spec: ModelSpec) -> ExpectedPayload:
-    """The inverse of what `_asked` says of one name; a mask is not sent."""
+    """Return the expected payload from the form that `_asked` gives it. A mask is not sent."""
     if asked.parameters is None:
         return ExpectedPayload(asked.kind)
     bits = np.unpackbits(np.frombuffer(asked.parameters, np.uint8), bitorder="little")
@@ -323,7 +330,7 @@ def _bitmap(names: Collection[str] | None, spec: ModelSpec) -> bytes | None:
 
 
 def _selection_in(payload: Mapping[str, Update], spec: ModelSpec) -> NeuronSet | None:
-    """The neurons that a payload restricts itself to; None if it restricts none."""
+    """Return the neurons to which a payload is restricted, or None if it is not restricted."""
     for update in payload.values():
         found = neurons_of(update, spec)
         if not found.is_full:

@@ -1,6 +1,7 @@
-"""The participants of each round: all selected clients, or in a run with deadlines the clients that took part, on which
-the result depends besides the experiment. A model of devices that decides participation is
-device_models/simulated_clock.py's.
+"""The participants of each round: all selected clients, or in a run with deadlines the clients that took part.
+
+With deadlines the result depends on the participants in addition to the experiment. device_models/simulated_clock.py
+has a model of devices that decides participation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class ParticipationModel(Protocol):
     """The questions of a simulation about participation.
 
     limits   capacities that clients declared
-    is_over  whether the rounds are those of a run that was served, in which any number may have accepted nobody
+    is_over  whether the rounds are those of a served run, in which any number of rounds may have accepted no client
     """
 
     @property
@@ -31,40 +32,48 @@ class ParticipationModel(Protocol):
     def is_over(self) -> bool: ...
 
     def offers(self, round: int) -> Iterator[frozenset[int] | None]:
-        """Whom the round's clients may be chosen among, None for everybody: asked for again while nobody is chosen."""
+        """Yield the clients from which the round's clients may be chosen, or None for all clients.
+
+        The simulation asks for the next offer while no client is chosen.
+        """
 
     def lost(self, round: int) -> frozenset[int]:
-        """The clients that come into this round after a loss."""
+        """Return the clients that come into this round after a loss of state."""
 
     def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
-        """How fast clients' devices are in a round, as far as that is known."""
+        """Return the throughputs of clients' devices in a round, as far as they are known."""
 
     def check(self, round: int, clients: list[int]) -> None:
-        """Raises RunError unless the round may have been planned with exactly these clients."""
+        """Raise RunError unless the round may have been planned with exactly these clients."""
 
     def expected(self, round: int, client: int) -> str | None:
-        """The expectation about a planned client before it trains: one of TRAINED, or that it does not train."""
+        """Return the expected outcome of a planned client before it trains: one of TRAINED, or an outcome without
+        training.
+        """
 
     def judged(self, record: ClientRound) -> ClientRound:
-        """After it has trained, or has not. One that is late now trained, and is not aggregated."""
+        """Return the record of a client after its turn. A client that is late now has trained, but is not
+        aggregated.
+        """
 
     def closed(self, log_record: dict[str, Any]) -> dict[str, Any]:
-        """The line of metrics of a round, with what it says of who took part; the next round follows."""
+        """Return the log record of a round's metrics with the participation added, and go on to the next round."""
 
     def goes_on(self, log_record: Mapping[str, Any]) -> None:
-        """An earlier process has closed the round with this line."""
+        """Go on after a round that an earlier process has closed with this log record."""
 
     def restart(self, client: int, round: int) -> int | None:
-        """The round from whose state a client that lost what it kept goes on into this round, 0 for nothing; None if it
-        has lost nothing since it last trained.
+        """Return the round from whose state a client that lost its state goes on in this round.
+
+        The result is 0 for no state, and None if the client has lost nothing since it last trained.
         """
 
     def is_needed_later(self, client: int, round: int) -> bool:
-        """Whether a client will go back to what it kept after this round."""
+        """Return whether a client will go back to the state that it kept after this round."""
 
 
 class FullParticipation:
-    """Everybody who is selected takes part."""
+    """Participation of every client that is selected."""
 
     @property
     def limits(self) -> Mapping[int, float]:
@@ -105,16 +114,15 @@ class FullParticipation:
 
 @dataclass(frozen=True)
 class RecordedParticipation:
-    """As a served run has logged it.
+    """Participation as a served run has logged it.
 
-    limits      capacities that clients declared
-    outcomes    by (round, client), for every planned client: "accepted" (it trained, and was aggregated), "late" (it
-                trained, and was not), "refused" or None, no reply (as if it had not trained)
-    candidates  by round, whom its clients were chosen among, where that was not everybody
-    losses      by (client, after): the client lost what it kept after that round, and went on from what it kept after
-                this one, 0 for nothing
-    throughputs by (client, round): the throughput that the client's device reported, which plans follow from that
-                round on
+    limits       capacities that clients declared
+    outcomes     outcome of every planned client, by (round, client): "accepted" (it trained and was aggregated), "late"
+                 (it trained and was not aggregated), "refused" or None, no reply (as if it had not trained)
+    candidates   clients from which a round's clients were chosen, by round, where these were not all clients
+    losses       by (client, after): the client lost its state after round `after`, and went on from the state of the
+                 round that is the value. 0 stands for no state
+    throughputs  throughput that a client's device reported, by (client, round). Plans follow from it from that round on
     """
 
     limits: Mapping[int, float]
@@ -142,18 +150,19 @@ class RecordedParticipation:
     def goes_on(self, log_record: Mapping[str, Any]) -> None: ...
 
     def check(self, round: int, clients: list[int]) -> None:
-        """Raises RunError unless the round was planned with exactly these clients."""
+        """Raise RunError unless the round was planned with exactly these clients."""
         logged = sorted(client for r, client in self.outcomes if r == round)
         if logged != sorted(clients):
             raise RunError(f"round {round} is planned with clients {sorted(clients)}; the run had {logged}")
 
     def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
-        """What held in a round."""
+        """Return the throughputs that held in a round."""
         return ThroughputHistory(self.throughputs).at(round)
 
     def restart(self, client: int, round: int) -> int | None:
-        """The round from whose state a client that lost what it kept goes on into this round, 0 for nothing; None if it
-        has lost nothing since it last trained.
+        """Return the round from whose state a client that lost its state goes on in this round.
+
+        The result is 0 for no state, and None if the client has lost nothing since it last trained.
         """
         if not any(lost == client for lost, _ in self.losses):
             return None
@@ -163,9 +172,9 @@ class RecordedParticipation:
         return self.losses.get((client, max(rounds, default=0)))
 
     def lost(self, round: int) -> frozenset[int]:
-        """The clients that come into this round after a loss."""
+        """Return the clients that come into this round after a loss of state."""
         return frozenset(client for client, _ in self.losses if self.restart(client, round) is not None)
 
     def is_needed_later(self, client: int, round: int) -> bool:
-        """Whether a client went back to what it kept after this round."""
+        """Return whether a client went back to the state that it kept after this round."""
         return any(lost == client and kept == round for (lost, _), kept in self.losses.items())

@@ -1,10 +1,10 @@
-"""The provenance of a run: the build of edgefl and the kernels, as text like "edgefl 0.1.0+3e7ad57212
+"""The provenance of a run: the build of edgefl and the kernels, as text such as "edgefl 0.1.0+3e7ad57212
 native-avx512".
 
-Results are bit-identical between equal provenances only: an instruction set fixes the order of sums, and so does the
-processor of a GPU in TF32. Builds of one version mean to compute alike, and edgefl of before did not name the commit of
-its build: "edgefl 0.1.0 native-avx512" is an older build. Where the text is kept is for run.json and the server's
-database to say.
+Results are bit-identical only between equal provenances. An instruction set fixes the order of sums, and so does the
+processor of a GPU in TF32. Builds of one version are meant to compute alike. Earlier versions of edgefl did not name
+the commit of the build, so "edgefl 0.1.0 native-avx512" is an older build. run.json and the server's database keep the
+text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROVENANCE = re.compile(r"edgefl (\S+) (native|numba|reference|cuda-tf32|cuda)(?
 
 
 def provenance() -> str:
-    """The provenance that this process is."""
+    """Return the provenance of this process."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
     if name == "native":
@@ -31,10 +31,10 @@ def provenance() -> str:
 
 
 def other_provenances(made_by: Iterable[str]) -> str | None:
-    """Why this process may not get a run's results to the bit, and what would; None if all its provenances were as it
-    is.
+    """Return the reason why this process may not reproduce a run's results to the bit, and what would reproduce them.
 
-    A device writes its own text: one that is none of `provenance` is told as it is, made printable.
+    The result is None if all provenances of the run equal the provenance of this process. A device writes its own text.
+    A text that does not come from `provenance` is shown as it is, made printable.
     """
     here = provenance()
     others = sorted({printable(made) for made in made_by if made != here})
@@ -49,13 +49,13 @@ def other_provenances(made_by: Iterable[str]) -> str | None:
 
 
 def _without_build(made: str) -> str:
-    """The text without the commit of the build, as edgefl of before wrote it."""
+    """Return the text without the commit of the build, as earlier versions of edgefl wrote it."""
     found = PROVENANCE.fullmatch(made)
     return made if found is None else made.replace(found[1], found[1].partition("+")[0], 1)
 
 
 def _setting(made: str) -> str | None:
-    """How to be the provenance that `made` names; None if it names no kernels."""
+    """Return the setting that gives the provenance `made`, or None if it names no kernels."""
     found = PROVENANCE.fullmatch(made)
     if found is None:
         return None

@@ -10,11 +10,14 @@ from edgefl.methods.plan import Reply
 
 
 class ReplyClaim(NamedTuple):
-    """The claims that a client's replies must make: its training samples, and the steps that follow from them; None:
-    any claim.
+    """The claims that a client's replies must make. A claim that is None may have any value.
 
-    joined_steps  steps that the reply may claim as well: a last batch of one sample has joined the batch before it
-    A reply that carries nothing may claim nothing, as of a client that has stopped.
+    examples      number of training samples
+    steps         number of steps that follow from the samples
+    joined_steps  number of steps that the reply may claim as well, where a last batch of one sample has joined the
+                  batch before it
+
+    A reply may claim anything if it has neither values nor masks. Such a reply comes from a client that has stopped.
     """
 
     examples: int | None = None
@@ -22,7 +25,7 @@ class ReplyClaim(NamedTuple):
     joined_steps: int | None = None
 
     def refuse(self, reply: Reply) -> str | None:
-        """Why the reply must not be aggregated; None if it may be."""
+        """Return the reason why the reply must not be aggregated, or None if it may be aggregated."""
         if not (reply.payload or reply.masks):
             return None
         for name, allowed in (("examples", [self.examples]), ("steps", [self.steps, self.joined_steps])):

@@ -1,7 +1,7 @@
 """The closing of a round, alike in simulation and server: from accepted replies to the state of the next round.
 
-Whatever is decided about replies beside each other is decided here, in client order, so that a replay agrees. Not
-whether a reply may be accepted (exchange.py), nor what the round's metrics say (round_metrics.py).
+Every decision that compares replies with each other is made here, in client order, so that a replay agrees. exchange.py
+decides whether a reply may be accepted, and round_metrics.py makes the round's metrics.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from edgefl.models.graph import Graph
 from edgefl.models.graph.single_value_norm import single_value_norm
 from edgefl.models.neurons.model_spec import ModelSpec
 
-MAX_EMPTY_ROUNDS = 5  # in a row, after which a run ends with an error
+MAX_EMPTY_ROUNDS = 5  # consecutive rounds without an accepted reply after which a run ends with an error
 
 
 @dataclass(frozen=True)
 class AggregationSettings:
     """The settings for the aggregation of a run's accepted replies.
 
-    most_examples  a client that has more samples for training counts as one that has so many; None: no limit
+    aggregation    mean that is taken of the replies
+    bound          limit on the changes of a reply
+    most_examples  largest number of training samples with which a client counts. None: no limit
     """
 
     aggregation: AggregationRule = MEAN
@@ -37,7 +39,7 @@ class AggregationSettings:
     most_examples: int | None = None
 
     def declared(self, algorithm: Algorithm, examples: int, graph: Graph | None = None) -> ReplyClaim:
-        """The claims that the replies of a client with so many training samples must make, for a model with
+        """Return the claims that the replies of a client with `examples` training samples must make, for a model of
         this graph.
         """
         joins = graph is not None and bool(single_value_norm(graph)) and examples > 1
@@ -45,8 +47,12 @@ class AggregationSettings:
 
 
 class AggregationResult(NamedTuple):
-    """The state after a round; and, by client and in words, which accepted replies were left out of it, which were
-    shortened, and as how many samples those count that have too many.
+    """The state after a round, and what was done to accepted replies, by client.
+
+    state     state after the round
+    excluded  reason for each reply that was left out
+    clipped   reason for each reply that was shortened
+    counted   number of samples with which a client counts that has more than the limit
     """
 
     state: State
@@ -63,7 +69,9 @@ def close(
     round: int,
     aggregation_settings: AggregationSettings,
 ) -> AggregationResult:
-    """Folds the accepted replies of a round in client order. `state` is not changed."""
+    """Aggregate the accepted replies of a round in client order, and return the state after it. `state` is
+    not changed.
+    """
     accepted = sorted(accepted, key=lambda pair: pair[0].client)
     old = {name: params for name, params in state.arrays.items() if name not in algorithm.changes}
     replies = {plan.client: _counted(algorithm, reply, aggregation_settings.most_examples) for plan, reply in accepted}
@@ -84,7 +92,7 @@ def close(
 
 
 def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
-    """The reply with no more samples, and steps, than count."""
+    """Return the reply with its samples, and its steps, reduced to the limit."""
     if most is None or reply.examples <= most:
         return reply
     steps = algorithm.steps(most)
@@ -94,7 +102,7 @@ def _counted(algorithm: Algorithm, reply: Reply, most: int | None) -> Reply:
 def _bounded(
     replies: Mapping[int, Reply], how: UpdateNormBound, old: change_bound.Old, spec: ModelSpec
 ) -> tuple[dict[int, Reply], dict[int, str]]:
-    """The replies without those that go beyond the bound, or with these shortened; and, in words, why."""
+    """Return the replies without those beyond the bound, or with these shortened, and the reasons in words."""
     found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
     most = change_bound.bounds(list(found.values()), how.factor, old, spec)
     words = {client: change_bound.beyond(each, most) for client, each in found.items()}
@@ -104,7 +112,7 @@ def _bounded(
 
 
 def _to_the_median(replies: Mapping[int, Reply], old: change_bound.Old, spec: ModelSpec) -> dict[int, Reply]:
-    """The replies with no change longer than the median of what they change."""
+    """Return the replies with every change shortened to at most the median length of the changes of its parameter."""
     found = {client: change_bound.lengths(reply, old, spec) for client, reply in replies.items()}
     middle = change_bound.medians(list(found.values()))
     return {client: change_bound.clipped(reply, found[client], middle, old) for client, reply in replies.items()}

@@ -1,6 +1,7 @@
-"""The line of metrics of a round and the accuracies of an evaluation: the same keys, whoever ran the round.
+"""The log record of a round's metrics, and the accuracies of an evaluation. The keys do not depend on who ran the
+round.
 
-Values only: simulation and server make them, the journal and the store keep them, study/summary.py adds them up.
+Values only: simulation and server make them, the journal and the store keep them, and study/summary.py adds them up.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from edgefl.protocol.codec import Sizes
 from edgefl.protocol.wire.messages import Train, Trained
 
 NOTHING = Sizes(0, 0, 0)
-REFRESHED, TRAINING = "refreshed", "training"  # of an evaluation, where they are asked for
+REFRESHED, TRAINING = "refreshed", "training"  # keys of an evaluation, where they are asked for
 
 
 class Tested(Protocol):
-    """A model's result on one client's test samples: learners.Evaluation, or Scores on the wire."""
+    """A model's result on one client's test samples: learner.Evaluation, or Scores of a message."""
 
     @property
     def loss_sum(self) -> float: ...
@@ -36,13 +37,13 @@ class Tested(Protocol):
 class ClientRound:
     """One client's part of a round.
 
-    settings  what the method told the client
-    status    "on" or "stopped" as it said; "refused" for this `reason`; "excluded" for it when the round was closed,
-              whereas its client keeps what it trained; "absent" if no reply came in time; "late" in a replay, and
-              with modelled devices: it trained, and its reply came too late
-    clipped   why it was shortened when the round was closed
-    counted   as how many samples it was weighed, where that is fewer than its examples
-    virtual   of a modelled device: device, virtual_seconds, virtual_joules (device_models/simulated_clock.py)
+    settings  settings that the method sent to the client
+    status    "on" or "stopped" as the client said. "refused" for this `reason`. "excluded" for this `reason` when the
+              round was closed, though the client keeps what it trained. "absent" if no reply came in time. "late" in a
+              replay, and with modelled devices: the client trained, and its reply came too late
+    clipped   reason why the reply was shortened when the round was closed
+    counted   number of samples with which the reply was weighted, where it is smaller than `examples`
+    virtual   values of a modelled device: device, virtual_seconds, virtual_joules (device_models/simulated_clock.py)
     """
 
     client: int
@@ -61,11 +62,11 @@ class ClientRound:
 
     @property
     def is_taken(self) -> bool:
-        """Whether its reply was aggregated, as far as is known."""
+        """Return whether the reply was aggregated, as far as is known."""
         return self.reason is None and self.status != "late"
 
     def closed(self, closing: AggregationResult) -> ClientRound:
-        """After the round was closed."""
+        """Return the record as it is after the round was closed."""
         if self.client in closing.excluded:
             return replace(self, status="excluded", reason=closing.excluded[self.client])
         clipped, counted = closing.clipped.get(self.client), closing.counted.get(self.client)
@@ -73,8 +74,9 @@ class ClientRound:
 
     @staticmethod
     def answered(plan: Plan, down: Train, up: Trained, answer: Answer) -> ClientRound:
-        """The metrics of a client's answer to a message. Seconds that are not a valid time, for which the answer is
-        refused, count as 0.
+        """Return the record of a client's answer to a message.
+
+        An answer with invalid seconds is refused. Its seconds become 0.
         """
         status = up.status if answer.refusal is None else "refused"
         return ClientRound(
@@ -91,8 +93,10 @@ class ClientRound:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values. A refused or excluded reply's metrics are left out, they may be no numbers; and so is a metric
-        that has the name of another entry.
+        """Return plain values. The metrics of a refused or excluded reply are left out, because they may not be
+        numbers.
+
+        A metric that has the name of another entry is left out, too.
         """
         record: dict[str, Any] = {"client": self.client, **self.settings}
         record.update(examples=self.examples, steps=self.steps, status=self.status)
@@ -106,9 +110,10 @@ class ClientRound:
 def round_metrics(
     round: int, clients: Iterable[ClientRound], closing: AggregationResult, seconds: float
 ) -> dict[str, Any]:
-    """The metrics of a closed round, without an evaluation. `clients`: as they were before it was closed.
+    """Return the metrics of a closed round, without an evaluation.
 
-    train_loss  unweighted mean over the clients whose replies were taken, of each over its local steps
+    `clients` are the records before the round was closed. The metric `train_loss` is the unweighted mean of the local
+    losses of the clients whose replies were taken. The loss of a client is the mean over its local steps.
     """
     clients, state = [each.closed(closing) for each in clients], closing.state
     log_record: dict[str, Any] = {"round": round, "clients": [each.to_json() for each in clients]}
@@ -126,7 +131,10 @@ def round_metrics(
 
 
 def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
-    """Of the clients whose replies were taken; nominal only where all of them say it. {}: nobody says any."""
+    """Return the operations of the clients whose replies were taken, or {} if no client reports any.
+
+    Nominal operations are given only where all these clients report them.
+    """
     said = [each.metrics for each in clients if each.is_taken and EXECUTED in each.metrics]
     if not said:
         return {}
@@ -136,12 +144,14 @@ def _flops(clients: Sequence[ClientRound]) -> dict[str, float]:
 
 
 def accepts_nobody(log_record: Mapping[str, Any]) -> bool:
-    """True if no reply was aggregated into a round with these metrics."""
+    """Return whether no reply was aggregated into a round with these metrics."""
     return not any(each["status"] in ("on", "stopped") for each in log_record["clients"])
 
 
 def stuck(round: int, empty: int, log_record: Mapping[str, Any]) -> str:
-    """Why a run does not go on whose last `empty` rounds have accepted nobody, with the metrics of the last one."""
+    """Return the reason why a run ends after `empty` rounds without an accepted reply, from the metrics of the last
+    round.
+    """
     reasons = [each["reason"] for each in log_record["clients"] if "reason" in each]
     is_late = any(each["status"] == "late" for each in log_record["clients"])
     none = "every reply came after the deadline" if is_late else "no client has answered"
@@ -154,12 +164,15 @@ def stuck(round: int, empty: int, log_record: Mapping[str, Any]) -> str:
 
 
 def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str, Any]:
-    """One kind of accuracy, by client id; None for a client that did not answer. At least one did.
+    """Return one kind of accuracy, by client id. The entry of a client that did not answer is None.
 
-    decisions          of an example, that are right or wrong; named where it is not one. 0: no accuracies
+    At least one client has answered.
+
+    decisions          decisions of an example that are right or wrong. The result names their number unless it is 1. 0:
+                       no accuracies
     accuracy           unweighted mean over the clients that answered
-    accuracy_weighted  by their test samples
-    loss, loss_sum     None where it is no finite number, as of a model that has diverged: JSON has no NaN
+    accuracy_weighted  mean weighted by the clients' test samples
+    loss, loss_sum     None where the loss is not finite, as for a model that has diverged, because JSON has no NaN
     """
     found = [each for each in clients if each is not None]
     losses = {
@@ -179,7 +192,7 @@ def accuracies(clients: Sequence[Tested | None], decisions: int = 1) -> dict[str
 
 
 def common_scores(found: Tested, decisions: int = 1) -> dict[str, Any]:
-    """Scores on the test set that no client owns."""
+    """Return the scores on the test set that no client owns."""
     if decisions == 1:
         return {"correct": found.correct, "examples": found.examples}
     right = {"correct": found.correct} if decisions else {"loss": _finite(found.loss_sum / found.examples)}

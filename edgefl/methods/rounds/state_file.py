@@ -1,6 +1,7 @@
-"""Named sets of arrays as a file, as safetensors: the state of a method's server, and what a client keeps.
+"""Named sets of arrays as a file in the format safetensors: the state of a method's server, and what a client keeps.
 
-Not their plain values. An array is named "set/parameter". Writing is the caller's, who knows when it must be durable.
+Plain values of a state are not in the file. An array is named "set/parameter". The caller writes the file, because the
+caller knows when it must be durable.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from edgefl.system.durable_files import check_sha256, load_arrays
 
 
 class StoredClientState(NamedTuple):
-    """The state that a client keeps between rounds: its model, empty where the method keeps none; its private plain
-    values; and its private sets of arrays.
+    """The state that a client keeps between rounds.
+
+    params   model of the client, empty where the method keeps no model
+    private  private plain values
+    arrays   private sets of arrays
     """
 
     params: Mapping[str, np.ndarray]
@@ -27,25 +31,26 @@ class StoredClientState(NamedTuple):
     arrays: dict[str, Params]
 
     def flat(self) -> dict[str, np.ndarray]:
-        """All arrays, by the names they have in a file."""
+        """Return all arrays, by the names that they have in a file."""
         return flat({MODEL: self.params, **self.arrays})
 
     @staticmethod
     def of(arrays: Mapping[str, np.ndarray], private: dict[str, Any]) -> StoredClientState:
-        """The inverse of `flat`, with these private values."""
+        """Return the state from the arrays that `flat` returns, with these private values."""
         found = sets(arrays)
         return StoredClientState(found.pop(MODEL, {}), private, found)
 
 
 def pack(state: State) -> bytes:
-    """The arrays of a state as the content of a file."""
+    """Return the arrays of a state as the content of a file."""
     return safetensors.numpy.save(flat(state.arrays))
 
 
 def load(file: Path, values: dict[str, Any], sha256: str | None = None) -> State:
-    """The state with the arrays of a file and these plain values. Raises RunError if it is missing or corrupt.
+    """Return the state with the arrays of a file and these plain values. Raises RunError if the file is missing or
+    corrupt.
 
-    sha256  of the file, in hexadecimal, if it is known
+    sha256  digest of the file in hexadecimal, if it is known
     """
     if sha256 is not None:
         check_sha256(file, sha256)
@@ -53,12 +58,12 @@ def load(file: Path, values: dict[str, Any], sha256: str | None = None) -> State
 
 
 def flat(arrays: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of all sets, by the names they have in a file."""
+    """Return the arrays of all sets, by the names that they have in a file."""
     return {f"{group}/{name}": array for group, params in arrays.items() for name, array in params.items()}
 
 
 def sets(arrays: Mapping[str, np.ndarray]) -> dict[str, Params]:
-    """The inverse of `flat`; a set without arrays is lost."""
+    """Return the sets from the arrays that `flat` returns. A set without arrays is lost."""
     found: dict[str, Params] = {}
     for name, array in arrays.items():
         group, _, parameter = name.partition("/")

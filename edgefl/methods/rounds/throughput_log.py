@@ -1,5 +1,5 @@
-"""The throughputs that clients have reported, and the round from which each report holds, for a server and for its
-replay.
+"""The throughputs that clients have reported, and the round from which each report holds, for a server and
+its replay.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from edgefl.methods.throughput import Throughput
 
 
 class ThroughputHistory:
-    """All throughputs that clients have declared. `known`: by client and the round from which it holds."""
+    """The throughputs that clients have declared. `known` has them by client and the round from which each holds."""
 
     def __init__(self, known: Mapping[tuple[int, int], Throughput]) -> None:
         self._declared: dict[int, list[tuple[int, Throughput]]] = {}
@@ -19,25 +19,29 @@ class ThroughputHistory:
             self.add(client, since, throughput)
 
     def add(self, client: int, since: int, throughput: Throughput) -> None:
-        """From this round on, which is none that an earlier declaration of the client holds from."""
+        """Add a throughput that holds from round `since` on. No earlier declaration of the client holds from that
+        round.
+        """
         self._declared.setdefault(client, []).append((since, throughput))
 
     def last(self, client: int) -> tuple[int, Throughput] | None:
-        """The client's last declaration, and the round from which it holds."""
+        """Return the round from which the client's last declaration holds, and the declared throughput."""
         return self._declared[client][-1] if client in self._declared else None
 
     def of(self, client: int, round: int) -> Throughput | None:
-        """The throughput that holds in a round; None: nothing was declared by then."""
+        """Return the throughput that holds in a round, or None if nothing was declared by then."""
         declared = self._declared.get(client, [])
         at = bisect_right(declared, round, key=lambda pair: pair[0])
         return declared[at - 1][1] if at else None
 
     def __iter__(self) -> Iterator[int]:
-        """The clients that have declared anything."""
+        """Iterate over the clients that have declared a throughput."""
         return iter(self._declared)
 
     def at(self, round: int) -> Mapping[int, Throughput]:
-        """The throughputs that hold in a round, by client; declarations that are added later count as well."""
+        """Return the throughputs that hold in a round, by client. The mapping includes declarations that are added
+        later.
+        """
         return _ThroughputAtRound(self, round)
 
 

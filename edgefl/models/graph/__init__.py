@@ -1,6 +1,8 @@
-"""Models as values: typed operations, the Graph they form, its parameters, and its JSON. No torch, no kernels.
+"""Models as values: typed operations, the Graph that they form, its parameters, and its JSON.
 
-Building (models), resizing heads (heads) and files (files, the only one that touches a disk) are modules of their own.
+It uses no torch and no kernels. Other modules build models (architectures.py), resize heads (heads.py) and read and
+write files (model_files.py).
+model_files.py is the only module here that touches a disk.
 """
 
 from edgefl.models.graph.graph import INPUT, Graph, Model, Node, Params

@@ -1,8 +1,8 @@
-"""The built-in models: architectures only, as Graphs. Parameters come from Graph.init.
+"""The built-in models as Graphs. A Graph is an architecture without values, and Graph.init draws the parameters.
 
-Sources: FedSPU's public code (fedspu_*), FedSpa section 5 (lenet5, vgg11, resnet18), PFLEGO fig. 10 (pflego_*),
-the public code of FedDyn and FedDC that FedUmf's appendix uses (feddyn_mlp). Those for data of one's own follow the
-shape of the data (default_models.py).
+The models come from FedSPU's public code (fedspu_*), FedSpa section 5 (lenet5, vgg11, resnet18), PFLEGO fig. 10
+(pflego_*), and the public code of FedDyn and FedDC that FedUmf's appendix uses (feddyn_mlp). The models for a user's
+own data follow the shape of the data (default_models.py).
 GroupNorm has 2 groups, as the papers give no number (sequential.py). The last layer of every model is the Linear "fc".
 """
 
@@ -19,10 +19,12 @@ from edgefl.models.graph.sequential import Layers
 
 
 def build(name: str, input_shape: Shape, classes: int, vocabulary: int | None = None) -> Graph:
-    """The named model for examples of `input_shape`, without the batch, and `classes` outputs.
+    """Return the named model for samples of `input_shape`, which leaves out the batch, with `classes` outputs.
 
-    vocabulary  how many ids of words there are, for a model of them
-    Raises GraphError if the name is not in NAMES, or the input is not for the model, as too small for its windows.
+    name        one of NAMES
+    vocabulary  number of ids of words, for a model that reads ids of words
+    Raises GraphError if the name is not in NAMES, or if the input does not fit the model, for example if it is too
+    small for the windows of the model.
     """
     if name not in NAMES:
         raise GraphError(f"model {name!r}; {expected_name(name, NAMES)}")
@@ -57,13 +59,16 @@ def _fedspu_speech(model: Layers) -> None:
 
 
 def _digits_cnn(model: Layers) -> None:
-    """For the 8x8 digits that come with the package; ours."""
+    """Add the layers of a model of our own for the 8x8 digits that come with the package."""
     model.conv_bn(1, 32, 3, pad=1)
     model.conv_bn(2, 64, 3, pad=1)
 
 
 def _lenet5(model: Layers) -> None:
-    """The sizes of Caffe's LeNet. ReLU after every hidden layer; the paper does not say where it goes."""
+    """Add layers with the sizes of Caffe's LeNet.
+
+    ReLU follows every hidden layer, as the paper does not say where it is.
+    """
     for index, channels in ((1, 20), (2, 50)):
         model.conv(f"conv{index}", channels, 5)
         model.add(f"relu{index}", ReLU())
@@ -84,7 +89,10 @@ def _vgg11(model: Layers) -> None:
 
 
 def _resnet18(model: Layers) -> None:
-    """The CIFAR form: 3x3 stem without pooling, 1x1 convolution where a block changes the shape."""
+    """Add the CIFAR form of ResNet-18.
+
+    Its 3x3 stem has no pooling, and a block that changes the shape has a 1x1 convolution.
+    """
     model.conv("conv1", 64, 3, pad=1, bias=False)
     model.group_norm("gn1")
     model.add("relu1", ReLU())
@@ -118,7 +126,7 @@ def _pflego_mlp(model: Layers) -> None:
 
 
 def _feddyn_mlp(model: Layers) -> None:
-    """784-100-100-10 on MNIST."""
+    """Add the hidden layers of a network of 784, 100, 100 and 10 neurons for MNIST."""
     model.add("flatten", Flatten())
     for index in (1, 2):
         model.linear(f"fc{index}", 100)
@@ -126,7 +134,10 @@ def _feddyn_mlp(model: Layers) -> None:
 
 
 def _pflego_cifar(model: Layers) -> None:
-    """Padded so that 4096 features reach fc1, as in the paper's figure; its other shapes contradict each other."""
+    """Add layers whose padding lets 4096 features reach fc1, as in the figure of the paper.
+
+    The other shapes in the paper contradict each other.
+    """
     for index in (1, 2):
         model.conv(f"conv{index}", 64, 5, pad=2)
         model.add(f"relu{index}", ReLU())
@@ -160,7 +171,7 @@ _BUILDERS: dict[str, Callable[[Layers], None]] = {
 PUBLISHED = tuple(_BUILDERS)
 NAMES = (*PUBLISHED, *default_models.BUILDERS)
 
-EXAMPLES: dict[str, tuple[Shape, int]] = {  # input shape and classes of the data that each was published with
+EXAMPLES: dict[str, tuple[Shape, int]] = {  # input shape and classes of the data of the publication
     "fedspu_emnist": ((1, 28, 28), 62),
     "fedspu_cifar": ((3, 32, 32), 10),
     "fedspu_speech": ((1, 32, 32), 35),

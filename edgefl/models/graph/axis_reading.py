@@ -1,8 +1,8 @@
-"""In which order a graph reads the two axes of a sequence: channels and then steps, or steps and then channels.
+"""The order in which a graph reads the two axes of a sequence: channels and then steps, or steps and then channels.
 
-A graph that was converted from a torch module keeps the module's own order of axes: a Conv1d reads [channels, steps],
-and an LSTM with batch_first reads [steps, channels], which its graph turns by a Permute at the input. Not the order of
-axes in a file or an array, which the caller says.
+A graph that was converted from a torch module keeps the order of axes of the module. A Conv1d reads [channels, steps].
+An LSTM with batch_first reads [steps, channels], which its graph turns by a Permute at the input. The caller says the
+order of axes in a file or an array, because this module does not know it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REARRANGING = (Flatten, FlattenPlaces, Reshape)
 
 
 def read_order(graph: Graph) -> str:
-    """NCL or NLC, as the first operation along steps shows it; empty where no operation does."""
+    """Return NCL or NLC, as the first operation along steps shows it, or an empty text without such an operation."""
     turned: dict[str, bool | None] = {INPUT: False if len(graph.input_shape) == 2 else None}
     for node in graph.nodes:
         before = turned[node.inputs[0]]
@@ -49,10 +49,10 @@ def read_order(graph: Graph) -> str:
 
 
 def fitting_order(graph: Graph, shape: Shape) -> str:
-    """In which order of axes examples are given to a graph: NCL as they are, NLC with their axes exchanged.
+    """Return the order of axes in which a graph takes samples: NCL as they are, NLC with their two axes exchanged.
 
-    shape   of an example, (channels, steps)
-    Gives   an empty text if the examples do not fit, or would fit only against the order in which the graph reads.
+    shape   shape of a sample, (channels, steps)
+    Returns an empty text if the samples do not fit, or would fit only against the order in which the graph reads.
     """
     order, exchanged = read_order(graph), shape[::-1]
     if order == NLC and exchanged == graph.input_shape:
@@ -63,11 +63,11 @@ def fitting_order(graph: Graph, shape: Shape) -> str:
 
 
 def fitting_axes(graph: Graph, shape: Shape, axes: str) -> str:
-    """The setting `axes` by which examples would fit a graph that does not take them as they are.
+    """Return the setting `axes` with which samples would fit a graph that does not take them as they are.
 
-    shape   of an example as it was read, (channels, steps), or (1, rows, columns) where nothing was said
-    axes    what was said
-    Gives   an empty text if nothing would help.
+    shape   shape of a sample as it was read: (channels, steps), or (1, rows, columns) if no axes were given
+    axes    the present setting
+    Returns an empty text if no setting would help.
     """
     if len(graph.input_shape) != 2 or shape[-2:] not in (graph.input_shape, graph.input_shape[::-1]):
         return ""
@@ -77,11 +77,11 @@ def fitting_axes(graph: Graph, shape: Shape, axes: str) -> str:
 
 
 def arranged(x: NDArray[Any], graph: Graph, axes: str) -> NDArray[Any]:
-    """Examples in the order of axes in which a graph takes them.
+    """Return the samples with their axes in the order in which a graph takes them.
 
-    x      [N, ...]
-    axes   what the axes of x are, as NLC or NHWC; empty: not known, and x is left as it is
-    Gives  a view of x; x itself where x fits as it is, or does not fit in any order.
+    x      samples [N, ...]
+    axes   order of the axes of x, such as NLC or NHWC. An empty text means that it is not known, and x stays as it is
+    Returns a view of x, or x itself where x fits as it is or does not fit in any order.
     """
     if axes in OTHER and x.ndim == 3 and len(graph.input_shape) == 2:
         example = x.shape[1:]

@@ -1,9 +1,9 @@
-"""The cuts of a graph into two parts: results from which everything after them follows. Graphs in, graphs out; no
-parameters.
+"""The cuts of a graph into two parts. A cut is a result from which everything after it follows.
 
-What lies before a cut can stand still: its outputs are computed once, and steps train what lies after on them. A
-residual block is whole on one side, as two results cross between its branches. A personal head on a common body is the
-last cut of all (heads.py).
+This module takes graphs and returns graphs, without parameters. The part before a cut can stand still: its outputs are
+computed once, and training steps run the part after the cut on them. A residual block is always whole on one side,
+because two results cross between its branches. The last of all cuts separates a common body from a personal head
+(heads.py).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from edgefl.models.graph.operations import AnyDropout
 
 @lru_cache(maxsize=64)
 def cuts(graph: Graph) -> tuple[str, ...]:
-    """Names of results to cut after, in order; with products before and after each, no two with the same ones before.
+    """Return the names of the results to cut after, in the order of the graph.
 
-    Of the places between two products it is the one with the fewest values, the last of equals; but none beyond a
-    dropout, which would never drop anything there.
+    Each cut has products before and after it. A product is a node that multiplies, such as a convolution (Graph.macs).
+    No two cuts have the same products before them: among the results between two products, the cut is the result with
+    the fewest values, and among equal results the last one. The results from a dropout up to the next product are not
+    cuts, because a dropout before a cut would never drop anything.
     """
     products, found = graph.macs().keys(), dict[int, list[str]]()
     count, is_beyond_dropout = 0, False
@@ -35,8 +37,9 @@ def cuts(graph: Graph) -> tuple[str, ...]:
 
 
 def before(graph: Graph, cut: str) -> tuple[Node, ...]:
-    """The nodes that a result depends on, its own last; none of "input".
+    """Return the nodes that a result depends on, in the order of the graph. The last is the node of the result itself.
 
+    For the result "input" there are no nodes.
     Raises  GraphError if there is no such result.
     """
     if cut not in graph.shapes:
@@ -50,14 +53,18 @@ def before(graph: Graph, cut: str) -> tuple[Node, ...]:
 
 
 def until(graph: Graph, cut: str) -> Graph:
-    """All that leads to a result, as a graph whose output that is. Raises GraphError as `before`, and for "input"."""
+    """Return everything that leads to a result as a graph with this result as output.
+
+    Raises  GraphError like `before`, and if the result is "input".
+    """
     return graph.part(graph.input_shape, before(graph, cut))
 
 
 def after(graph: Graph, cut: str) -> Graph:
-    """All that follows from a result, as a graph of its own whose input that is.
+    """Return everything that follows from a result as a graph with this result as input.
 
-    Raises  GraphError if there is no such result, or nothing after it, or not everything after it follows from it.
+    Raises  GraphError if there is no such result, if nothing comes after it, or if a later node reads a result from
+            before the cut.
     """
     names = {node.name for node in before(graph, cut)}
     rest = tuple(
@@ -82,7 +89,7 @@ def _listed(graph: Graph) -> str:
 
 
 def _is_crossed_alone(graph: Graph, at: int) -> bool:
-    """Whether of all that is there after this node its result alone is read later."""
+    """Return whether later nodes read this node's result and no other result that exists after this node."""
     there = {INPUT, *(node.name for node in graph.nodes[: at + 1])}
     read = {name for node in graph.nodes[at + 1 :] for name in node.inputs}
     return there & read == {graph.nodes[at].name}

@@ -1,5 +1,6 @@
-"""Models for data of one's own, which follow the shape of an example; ours. Small, for devices, and with batch norm, so
-that inputs of any scale will do.
+"""Default models for a user's own data, which follow the shape of a sample. They are our own designs.
+
+The models are small enough for devices, and have batch norm, so that inputs of any scale will do.
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ from edgefl.errors import GraphError
 from edgefl.models.graph.operations import AdaptiveAvgPool1d, BatchNorm1d, Conv1d, Embedding, MaxPool1d, ReLU, Shape
 from edgefl.models.graph.sequential import Layers
 
-WIDTHS = (16, 32, 64, 64, 64)  # channels, block after block
-SMALLEST = 8  # rows, columns or places that a block still halves
+WIDTHS = (16, 32, 64, 64, 64)  # channels of the blocks, in order
+SMALLEST = 8  # least number of rows, columns or positions that a block halves
 HIDDEN = 64
 EMBEDDING = 32
 
 
 def default_name(input_shape: Shape, vocabulary: int | None) -> str:
-    """The name of the model that fits examples of a shape: ids of words, features, sequences of channels or planes."""
+    """Return the name of the model for samples of a shape: ids of words, features, sequences or planes.
+
+    vocabulary  number of ids of words, or None if the samples are not ids
+    """
     if vocabulary is not None and len(input_shape) == 1:
         return "text_cnn"
     return {1: "mlp", 2: "line_cnn"}.get(len(input_shape), "cnn")
 
 
 def _mlp(model: Layers, _: int | None) -> None:
-    """Features, each normalised first: two hidden layers of 64."""
+    """Add a batch norm of the features [F] and two hidden layers of 64 neurons."""
     _expect(model, "mlp", 1, "features [F]")
     model.add("norm", BatchNorm1d(model.shape[0]))
     for index in (1, 2):
@@ -33,7 +37,7 @@ def _mlp(model: Layers, _: int | None) -> None:
 
 
 def _sequence_cnn(model: Layers, _: int | None) -> None:
-    """Channels along time: convolutions of five places and halvings, then the mean over time."""
+    """Add convolutions of 5 positions along time with halvings, and then the mean over time."""
     _expect(model, "line_cnn", 2, "[channels, length]")
     for index, channels in enumerate(WIDTHS[1:4], start=1):
         _sequence_block(model, index, channels, width=5)
@@ -49,7 +53,7 @@ def _sequence_block(model: Layers, index: int, channels: int, width: int) -> Non
 
 
 def _cnn(model: Layers, _: int | None) -> None:
-    """Planes: blocks of a 3x3 convolution and a halving until few rows or columns are left, at most five."""
+    """Add at most five blocks, each of a 3x3 convolution and a halving, as long as the plane is large enough."""
     _expect(model, "cnn", 3, "[channels, height, width]")
     for index, channels in enumerate(WIDTHS, start=1):
         if index == 1 or min(model.shape[1:]) >= SMALLEST:
@@ -57,7 +61,7 @@ def _cnn(model: Layers, _: int | None) -> None:
 
 
 def _text_cnn(model: Layers, vocabulary: int | None) -> None:
-    """Ids of words: rows of an embedding, a convolution of five places, the mean over places."""
+    """Add an embedding of ids of words, a convolution of 5 positions, and the mean over positions."""
     _expect(model, "text_cnn", 1, "ids of words [length]")
     if vocabulary is None:
         raise GraphError("model text_cnn for data without a vocabulary; expected ids of words, integers [N, length]")

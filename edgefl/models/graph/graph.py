@@ -1,8 +1,8 @@
-"""Graph: a model's architecture as a frozen value, and Model: a graph with its parameters. No torch, no files.
+"""The class Graph: a model's architecture as a frozen value, and Model: a graph with its parameters.
 
-Parameters carry torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean"); there is no
-num_batches_tracked. The operations are in operations/, the JSON form in json.py, the parameters of a sub-model
-in neurons/submodel.py.
+It uses no torch and no files. Parameters have torch's names, shapes and layouts ("conv1.weight", "bn1.running_mean").
+There is no num_batches_tracked. The operations are in operations/, the JSON form is in json.py, and the parameters of a
+sub-model are in neurons/submodel.py.
 """
 
 from __future__ import annotations
@@ -49,26 +49,29 @@ Blocks = Mapping[str, tuple[IdArray | None, IdArray | None]]
 
 
 class Selection(Protocol):
-    """The protocol of a set of neurons for Graph.sub: selection.NeuronSet has it."""
+    """The protocol of a set of neurons for Graph.sub. NeuronSet (neurons/neuron_set.py) follows this protocol."""
 
     def blocks_of(self, graph: Graph) -> Blocks:
-        """The active blocks of every parameter of `graph`."""
+        """Return the active blocks of every parameter of `graph`."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operation of a graph: the name of its result, and the names of the results it reads."""
+    """One operation of a graph, with the name of its result and the names of the results that it reads."""
 
     name: str
     op: Operation
     inputs: tuple[str, ...]
 
     def full_name(self, part: str) -> str:
-        """The full name of a parameter by the last part of its name; "" is the parameter that has the node's name."""
+        """Return the full name of a parameter from the last part of its name. For "" it is the name of the node."""
         return f"{self.name}.{part}" if part else self.name
 
     def output(self, shapes: Mapping[str, Shape]) -> Shape:
-        """Shape of the result, given the shapes of earlier results by name. Raises GraphError with the node's name."""
+        """Return the shape of the result, from the shapes of earlier results by name.
+
+        Raises  GraphError with the node's name if the shapes do not fit.
+        """
         try:
             return self.op.output(*(shapes[name] for name in self.inputs))
         except GraphError as error:
@@ -79,12 +82,12 @@ class Node:
 class Graph:
     """A directed acyclic graph of operations, checked on construction.
 
-    input_shape  shape of one example without the batch: [channels, height, width], [channels, length] or [features];
-                 its name is "input"
-    nodes        in topological order; the last one is the output, and every other result is used
+    input_shape  shape of one sample without the batch: [channels, height, width], [channels, length] or [features]. Its
+                 name among the results is "input"
+    nodes        nodes in topological order. The last node is the output, and every other result is used
     frozen       full names of the parameters that no training moves and no message of a round carries. A BatchNorm
                  whose running statistics are frozen normalises by its running statistics in training, too
-    Raises  GraphError naming the node and the value that does not fit.
+    Raises  GraphError that names the node and the value that does not fit.
     """
 
     input_shape: Shape
@@ -98,7 +101,7 @@ class Graph:
 
     @cached_property
     def shapes(self) -> dict[str, Shape]:
-        """Shape of every result without the batch, by name, "input" included."""
+        """Return the shape of every result without the batch, by name, including "input"."""
         shapes = {INPUT: self.input_shape}
         for node in self.nodes:
             shapes[node.name] = node.output(shapes)
@@ -106,7 +109,7 @@ class Graph:
 
     @property
     def vocabulary(self) -> int | None:
-        """The number of ids, where the input is ids, of which an Embedding looks up rows."""
+        """Return the number of ids that an Embedding can look up, or None if the input is not ids."""
         sizes = [node.op.num_embeddings for node in self.nodes if isinstance(node.op, Embedding)]
         return min(sizes, default=None)
 
@@ -115,33 +118,35 @@ class Graph:
         return self.shapes[self.nodes[-1].name]
 
     def parameters(self) -> dict[str, ParamInfo]:
-        """Shape and kind of every parameter, by full name, in node order."""
+        """Return the shape and kind of every parameter, by full name, in node order."""
         infos = {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
         return {name: info._replace(kind="frozen") if name in self.frozen else info for name, info in infos.items()}
 
     def keeps_statistics(self, node: Node) -> bool:
-        """Whether a node is a BatchNorm that normalises by its running statistics in training, too."""
+        """Return whether a node is a BatchNorm that normalises by its running statistics in training, too."""
         return isinstance(node.op, BatchNorm) and node.full_name("running_mean") in self.frozen
 
     def part(self, input_shape: Shape, nodes: tuple[Node, ...]) -> Graph:
-        """Some of the nodes, or nodes with the same names, as a graph of their own. Its frozen parameters are those
-        that are frozen in this graph.
+        """Return some of the nodes, or nodes with the same names, as a graph of their own.
+
+        Parameters that are frozen in this graph are frozen in the new graph, too.
         """
         own = {node.full_name(name) for node in nodes for name in node.op.parameters()}
         return Graph(input_shape, nodes, self.frozen & own)
 
     def macs(self) -> dict[str, int]:
-        """Multiply-accumulates of one example's forward pass, by convolution and Linear node."""
+        """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""
         counts = {node.name: node.op.macs(self.shapes[node.name]) for node in self.nodes}
         return {name: count for name, count in counts.items() if count}
 
     def init(self, stream: Stream) -> Params:
-        """Fresh float32 parameters drawn with torch's default distributions.
+        """Return fresh float32 parameters, drawn with torch's default distributions.
 
-        Weights and biases of convolutions and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5);
-        norms start at weight 1, bias 0, running_mean 0, running_var 1; a PReLU's weight at 1/4. Recurrent layers are
-        uniform in +-1/sqrt(hidden_size); attention's in_proj by Glorot, its bias 0; an Embedding is normally
-        distributed. Where torch leaves it to its user: what is added starts at 0, what multiplies at 1.
+        Weights and biases of convolutions and Linear are uniform in +-1/sqrt(fan_in) (kaiming_uniform with a = sqrt 5).
+        Norms start at weight 1, bias 0, running_mean 0 and running_var 1, and a PReLU at weight 1/4. Recurrent layers
+        are uniform in +-1/sqrt(hidden_size). The in_proj of attention is drawn by Glorot, and its bias is 0. An
+        Embedding is normally distributed. Torch has no default for AddParameter and MulParameter, which start at 0 and
+        at 1.
         """
         params: Params = {}
         for node in self.nodes:
@@ -150,7 +155,7 @@ class Graph:
         return params
 
     def check(self, params: Mapping[str, np.ndarray]) -> None:
-        """Raise GraphError unless `params` holds exactly this graph's parameters, each float32 of its shape."""
+        """Raise GraphError unless `params` holds exactly this graph's parameters, each as float32 of its shape."""
         expected = self.parameters()
         for name in expected.keys() - params.keys():
             raise GraphError(f"parameter {name!r} is missing; expected shape {expected[name].shape}")
@@ -162,11 +167,12 @@ class Graph:
                 raise GraphError(f"{name}: {value.dtype} of shape {value.shape}; expected float32 {info.shape}")
 
     def sub(self, neurons: Selection) -> Graph:
-        """The smaller graph that has only the active neurons; names stay.
+        """Return the smaller graph that has only the active neurons. Names stay.
 
-        Used by the methods that train sub-models (Random Dropout, FjORD); FedSPU itself keeps the full model. Without a
-        norm, or with a BatchNorm in evaluation mode, the smaller model computes what the full one does when the outputs
-        of the inactive neurons are set to zero after their norm and ReLU. A GroupNorm then sees the kept channels only.
+        The methods that train sub-models, Random Dropout and FjORD, need it. FedSPU keeps the full model. Without a
+        norm, or with a BatchNorm in evaluation mode, the smaller model computes what the full model computes when the
+        outputs of the inactive neurons are set to zero after their norm and ReLU. A GroupNorm sees the kept channels
+        only.
         Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group,
                 SelectionError if `neurons` belongs to another model.
         """
@@ -180,10 +186,10 @@ class _GraphAndParams(NamedTuple):
 
 
 class Model(_GraphAndParams):
-    """A graph and the values of its parameters, which are what a Model is unpacked as.
+    """A graph and the values of its parameters. A Model is unpacked as this pair.
 
-    unused  what the state_dict of the module that was converted has beside the parameters, by torch's names, of any
-            type: kept for .pt files, so that the module takes them back; not trained and not sent
+    unused  values in the state_dict of the converted module that are not parameters of the graph, by torch's names and
+            of any type. They are neither trained nor sent. A .pt file holds them, so that the module can load the file
     """
 
     unused: Params
@@ -194,12 +200,12 @@ class Model(_GraphAndParams):
         return made
 
     def _replace(self, **changed: Any) -> Model:
-        """Like a NamedTuple's; `unused` is kept, or changed as the others are."""
+        """Return a Model with some fields changed, as `_replace` of a NamedTuple does. `unused` counts as a field."""
         return Model(**{"graph": self.graph, "params": self.params, "unused": self.unused, **changed})
 
 
 def _check_structure(graph: Graph) -> None:
-    """Names, order and use of results: everything about a graph that is not a shape."""
+    """Raise GraphError unless names, order and use of results are as they should be. Shapes are not checked here."""
     shape = graph.input_shape
     if not isinstance(shape, tuple) or len(shape) not in (1, 2, 3) or not all(_is_extent(size) for size in shape):
         raise GraphError(f"input_shape={shape!r}; expected a tuple of 1 to 3 positive integers")
@@ -219,7 +225,7 @@ def _check_structure(graph: Graph) -> None:
 
 
 def _check_frozen(graph: Graph) -> None:
-    """Frozen parameters are parameters of the graph, and of a BatchNorm both running statistics are frozen, or none."""
+    """Raise GraphError unless frozen names are parameters, and a BatchNorm freezes both statistics or neither."""
     if not isinstance(graph.frozen, frozenset) or not all(isinstance(name, str) for name in graph.frozen):
         raise GraphError(f"frozen={graph.frozen!r:.200}; expected a frozenset of names of parameters")
     if unknown := sorted(graph.frozen - graph.parameters().keys()):
@@ -279,7 +285,7 @@ def _initial(op: Operation, name: str, shape: Shape, stream: Stream) -> np.ndarr
 
 
 def _bound(op: Operation, name: str) -> float:
-    """Of the uniform values that a parameter starts from, as in torch."""
+    """Return the bound of the uniform distribution from which a parameter is drawn, as in torch."""
     if isinstance(op, Recurrent):
         return 1.0 / math.sqrt(op.hidden_size)
     shape = op.parameters()[op.main].shape
@@ -289,6 +295,6 @@ def _bound(op: Operation, name: str) -> float:
 
 
 def _normal(count: int, stream: Stream) -> np.ndarray:
-    """Normally distributed, two by two from uniform numbers (Box and Muller 1958)."""
+    """Return `count` normally distributed float32 numbers, made in pairs of uniform numbers (Box and Muller 1958)."""
     radius, turn = np.split(stream.uniform(2 * count), 2)
     return (np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * turn)).astype(np.float32)

@@ -1,6 +1,7 @@
-"""The head of a graph, its last Linear layer, apart from the body below it. Graphs in, graphs out; no parameters.
+"""The head of a graph, its last Linear layer, separated from the body.
 
-Methods with personal heads (FedPer, PFLEGO) share the body; every client has a head over classes of its own.
+The functions take and return graphs without parameters. In methods with personal heads (FedPer, PFLEGO) the clients
+share the body, and every client has a head over its own classes.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from edgefl.models.graph.operations import Linear
 
 
 def head_of(graph: Graph) -> Graph:
-    """The last Linear layer and what follows it, as a graph of its own over the features.
+    """Return the last Linear layer and the nodes after it as a graph whose input is the features.
 
-    Raises  GraphError if there is no Linear layer, or a later node reads a result before it.
+    Raises  GraphError if there is no Linear layer, or if a later node reads a result before this layer.
     """
     return after(graph, features_of(graph))
 
 
 def features_of(graph: Graph) -> str:
-    """The result that the last Linear layer reads. Raises GraphError if there is no such layer."""
+    """Return the name of the result that the last Linear layer reads. Raises GraphError if there is no such layer."""
     last = next((node for node in reversed(graph.nodes) if isinstance(node.op, Linear)), None)
     if last is None:
         raise GraphError("features of a graph without a Linear layer; expected one")
@@ -30,7 +31,7 @@ def features_of(graph: Graph) -> str:
 
 
 def with_classes(graph: Graph, classes: int) -> Graph:
-    """The same graph with `classes` outputs. The last layer, which is another one now, is trained.
+    """Return the graph with `classes` outputs. Its last layer is a new one, which is not frozen.
 
     Raises  GraphError unless the last node is a Linear layer, or if `classes` is not positive.
     """

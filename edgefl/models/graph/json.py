@@ -1,13 +1,13 @@
-"""A Graph as JSON text and back. Text in, values out: no files, no parameters, and nothing in the text is evaluated.
+"""A Graph as JSON text and back. No file is touched, no parameters are read, and no text is evaluated.
 
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
 A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order.
 
-"op" is a class name of operations/ and "settings" has every field of it, pairs as lists. Every key is required, but for
-settings that came later (Operation.later), which are left out where they have their defaults; unknown and repeated keys
-are refused, and so is a text, a graph or a model larger than the declared limits.
+"op" is a class name of operations/, and "settings" has every field of the class, with pairs as lists. Every key is
+required. Only settings that came later (Operation.later) are left out where they have their defaults. Unknown keys and
+repeated keys are refused. A text, a graph or a model that is larger than the declared limits is refused, too.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ FORMAT = "edgefl.graph.1"
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest graph that is accepted; parameters and activations are counted before any allocation."""
+    """The largest graph that is accepted.
+
+    Parameters and activations are counted before any memory is allocated for them.
+    """
 
     text_bytes: int = 1 << 20
     nodes: int = 4096
     parameters: int = 1 << 28  # scalars of the whole model, running statistics included
-    activations: int = 1 << 28  # scalars of all results for one example
+    activations: int = 1 << 28  # scalars of all results for one sample
 
 
 def dumps(graph: Graph) -> str:
-    """Canonical text: sorted keys, no spaces, so that equal graphs give equal text."""
+    """Return the canonical text of a graph, with sorted keys and no spaces. Equal graphs give equal texts."""
     nodes = [
         {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
         for node in graph.nodes
@@ -47,15 +50,15 @@ def dumps(graph: Graph) -> str:
 
 
 def _settings(op: Operation) -> dict[str, Any]:
-    """Every field; of those that came later only what differs from the default."""
+    """Return every field of an operation. Fields that came later are left out where they have their defaults."""
     defaults = {field.name: field.default for field in fields(op) if field.name in op.later}
     return {name: value for name, value in asdict(op).items() if name not in defaults or value != defaults[name]}
 
 
 def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
-    """The graph of `text`. `limits` None stands for Limits().
+    """Return the graph that `text` describes. If `limits` is None, the limits are Limits().
 
-    Raises  GraphError naming the part that is malformed, contradictory or above a limit.
+    Raises  GraphError that names the part that is malformed, contradictory or above a limit.
     """
     limits = limits or Limits()
     size_bytes = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)

@@ -1,10 +1,10 @@
-"""Models as files: safetensors, with the graph's JSON in the metadata. The world layer: this touches the disk.
+"""Models as safetensors files, with the graph's JSON in the metadata. This module touches the disk.
 
-A file holds exactly the parameters of its graph as float32 under torch's names, so any safetensors reader can open it;
-the metadata key "edgefl.graph" has the text of graph_json.dumps, and "edgefl.classes", where it is there, what
-each output stands for as a JSON list. "edgefl.unused", where it is there, is a JSON list of the names of further values
-in the file, which no operation of the graph uses (Model.unused). Nothing in a file is evaluated. Source of the format:
-huggingface/safetensors, README "Format".
+A file holds exactly the parameters of its graph, as float32 under torch's names, so any safetensors reader can open it.
+The metadata key "edgefl.graph" has the text of json.dumps. The optional key "edgefl.classes" is a JSON list that says
+for which class each output stands. The optional key "edgefl.unused" is a JSON list of the names of further values in
+the file, which no operation of the graph uses (Model.unused). Nothing in a file is evaluated.
+The format is described in the README of huggingface/safetensors, "Format".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GRAPH_KEY, CLASSES_KEY, UNUSED_KEY = "edgefl.graph", "edgefl.classes", "edgefl.u
 CONVERT = "`edgefl convert MODULE:FACTORY --input C,H,W -o FILE.safetensors`"
 _TORCH = f"write the model as a torch module, and {CONVERT}"
 _LOAD = f"let FACTORY load the weights into its module, and {CONVERT}"
-FOREIGN = {  # ends of names -> what helps with models that other tools wrote
+FOREIGN = {  # suffixes -> advice for models that other tools wrote
     ".onnx": f"edgefl writes ONNX and does not read it: {_TORCH}",
     ".tflite": f"edgefl does not read TFLite: {_TORCH}",
     ".h5": f"edgefl does not read Keras models: {_TORCH}",
@@ -37,11 +37,11 @@ FOREIGN = {  # ends of names -> what helps with models that other tools wrote
     ".ckpt": f"edgefl does not run what a checkpoint may hold: {_LOAD}",
     ".bin": f"edgefl does not run what a .bin file may hold: {_LOAD}",
 }
-FLOAT32 = "F32"  # safetensors' name of the type
+FLOAT32 = "F32"  # safetensors' name of float32
 
 
 def refuse_foreign(path: str | os.PathLike[str]) -> None:
-    """Raises GraphError for the name of a file that another tool writes, with what makes a model file of it."""
+    """Raise GraphError for a file name of another tool. The message says how to make a model file of such a file."""
     suffix = Path(path).suffix.lower()
     if suffix in FOREIGN:
         raise GraphError(f"{os.fspath(path)}: {FOREIGN[suffix]}")
@@ -50,7 +50,7 @@ def refuse_foreign(path: str | os.PathLike[str]) -> None:
 def save(path: str | os.PathLike[str], model: Model, classes: Sequence[int] | None = None) -> None:
     """Write `model` so that `path` holds either its old content or all of the new one, also after a loss of power.
 
-    classes  what each output stands for; None: the data's classes, in order
+    classes  class for which each output stands. None: the classes of the data, in order
     Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
     """
     model.graph.check(model.params)
@@ -62,12 +62,12 @@ def save(path: str | os.PathLike[str], model: Model, classes: Sequence[int] | No
 
 
 def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
-    """The model in a file. Graph and header are checked, the graph against `limits`, before values are read.
+    """Return the model in a file. Header and graph are checked before values are read, and the graph against `limits`.
 
-    Raises  GraphError if the file is not a model, or contradicts itself; OSError if it cannot be opened.
+    Raises  GraphError if the file is not a model or contradicts itself, OSError if it cannot be opened.
     """
     refuse_foreign(path)
-    with open(path, "rb"):  # an unreadable path is an OSError here; safe_open has errors of its own
+    with open(path, "rb"):  # raises OSError for an unreadable path, because safe_open has errors of its own
         pass
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
@@ -79,10 +79,11 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
 
 
 def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | None:
-    """The class that each output of the model in a file stands for, where the graph is this one; None: the data's
-    classes, in order.
+    """Return the class for which each output of the model in a file stands.
 
-    Raises  GraphError if that is no list of as many classes as the model has outputs.
+    graph   graph of the model in the file
+    Returns None if the file lists no classes: the outputs are then the classes of the data, in order.
+    Raises  GraphError if the file does not list as many integers as the model has outputs.
     """
     outputs = graph.output_shape[0]
     with safetensors.safe_open(path, framework="numpy") as file:
@@ -99,8 +100,9 @@ def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | 
 
 
 def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> tuple[Graph, set[str]]:
-    """The graph in the metadata, and the names of unused values, once the header lists exactly these and the graph's
-    parameters.
+    """Return the graph in the metadata and the names of the unused values.
+
+    Raises  GraphError unless the header lists exactly these values and the parameters of the graph.
     """
     metadata = file.metadata() or {}
     text = metadata.get(GRAPH_KEY)

@@ -1,4 +1,4 @@
-"""An operation with fewer neurons: what Graph.sub does to each node. Settings only, no parameters."""
+"""The narrower form of an operation, which Graph.sub makes for each node. It has other settings and no parameters."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ IdArray = npt.NDArray[np.int32]
 
 
 def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operation:
-    """The operation with what is kept along axis 0 (rows) and axis 1 (cols) of its weight, sorted ids; None keeps all.
+    """Return the operation with the kept indices of axis 0 (rows) and axis 1 (cols) of its weight.
 
+    rows, cols  sorted ids. None: all indices are kept
     Raises  GraphError if a GroupNorm or grouped convolution would not keep equally many channels in each group.
     """
     if isinstance(op, Linear):
@@ -70,7 +71,7 @@ def resized(op: Operation, rows: IdArray | None, cols: IdArray | None) -> Operat
 
 
 def _kept_along(shape: Shape, rows: IdArray | None, cols: IdArray | None) -> Shape:
-    """What is kept of the extents of a parameter."""
+    """Return the extents of a parameter of which the given rows and columns are kept."""
     sizes = [_kept(ids, size) for ids, size in zip((rows, cols), shape, strict=False)]
     return (*sizes, *shape[2:])
 
@@ -80,7 +81,7 @@ def _kept(ids: IdArray | None, size: int) -> int:
 
 
 def _check_groups(op: Operation, rows: IdArray | None, channels: int, groups: int) -> None:
-    """Raise GraphError unless the kept channels are equally many in every run of channels // groups."""
+    """Raise GraphError unless each run of channels // groups channels keeps equally many channels."""
     if rows is None:
         return
     counts = np.bincount(rows // (channels // groups), minlength=groups)

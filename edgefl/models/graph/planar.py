@@ -1,8 +1,8 @@
-"""A graph of lines as one of planes of a single row: what kernels know. Names, inputs and parameters stay.
+"""A graph of sequences as a graph of planes of one row, which kernels can run. Names, inputs and parameters stay.
 
-A result [channels, length] becomes [channels, 1, length], and an operation on such results its counterpart on planes,
-whose weight [out, in, kernel] is [out, in, 1, kernel]: the same values in the same order. A Linear layer at each place
-is a convolution of single cells.
+A result [channels, length] becomes [channels, 1, length]. An operation on such results becomes its counterpart on
+planes. Its weight [out, in, kernel] becomes [out, in, 1, kernel], with the same values in the same order. A Linear
+layer at each position becomes a convolution with windows of one cell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgefl.models.graph.operations import Linear, Operation, Shape
 
 @lru_cache(maxsize=64)
 def planar(graph: Graph) -> Graph:
-    """The same graph where no result has two extents."""
+    """Return the equivalent graph in which no result has two extents."""
     shapes = graph.shapes
     nodes = tuple(_node(node, shapes[node.inputs[0]], shapes[node.name]) for node in graph.nodes)
     if nodes == graph.nodes and len(graph.input_shape) != 2:
@@ -25,13 +25,15 @@ def planar(graph: Graph) -> Graph:
 
 
 def as_planes(shape: Shape) -> Shape:
-    """[channels, length] as [channels, 1, length]; others as they are."""
+    """Return [channels, length] as [channels, 1, length]. Return other shapes as they are."""
     return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
 
 
 def takes(graph: Graph, shape: Shape) -> bool:
-    """Whether examples of this shape are a graph's: as its input is, or with one channel before a line or sequence, as
-    readers of images have it.
+    """Return whether a graph takes samples of this shape.
+
+    It takes its input shape. A graph of sequences also takes one channel before its input shape, as readers of images
+    add it.
     """
     return shape == graph.input_shape or (len(graph.input_shape) == 2 and shape == (1, *graph.input_shape))
 

@@ -1,4 +1,4 @@
-"""Nodes one behind the other: what built-in models are written with. It knows no model."""
+"""A list of nodes to which built-in models append one layer after the other. This module knows no model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NORM_GROUPS = 2
 
 @dataclass
 class Layers:
-    """Nodes appended one after the other, and the shape of every result so far."""
+    """Nodes that are appended one after the other, with the shape of every result so far."""
 
     input_shape: Shape
     nodes: list[Node] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Layers:
         return self.shapes.get(self.last, self.input_shape)
 
     def add(self, name: str, op: Operation, *inputs: str) -> None:
-        """Append `op` on `inputs`, or on the last result if none are given."""
+        """Append `op` on `inputs`, or on the last result if no inputs are given."""
         node = Node(name, op, inputs or (self.last,))
         self.shapes[name] = node.output({INPUT: self.input_shape} | self.shapes)
         self.nodes.append(node)
@@ -47,7 +47,7 @@ class Layers:
         self.add(name, GroupNorm(NORM_GROUPS, self.shape[0]))
 
     def conv_bn(self, index: int, out: int, kernel: int, *, stride: int = 1, pad: int) -> None:
-        """Convolution, batch norm, ReLU and 2x2 pooling: the block of FedSPU's CNNs."""
+        """Append convolution, batch norm, ReLU and 2x2 pooling: the block of FedSPU's CNNs."""
         self.conv(f"conv{index}", out, kernel, stride=stride, pad=pad)
         self.add(f"bn{index}", BatchNorm2d(out))
         self.add(f"relu{index}", ReLU())

@@ -1,8 +1,8 @@
-"""The coordinates of a parameter in a block: the active neurons along its axes, or a list of coordinates.
+"""The index of a block: the coordinates of its parameter, given by active neurons along the axes or by a list.
 
-None                 every coordinate; values have the parameter's shape
-Axes(rows, cols)     the active neurons' rows (axis 0) and columns (axis 1); values [|rows|, |cols|, *rest]
-Flat(ids, size)      coordinates of the flattened parameter; values [|ids|]
+None                 every coordinate, with values of the parameter's shape
+Axes(rows, cols)     the active neurons' rows (axis 0) and columns (axis 1), with values [|rows|, |cols|, *rest]
+Flat(ids, size)      coordinates of the flattened parameter, with values [|ids|]
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class AxisIds:
-    """The active neurons of a group, along one axis of a parameter. All of a group is written None, not AxisIds.
+    """The active neurons of a group along one axis of a parameter. If all neurons are active, None stands in its place.
 
-    neurons  int32, sorted and unique, in [0, size); at least one, fewer than size
-    size     neurons in the group
-    repeat   consecutive indices of the axis that belong to one neuron: the axis has size * repeat indices
-    key      where not None, neurons == rng.sample_ids(key, size, len(neurons)); a short way to write the same ids
-    Raises   SelectionError naming the value that does not fit.
+    neurons  int32, sorted and unique, in [0, size). At least one neuron and fewer than `size` neurons are active
+    size     number of neurons in the group
+    repeat   number of consecutive indices of the axis that belong to one neuron: the axis has size * repeat indices
+    key      key with neurons == rng.sample_ids(key, size, len(neurons)), a short way to write the ids, or None
+    Raises   SelectionError that names the value that does not fit.
     """
 
     neurons: npt.NDArray[np.int32]
@@ -51,12 +51,12 @@ class AxisIds:
 
     @property
     def length(self) -> int:
-        """Indices of the axis."""
+        """Return the number of indices of the axis."""
         return self.size * self.repeat
 
     @property
     def count(self) -> int:
-        """Indices that are active."""
+        """Return the number of active indices."""
         return self.neurons.size * self.repeat
 
     @property
@@ -65,7 +65,7 @@ class AxisIds:
 
     @cached_property
     def expanded(self) -> npt.NDArray[np.int32]:
-        """The indices of the axis, sorted: neuron n gives n * repeat ... n * repeat + repeat - 1."""
+        """Return the active indices of the axis, sorted: neuron n gives n * repeat ... n * repeat + repeat - 1."""
         if self.repeat == 1:
             return self.neurons
         first = self.neurons[:, None] * np.int32(self.repeat)
@@ -80,9 +80,10 @@ class AxisIds:
 
 @dataclass(frozen=True)
 class JoinedIds:
-    """Active indices along an axis of several parts, one after another: of each its ids, or its length if it is whole.
+    """The active indices along an axis of several parts, one after another.
 
-    Raises   SelectionError if all parts are whole, which is written None.
+    parts    ids of each part, or the part's number of indices if all of it is active
+    Raises   SelectionError if all parts are whole, because None stands for a whole axis.
     """
 
     parts: tuple[AxisIds | int, ...]
@@ -93,17 +94,17 @@ class JoinedIds:
 
     @property
     def length(self) -> int:
-        """Indices of the axis."""
+        """Return the number of indices of the axis."""
         return sum(part if isinstance(part, int) else part.length for part in self.parts)
 
     @property
     def count(self) -> int:
-        """Indices that are active."""
+        """Return the number of active indices."""
         return sum(part if isinstance(part, int) else part.count for part in self.parts)
 
     @cached_property
     def expanded(self) -> npt.NDArray[np.int32]:
-        """The indices of the axis, sorted."""
+        """Return the active indices of the axis, sorted."""
         found = [None if isinstance(part, int) else part.expanded for part in self.parts]
         lengths = [part if isinstance(part, int) else part.length for part in self.parts]
         return read_only(joined(found, lengths))
@@ -113,7 +114,11 @@ Ids = AxisIds | JoinedIds
 
 
 def joined(parts: Sequence[npt.NDArray[np.int32] | None], lengths: Sequence[int]) -> npt.NDArray[np.int32]:
-    """Indices along an axis of parts with these lengths, from those of each part; None is all of it."""
+    """Return the active indices along an axis of several parts, from the active indices of each part.
+
+    parts    indices within each part. None: the whole part is active
+    lengths  number of indices of each part
+    """
     firsts = np.cumsum([0, *lengths], dtype=np.int32)
     return np.concatenate(
         [
@@ -125,7 +130,7 @@ def joined(parts: Sequence[npt.NDArray[np.int32] | None], lengths: Sequence[int]
 
 @dataclass(frozen=True)
 class Axes:
-    """Active rows and columns of a parameter; None is a whole axis, and at least one of the two is not None."""
+    """The active rows and columns of a parameter. A whole axis is None, and at most one of the two axes is whole."""
 
     rows: Ids | None
     cols: Ids | None = None
@@ -137,7 +142,7 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """Coordinates of a flattened parameter of `size` scalars: uint32, sorted and unique."""
+    """Coordinates of a flattened parameter of `size` scalars, as sorted and unique uint32."""
 
     ids: npt.NDArray[np.uint32]
     size: int
@@ -159,9 +164,11 @@ def active_axes(
     keys: Mapping[str, int | None],
     made: dict[AxisSpec, AxisIds] | None = None,
 ) -> Axes | None:
-    """The index of `param` where `active` lists the neurons of some groups; the other groups are whole.
+    """Return the index of the block of `param` where `active` lists the neurons of some groups.
 
-    made    the axes of parameters before, under the same lists: what is in it is not checked again
+    Groups that `active` does not list are whole.
+    keys    by group, the key with which its neurons were drawn
+    made    axes that were made for earlier parameters with these lists, which are not checked again
     Raises  SelectionError if a list does not fit its group.
     """
     made = {} if made is None else made
@@ -187,7 +194,7 @@ def active_axes(
 
 
 def block_shape(shape: Shape, index: Axes | Flat | None) -> Shape:
-    """Shape of a block's values. Raises SelectionError if a parameter of this shape has no such index."""
+    """Return the shape of a block's values. Raises SelectionError if the index does not fit the parameter's shape."""
     if index is None:
         return shape
     if isinstance(index, Flat):
@@ -217,14 +224,14 @@ def _check_sorted(what: str, ids: Array, dtype: type[np.generic], size: int) -> 
 
 
 def read_only(array: Array) -> Array:
-    """A view that cannot be written."""
+    """Return a view of an array that cannot be written."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def ids_by_group(axis: Axis | None, ids: Ids | None) -> Iterator[tuple[str, AxisIds]]:
-    """Of an axis with these ids its groups that are not whole, each with its ids."""
+    """Yield the groups along an axis that are not whole, each with its active neurons."""
     found = ids.parts if ids is not None else ()
     for (part, _), listed in zip(parts_of(axis, 0), found, strict=False):
         if part is not None and isinstance(listed, AxisIds):

@@ -1,9 +1,8 @@
-"""The density of every layer's weights in a sparse model, by Erdos-Renyi-Kernel or another rule, as exact numbers of
-ones.
+"""The density of every layer's weights in a sparse model, as exact numbers of ones.
 
-A weight is a parameter of two or more dimensions; biases and norms are always whole, and count nowhere. Not
-which coordinates there are (random_mask.py, prune_and_grow.py).
-Source: Evci et al. (ICML 2020) and FedSpa; ALGORITHMS 8.
+The density follows Erdos-Renyi-Kernel or is uniform. A weight is a parameter of two or more dimensions. Biases and
+norms are always whole and are not counted. The coordinates are chosen in random_mask.py and prune_and_grow.py.
+The rules come from Evci et al. (ICML 2020) and FedSpa, see docs/algorithms.md section 8.
 """
 
 from __future__ import annotations
@@ -19,23 +18,25 @@ Distribution = Literal["erk", "uniform"]
 
 
 def weights(spec: ModelSpec) -> dict[str, Shape]:
-    """The parameters that a mask may thin out, by name. Frozen weights stay dense, and count nowhere."""
+    """Return the shapes of the parameters that a mask may thin out, by name. Frozen weights are not among them."""
     many = {name: spec.params[name].shape for name in spec.exchanged if len(spec.params[name].shape) > 1}
     return {name: shape for name, shape in many.items() if not _is_affine(spec, name)}
 
 
 def _is_affine(spec: ModelSpec, name: str) -> bool:
-    """Whether the layer has a weight and a bias of one shape: an affine pair for each value, as LayerNorm's."""
+    """Return whether the layer has a weight and a bias of equal shape, which are an affine pair as in LayerNorm."""
     weight, bias = (spec.params.get(f"{layer_of(name)}.{part}") for part in ("weight", "bias"))
     return weight is not None and bias is not None and weight.shape == bias.shape
 
 
 def counts(shapes: Mapping[str, Shape], density: float, distribution: Distribution) -> dict[str, int]:
-    """The number of coordinates of each weight: round(density * all) together, each within one of its own share.
+    """Return the number of coordinates of each weight. Their sum is round(density * number of all coordinates).
 
-    shapes   of the weights
-    density  of all weights together, 0 < density <= 1
-    Raises   ValueError if it is out of range, or there are no weights.
+    shapes        shapes of the weights by name
+    density       density of all weights together, 0 < density <= 1
+    distribution  "erk" or "uniform"
+    The number of each weight is rounded from the density of its layer, and then adjusted until the sum is right.
+    Raises   ValueError if the density is out of range, or if there are no weights.
     """
     shares = erk(shapes, density) if distribution == "erk" else uniform(shapes, density)
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
@@ -44,15 +45,17 @@ def counts(shapes: Mapping[str, Shape], density: float, distribution: Distributi
 
 
 def uniform(shapes: Mapping[str, Shape], density: float) -> dict[str, float]:
-    """Every weight as dense as the model."""
+    """Return the density of the model for every weight. Raises ValueError like `counts`."""
     _check(shapes, density)
     return dict.fromkeys(shapes, density)
 
 
 def erk(shapes: Mapping[str, Shape], density: float) -> dict[str, float]:
-    """Densities in proportion to (sum of extents) / (product of extents), as far as none exceeds 1.
+    """Return densities in proportion to (sum of extents) / (product of extents), but at most 1.
 
-    The factor eps is solved for exactly: weights that it would take beyond 1 are whole, and then it is the others'.
+    The factor eps of the proportion is solved for exactly. A weight whose density would exceed 1 is whole, and eps is
+    then solved for the other weights.
+    Raises  ValueError like `counts`.
     """
     _check(shapes, density)
     raw = {name: sum(shape) / math.prod(shape) for name, shape in shapes.items()}
@@ -68,7 +71,10 @@ def erk(shapes: Mapping[str, Shape], density: float) -> dict[str, float]:
 
 
 def _factor(density: float, sizes: Mapping[str, int], raw: Mapping[str, float], rest: set[str]) -> float:
-    """eps, with which the weights of `rest` have what the whole ones leave of the budget."""
+    """Return eps, which gives the weights of `rest` what the whole weights leave of the budget.
+
+    Raises  ValueError if the whole weights leave nothing.
+    """
     thin = math.fsum(sizes[name] for name in sizes if name in rest)
     left = density * thin - (1 - density) * (sum(sizes.values()) - thin)
     if left <= 0:
@@ -77,8 +83,9 @@ def _factor(density: float, sizes: Mapping[str, int], raw: Mapping[str, float], 
 
 
 def _corrected(found: dict[str, int], sizes: Mapping[str, int], total: int) -> dict[str, int]:
-    """The counts with their sum brought to `total`, one by one on the largest weights that are not whole. On whole
-    ones, where rounding has filled all others.
+    """Return the counts with their sum brought to `total`, in steps of one on the largest weights that are not whole.
+
+    Whole weights change only if rounding has filled all others.
     """
     largest = sorted(sizes, key=lambda name: -sizes[name])
     while missing := total - sum(found.values()):

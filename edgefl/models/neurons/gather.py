@@ -1,7 +1,7 @@
-"""Blocks gathered out of a model's parameters, and scattered back into them: Updates taken and put, by the kernels.
+"""Blocks gathered out of a model's parameters, and scattered back into them, by the kernels.
 
-Not what a block is (update.py). Parameters are contiguous numpy arrays here; those that lie elsewhere have a Learner of
-their own.
+update.py says what a block is. Parameters are contiguous numpy arrays here. Parameters in another memory have a Learner
+of their own.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ def take(
     names: Collection[str] | None = None,
     ops: ModuleType | None = None,
 ) -> Update:
-    """Copy the blocks that are active under these neurons, or in this mask, out of `params`, in the specification's
-    order. None: everything; and a parameter that a mask does not list is whole.
+    """Copy the selected blocks out of `params`, in the order of the specification.
 
-    kinds   which parameters to take: "learn", "stat", "frozen" or several; without it, all but the frozen ones
-    names   of those the ones to take; None: all
-    ops     kernel backend, default kernels.backend()
-    Raises  ValueError naming the parameter that is missing or does not fit the specification, SelectionError if
-            `selection` is of another model.
+    selection  neurons whose blocks are taken, or a mask. None: everything. A parameter that a mask does not list is
+               taken whole
+    kinds   kinds of the parameters to take: "learn", "stat", "frozen" or several. The default is all kinds but "frozen"
+    names   names of the parameters to take among these kinds. None: all
+    ops     kernel backend, by default kernels.backend()
+    Raises  ValueError that names the parameter that is missing or does not fit the specification, SelectionError if
+            `selection` belongs to another model.
     """
     ops = ops or kernels.backend()
     if selection is not None and not isinstance(selection, Mask):
@@ -62,7 +63,7 @@ def take(
 def take_flat(
     params: Params, coordinates: Mapping[str, npt.NDArray[np.uint32]], *, ops: ModuleType | None = None
 ) -> Update:
-    """Copy the listed coordinates (sorted, per parameter) out of `params`. Raises as `take`."""
+    """Copy the listed coordinates (sorted, per parameter) out of `params`. Raises ValueError like `take`."""
     ops = ops or kernels.backend()
     blocks = {}
     for name, ids in coordinates.items():
@@ -75,8 +76,8 @@ def take_flat(
 def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None = None) -> None:
     """Write an update's values into `params` in place. Every other coordinate keeps its bits.
 
-    Everything is checked first: on an error nothing is written.
-    Raises  ValueError naming the block that is not a parameter, or differs from it in shape or type.
+    Everything is checked first, and on an error nothing is written.
+    Raises  ValueError that names the block that is not a parameter, or differs from its parameter in shape or type.
     """
     ops = ops or kernels.backend()
     targets = []
@@ -92,7 +93,7 @@ def put(params: Mapping[str, Array], update: Update, *, ops: ModuleType | None =
 
 
 def parameter(params: Mapping[str, Array], name: str) -> Array:
-    """The parameter of that name. Raises ValueError if there is none."""
+    """Return the parameter of that name. Raises ValueError if there is no such parameter."""
     if name not in params:
         raise ValueError(f"block {name!r} is not a parameter; expected one of {', '.join(params) or 'none'}")
     return params[name]
@@ -132,7 +133,7 @@ def _scatter(target: Array, block: Block, ops: ModuleType) -> None:
 
 
 def _planes(array: Array) -> Array:
-    """The array as [rows, columns, rest], a view."""
+    """Return a view of the array as [rows, columns, rest]."""
     rows, cols, *rest = (*array.shape, 1, 1)[: max(array.ndim, 2)]
     return array.reshape(rows, cols, math.prod(rest))
 

@@ -1,19 +1,20 @@
 """The neuron group along axis 0 of every result of a graph, found by following the graph from node to node.
 
-The rules (ALGORITHMS 1.1):
+The rules (docs/algorithms.md section 1.1):
 
-* every convolution and Linear owns a group of its output channels or features; a following norm belongs to it;
-* shape-preserving operations and pooling pass the group on; Flatten repeats a channel for its height * width features,
-  FlattenPlaces all channels at each place; a Linear layer at each place is a convolution of single cells;
-* a recurrent layer owns a group of its hidden units, each with all its gates, and attention one of its heads;
-* an Embedding owns a group of its features, which lies along axis 1 of its weight; all of its rows are active;
-* where a Permute puts other things than channels on axis 0, or a parameter that is added or multiplied has channels on
-  its third axis, no group lies along the result, and the one before is free;
-* a depthwise convolution has the neurons of its input, each repeated by the channel multiplier;
-* results that are summed or multiplied share one group, named after the earliest layer in it;
-* results put one after another keep their groups, each along its part of the axis;
-* the graph's input, its output (the classes), the input of a grouped convolution that is not depthwise, and whatever is
-  summed with an unrestricted result belong to no group: they are always active.
+1. Every convolution and Linear owns a group of its output channels or features. A following norm belongs to the group.
+2. The group passes through operations that keep the shape, and through pooling. Flatten repeats a channel for its
+   height * width features. FlattenPlaces repeats all channels at each position. A Linear layer at each position is a
+   convolution of single cells.
+3. A recurrent layer owns a group of its hidden units, each with all its gates. Attention owns a group of its heads.
+4. An Embedding owns a group of its features, along axis 1 of its weight. All of its rows are active.
+5. No group lies along the result where a Permute moves other things than channels to axis 0, or where an added or
+   multiplied parameter has its channels on its third axis. The neurons of the input's group are then always active.
+6. A depthwise convolution has the neurons of its input, each repeated by the channel multiplier.
+7. Results that are summed or multiplied share one group, named after the earliest layer in it.
+8. Results that are put one after another keep their groups, each along its part of the axis.
+9. Some results belong to no group and are always active: the input and the output (the classes) of the graph, the input
+   of a grouped convolution that is not depthwise, and whatever is summed with such an unrestricted result.
 """
 
 from __future__ import annotations
@@ -43,19 +44,22 @@ from edgefl.models.neurons.axes import Axis, AxisSpec, JoinedAxis, concatenated,
 
 
 def result_axes(graph: Graph) -> dict[str, Axis | None]:
-    """The group of axis 0 of every result, "input" included, by the result's name; None is always active."""
+    """Return the group along axis 0 of every result, by the result's name, including "input".
+
+    The group is None if the whole axis is always active.
+    """
     return axes_and_groups(graph)[0]
 
 
 def axes_and_groups(graph: Graph) -> tuple[dict[str, Axis | None], dict[str, int]]:
-    """The axes that `result_axes` gives, and the number of neurons of every group in node order."""
+    """Return the axes that `result_axes` gives, and the number of neurons of every group in node order."""
     groups = JoinedGroups()
     axes = _follow_axes(planar(graph), groups)
     return {name: groups.settled(axis) for name, axis in axes.items()}, groups.sizes()
 
 
 def _follow_axes(graph: Graph, groups: JoinedGroups) -> dict[str, Axis | None]:
-    """The group of axis 0 of every result, as known where it is made; `groups` collects what later nodes add."""
+    """Return the group along axis 0 of every result as it is known at its node. `groups` collects later joins."""
     axes: dict[str, Axis | None] = {INPUT: None}
     for node in graph.nodes:
         axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
@@ -93,7 +97,7 @@ def _result_axis(
 
 
 def _own_axis(node: Node, source: Axis | None, groups: JoinedGroups) -> Axis | None:
-    """Of a layer that has neurons of its own; those of a grouped transposed convolution lie along no axis."""
+    """Return the axis of a layer that owns neurons, and None for a grouped transposed convolution."""
     op = node.op
     assert isinstance(op, Conv2d | Linear | ConvTranspose2d)
     if not isinstance(op, Linear) and op.groups > 1:
@@ -104,12 +108,12 @@ def _own_axis(node: Node, source: Axis | None, groups: JoinedGroups) -> Axis | N
 
 
 def _is_apart(op: WithParameter) -> bool:
-    """Whether the parameter has its channels on the third axis, which is no axis of a block."""
+    """Return whether the parameter has its channels on the third axis, which is not an axis of a block."""
     return op.channels_last and len(op.shape) > 2
 
 
 def _reshaped(source: Axis | None, before: int, after: int, groups: JoinedGroups) -> Axis | None:
-    """Values in the same order along an axis of `after` indices instead of `before`."""
+    """Return the axis of values in unchanged order along `after` indices instead of `before` indices."""
     if after % before == 0:
         return repeated(source, after // before)
     shrunk = source.repeat * after if isinstance(source, AxisSpec) and before % after == 0 else 1
@@ -124,7 +128,7 @@ def _sizes(axis: JoinedAxis) -> list[int]:
 
 
 class JoinedGroups:
-    """The neuron groups of a graph while the graph is followed from node to node, and groups become one group.
+    """The neuron groups of a graph while the graph is followed from node to node, and several groups become one.
 
     This is union-find: each layer that owns neurons points towards the earliest layer of its group.
     """
@@ -132,22 +136,22 @@ class JoinedGroups:
     def __init__(self) -> None:
         self._size: dict[str, int] = {}
         self._parent: dict[str, str] = {}
-        self._free: set[str] = set()  # roots of groups that turned out to be unrestricted
+        self._free: set[str] = set()  # roots of groups whose neurons turned out to be always active
 
     def add(self, name: str, size: int) -> AxisSpec:
-        """The axis of a new group of `size` neurons, named after its layer."""
+        """Return the axis of a new group of `size` neurons, which is named after its layer."""
         self._size[name], self._parent[name] = size, name
         return AxisSpec(name)
 
     def free(self, axis: Axis | None) -> None:
-        """The neurons of the groups along `axis` are always active."""
+        """Make the neurons of the groups along `axis` always active."""
         self._free.update(map(self._root, groups_of(axis)))
 
     def join(self, a: Axis | None, b: Axis | None) -> Axis | None:
-        """The axis of two results that are put together value by value: one group for both, or one for each part.
+        """Return the axis of two results that are combined value by value: one group for both, or one for each part.
 
-        It is None (always active) if one of the axes is None, or if the two are divided into parts of other
-        sizes or repeat their neurons otherwise.
+        The axis is None (always active) if one of the axes is None. It is also None if the two axes have parts of
+        different sizes or repeat their neurons differently.
         """
         if isinstance(a, JoinedAxis) and isinstance(b, JoinedAxis) and _sizes(a) == _sizes(b):
             joined = zip(a.parts, b.parts, strict=True)
@@ -171,7 +175,7 @@ class JoinedGroups:
         return AxisSpec(first, a.repeat)
 
     def settled(self, axis: Axis | None) -> Axis | None:
-        """`axis` with the final names of its groups, or None if all of it is always active."""
+        """Return `axis` with the final names of its groups, or None if all of it is always active."""
         if not isinstance(axis, JoinedAxis):
             return self._settled(axis)
         parts = tuple((self._settled(part), size) for part, size in axis.parts)
@@ -183,7 +187,7 @@ class JoinedGroups:
         return AxisSpec(self._root(axis.group), axis.repeat)
 
     def sizes(self) -> dict[str, int]:
-        """The number of neurons of every group that is not always active, by the group's name, in node order."""
+        """Return the number of neurons of every group that is not always active, by the group's name, in node order."""
         return {name: size for name, size in self._size.items() if self._root(name) == name and name not in self._free}
 
     def _root(self, name: str) -> str:

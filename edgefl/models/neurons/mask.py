@@ -1,6 +1,7 @@
-"""Mask: which coordinates of some parameters there are. It carries no values, and does not say which ones are trained.
+"""The class Mask: the coordinates that exist of some parameters. It has no values, and does not say which are trained.
 
-Source: FedSpa (ALGORITHMS 3); ARCHITECTURE, "The types that carry everything".
+Source: FedSpa, see docs/algorithms.md section 3. docs/architecture.md, "The types that carry everything", places it
+among the other types.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ Bits = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """The coordinates of parameters that are not whole. Make one with `of`, which checks it.
+    """The coordinates of parameters that are not whole. Make a mask with `of`, which checks it.
 
-    bits  parameter -> booleans of its shape, read-only and not all true; a parameter that is not listed is whole
+    bits  parameter -> booleans of its shape, read-only and not all true. A parameter that is not listed is whole
     """
 
     bits: Mapping[str, Bits]
 
     @staticmethod
     def of(spec: ModelSpec, bits: Mapping[str, Bits]) -> Mask:
-        """The mask with these bits, in the order of `spec`. Parameters that they leave whole are not listed.
+        """Return the mask with these bits, in the order of `spec`. Parameters that the bits leave whole are not listed.
 
-        Raises  SelectionError naming what is not a parameter, or whose bits differ from it in shape, or are none.
+        Raises  SelectionError that names what is not a parameter, or the parameter whose bits are not booleans of its
+                shape.
         """
         for name, value in bits.items():
             if name not in spec.params:
@@ -46,15 +48,15 @@ class Mask:
 
     @cached_property
     def ids(self) -> Mapping[str, NDArray[np.uint32]]:
-        """The coordinates by parameter: sorted positions in the flattened parameter."""
+        """Return the coordinates by parameter, as sorted uint32 positions in the flattened parameter."""
         return {name: np.flatnonzero(bits).astype(np.uint32) for name, bits in self.bits.items()}
 
     def only(self, names: Collection[str]) -> Mask:
-        """The mask of these parameters."""
+        """Return the mask of the parameters in `names` only."""
         return Mask({name: bits for name, bits in self.bits.items() if name in names})
 
     def hash(self) -> bytes:
-        """8 bytes that stand for the parameters and their coordinates where a mask is not sent."""
+        """Return 8 bytes that stand for the parameters and their coordinates where a mask is not sent."""
         digest = hashlib.blake2b(digest_size=HASH_BYTES)
         for name, bits in sorted(self.bits.items()):
             digest.update(f"{name} {bits.shape}\n".encode())
@@ -72,7 +74,7 @@ class Mask:
 
 
 def _kept(bits: Bits) -> Bits:
-    """A copy that cannot be written."""
+    """Return a copy that cannot be written."""
     kept = np.array(bits, order="C")
     kept.flags.writeable = False
     return kept

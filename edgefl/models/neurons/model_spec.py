@@ -1,8 +1,9 @@
-"""ModelSpec: what the two sides of a federation must agree on about a model. Derived from a Graph; holds no values.
+"""The class ModelSpec: what the two sides of a federation must agree on about a model.
 
-It says which neuron group indexes which axis of which parameter, so that a set of active neurons selects blocks of
-parameters. The groups of a graph's results are found by group_inference.py, which states the rules; this file derives
-the axes of parameters from them. The types of axes are those of axes.py and can be imported from here as well.
+It follows from a Graph and has no values. It says which neuron group indexes which axis of which parameter, so that a
+set of active neurons selects blocks of parameters. group_inference.py states the rules and finds the groups of a
+graph's results. This file derives the axes of parameters from them. The types of axes are defined in axes.py and can be
+imported from here as well.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ FINGERPRINT_BYTES = 16
 
 
 def layer_of(parameter: str) -> str:
-    """The layer that has this parameter."""
+    """Return the name of the layer that has this parameter."""
     return parameter.rpartition(".")[0]
 
 
 class ParamSpec(NamedTuple):
-    """A parameter's shape and kind ("learn", "stat" or "frozen"), and the groups of its axes 0 (rows) and 1 (cols). An
-    axis without a group (None) is never restricted.
+    """A parameter's shape, its kind ("learn", "stat" or "frozen"), and the groups of its axes 0 (rows) and 1 (cols).
+
+    An axis without a group (None) is never restricted.
     """
 
     shape: Shape
@@ -66,13 +68,13 @@ class ParamSpec(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Parameters with their axes, groups with their sizes, and a fingerprint of both and of the graph.
+    """Parameters with their axes, groups with their sizes, and a fingerprint of the graph and the parameters' shapes.
 
-    params       by full name, in node order
-    groups       neurons per group, in node order
-    head         parameters of the last Linear layer and of what follows it; empty where there is no Linear layer
-    inputs       of every weight that multiplies all inputs of its layer, the axis along which they lie
-    fingerprint  16 bytes; equal for two graphs iff their canonical JSON is equal
+    params       specifications of the parameters by full name, in node order
+    groups       number of neurons of each group, in node order
+    head         parameters of the last Linear layer and of the nodes after it, or empty if there is no Linear layer
+    inputs       by weight that multiplies all inputs of its layer, the axis along which these inputs lie
+    fingerprint  16 bytes, equal for two graphs if and only if their canonical JSON is equal
     """
 
     params: Mapping[str, ParamSpec]
@@ -83,34 +85,35 @@ class ModelSpec:
 
     @property
     def body(self) -> tuple[str, ...]:
-        """All parameters but the head's."""
+        """Return the names of all parameters that do not belong to the head."""
         return tuple(name for name in self.params if name not in self.head)
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """The parameters that training moves by gradient."""
+        """Return the names of the parameters that training moves by gradient."""
         return tuple(name for name, param in self.params.items() if param.kind == "learn")
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """The parameters that keep their bits. A device gets them once, with the initial model."""
+        """Return the names of the parameters that keep their bits. A device gets them once, with the initial model."""
         return tuple(name for name, param in self.params.items() if param.kind == "frozen")
 
     @property
     def exchanged(self) -> tuple[str, ...]:
-        """The parameters that messages of a round may carry: all but the frozen ones."""
+        """Return the names of the parameters that messages of a round may carry: all but the frozen ones."""
         return tuple(name for name, param in self.params.items() if param.kind != "frozen")
 
     def part(self, graph: Graph) -> ModelSpec:
-        """The specification of some of the model's nodes as a graph of their own: with the whole model's groups along
-        their axes.
+        """Return the specification of some of the model's nodes, which form a graph of their own.
+
+        The axes of its parameters have the groups of the whole model.
         """
         own = _spec(graph)
         return replace(own, params={name: self.params[name] for name in own.params}, groups=self.groups)
 
     @staticmethod
     def of(graph: Graph) -> ModelSpec:
-        """The specification of `graph`; computed once per graph."""
+        """Return the specification of `graph`, which is computed once for each graph."""
         return _spec(graph)
 
 
@@ -141,7 +144,7 @@ def _head(graph: Graph) -> tuple[str, ...]:
 def _param_axes(
     op: Operation, node: Node, name: str, axes: Mapping[str, Axis | None]
 ) -> tuple[Axis | None, Axis | None]:
-    """op  the node's operation on planes"""
+    """Return the axes (rows, cols) of a parameter. op is the node's operation on planes."""
     own, source = axes[node.name], axes[node.inputs[0]]
     if isinstance(op, ConvTranspose2d) and name == "weight":
         return source, own if op.groups == 1 else None
@@ -159,8 +162,9 @@ def _param_axes(
 
 
 def _input_axis(op: Operation, name: str) -> int | None:
-    """Of a parameter of this operation on planes the axis of the inputs that it multiplies; None if it has none, or
-    only those of a group of channels.
+    """Return the axis of a parameter whose indices are the inputs that it multiplies. op is on planes.
+
+    It is None if the parameter multiplies no inputs, or only the inputs of a group of channels.
     """
     if isinstance(op, Recurrent | SelfAttention):
         return 1 if name in (op.main, "weight_hh_l0") else None
@@ -172,7 +176,7 @@ def _input_axis(op: Operation, name: str) -> int | None:
 
 
 def _below_each_other(op: Recurrent | SelfAttention, own: Axis | None) -> Axis | None:
-    """The rows of all gates, or of queries, keys and values, each as those of the result."""
+    """Return the axis of rows of all gates, or of queries, keys and values. Each part has the axis of the result."""
     if not isinstance(own, AxisSpec):
         return None
     gates, size = (op.gates, op.hidden_size) if isinstance(op, Recurrent) else (3, op.features)

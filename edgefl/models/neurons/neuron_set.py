@@ -1,7 +1,8 @@
-"""NeuronSet: the active neurons of one client in one round, and the parameter blocks they select.
+"""The class NeuronSet: the active neurons of one client in one round, and the parameter blocks that they select.
 
-A weight is active iff its output and its input neuron are; a bias, norm parameter or running statistic iff its output
-neuron is. Source: FedSPU, Alg. 1 (ALGORITHMS 0, 1.1).
+A weight is active if and only if its output neuron and its input neuron are active. A bias, norm parameter or running
+statistic is active if and only if its output neuron is active. The rule is that of FedSPU, Alg. 1 (docs/algorithms.md
+sections 0 and 1.1).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ HASH_BYTES = 8
 
 
 def n_act(n: int, keep: float) -> int:
-    """Number of active neurons of n: all at keep = 1, else max(1, floor(n * keep + 1e-9)).
+    """Return the number of active neurons of n: all at keep = 1, and max(1, floor(n * keep + 1e-9)) otherwise.
 
-    The 1e-9 makes 100 * 0.29 give 29, not 28 as in binary floating point.
+    Without the 1e-9, 100 * 0.29 would give 28 in binary floating point, and not 29.
     Raises  ValueError unless 0 < keep <= 1.
     """
     if not 0 < keep <= 1:
@@ -37,11 +38,11 @@ def n_act(n: int, keep: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class NeuronSet:
-    """The active neurons of every group of a model. Make one with full, draw or of, which check it.
+    """The active neurons of every group of a model. Make one with full, draw, leading or of, which check it.
 
     active  group -> sorted unique int32 ids
-    keys    group -> the 8-byte key its ids were drawn with (rng.sample_ids), or None
-    sizes   group -> neurons the group has
+    keys    group -> the 8-byte key with which its ids were drawn (rng.sample_ids), or None
+    sizes   group -> number of neurons of the group
     """
 
     active: Mapping[str, IdArray]
@@ -50,14 +51,14 @@ class NeuronSet:
 
     @staticmethod
     def full(spec: ModelSpec) -> NeuronSet:
-        """Every neuron active."""
+        """Return the set in which every neuron is active."""
         return NeuronSet.of(spec, {group: range(size) for group, size in spec.groups.items()})
 
     @staticmethod
     def draw(spec: ModelSpec, keep: float, stream: Stream) -> NeuronSet:
-        """n_act(n, keep) neurons of each group, uniformly without replacement, independently per group.
+        """Draw n_act(n, keep) neurons of each group, uniformly without replacement, independently for each group.
 
-        Takes one word of `stream` per group whatever `keep` is. Groups that are fully active have no key.
+        It takes one word of `stream` for each group, whatever `keep` is. Groups that are fully active have no key.
         Raises  ValueError unless 0 < keep <= 1.
         """
         active: dict[str, IdArray] = {}
@@ -70,17 +71,18 @@ class NeuronSet:
 
     @staticmethod
     def leading(spec: ModelSpec, keep: float) -> NeuronSet:
-        """The first n_act(n, keep) neurons of each group: those of a smaller share are among those of a larger one.
+        """Return the set of the first n_act(n, keep) neurons of each group.
 
+        The set of a smaller share is a part of the set of a larger share.
         Raises  ValueError unless 0 < keep <= 1.
         """
         return NeuronSet.of(spec, {group: range(n_act(size, keep)) for group, size in spec.groups.items()})
 
     @staticmethod
     def of(spec: ModelSpec, active: Mapping[str, Iterable[int]]) -> NeuronSet:
-        """The set with the given ids, without keys.
+        """Return the set with the given ids, without keys.
 
-        Raises  SelectionError naming the group and the ids that do not fit `spec`.
+        Raises  SelectionError that names the group and the ids that do not fit `spec`.
         """
         if active.keys() != spec.groups.keys():
             raise SelectionError(f"neuron groups {sorted(active)}; expected {sorted(spec.groups)}")
@@ -88,7 +90,7 @@ class NeuronSet:
         return NeuronSet(ids, dict.fromkeys(ids), dict(spec.groups))
 
     def check(self, spec: ModelSpec) -> None:
-        """Raises SelectionError naming a group, unless a model with this specification has these groups."""
+        """Raise SelectionError that names a group, unless a model with this specification has these groups."""
         for group in {**spec.groups, **self.sizes}:
             ours, theirs = self.sizes.get(group, 0), spec.groups.get(group, 0)
             if ours != theirs:
@@ -96,11 +98,11 @@ class NeuronSet:
 
     @property
     def is_full(self) -> bool:
-        """True if no neuron is frozen."""
+        """Return whether all neurons are active."""
         return all(len(ids) == self.sizes[group] for group, ids in self.active.items())
 
     def ids(self, axis: Axis | None, size: int) -> IdArray | None:
-        """Sorted indices of the active part of an axis of length `size`, or None if all of it is active.
+        """Return the sorted indices of the active part of an axis of length `size`, or None if all of it is active.
 
         Raises  SelectionError if the axis does not belong to groups of this set, or has another length.
         """
@@ -127,9 +129,9 @@ class NeuronSet:
     def blocks(
         self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn", "stat", "frozen")
     ) -> dict[str, tuple[IdArray | None, IdArray | None]]:
-        """(rows, cols) of the active block of each parameter of these kinds; None is the whole axis.
+        """Return (rows, cols) of the active block of each parameter of these kinds. For a whole axis it is None.
 
-        Raises  SelectionError if the set is of another model.
+        Raises  SelectionError if the set belongs to another model.
         """
         self.check(spec)
         return {
@@ -139,11 +141,11 @@ class NeuronSet:
         }
 
     def blocks_of(self, graph: Graph) -> dict[str, tuple[IdArray | None, IdArray | None]]:
-        """`blocks` for the specification of `graph`."""
+        """Return `blocks` for the specification of `graph`."""
         return self.blocks(ModelSpec.of(graph))
 
     def count(self, spec: ModelSpec, kinds: tuple[Kind, ...] = ("learn",)) -> int:
-        """Active scalars of these kinds: P_act for "learn", stat_act for "stat"."""
+        """Return the number of active scalars of these kinds: P_act for "learn", stat_act for "stat"."""
         total = 0
         for name, (rows, cols) in self.blocks(spec, kinds).items():
             shape = list(spec.params[name].shape)
@@ -154,7 +156,7 @@ class NeuronSet:
         return total
 
     def hash(self) -> bytes:
-        """8 bytes that stand for the groups and their ids in a reply; keys do not enter."""
+        """Return 8 bytes that stand for the groups and their ids in a reply. The keys do not enter."""
         digest = hashlib.blake2b(digest_size=HASH_BYTES)
         for group, ids in sorted(self.active.items()):
             digest.update(f"{group} {self.sizes[group]} {len(ids)}\n".encode())

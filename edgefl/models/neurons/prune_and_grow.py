@@ -1,8 +1,8 @@
-"""The move of a sparse model's mask: weights of small magnitude leave the mask, as many other weights enter, and the
-size stays.
+"""The change of a sparse model's mask: weights of small magnitude leave it and as many other weights enter.
 
-What enters by its gradient is the learner's to find (Learner.strongest), as no dense gradient is kept. Not when masks
-move, nor who moves them. Source: RigL (Evci et al., ICML 2020) and FedSpa; ALGORITHMS 8.
+The learner finds the weights that enter by their gradients (Learner.strongest), because no dense gradient is kept. The
+methods decide when masks change and who changes them. Source: RigL (Evci et al., ICML 2020) and FedSpa, see
+docs/algorithms.md section 8.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from edgefl.models.neurons.update import Array
 
 
 class PruningResult(NamedTuple):
-    """The result of pruning by parameter: the coordinates that are left, how many have left, and how many weights were
-    not numbers.
+    """The result of pruning.
+
+    kept    by parameter, the coordinates that are left, as booleans of the parameter's shape
+    counts  by parameter, the number of coordinates that have left
+    nans    number of weights in the mask that were not numbers
     """
 
     kept: dict[str, Bits]
@@ -32,14 +35,17 @@ class PruningResult(NamedTuple):
 
 
 def annealed(first: float, step: int, steps: int) -> float:
-    """The prune rate in step 0, 1, ... of so many: from `first` to 0 along half a cosine; `first` of a single step."""
+    """Return the prune rate in step 0, 1, ... of `steps`. It falls from `first` to 0 along half a cosine.
+
+    With a single step it is `first`.
+    """
     if steps == 1:
         return first
     return 0.5 * first * (1 + math.cos(math.pi * step / (steps - 1)))
 
 
 def prune_count(rate: float, ones: int, floor: bool = False) -> int:
-    """The number of coordinates that leave at this rate, rounded up; or down, as in RigL."""
+    """Return the number of coordinates that leave at this rate, rounded up, or rounded down with `floor` as in RigL."""
     return min(ones, max(0, math.floor(rate * ones + 1e-9) if floor else math.ceil(rate * ones - 1e-9)))
 
 
@@ -51,12 +57,13 @@ def prune(
     floor: bool = False,
     exclude_just_pruned: bool = False,
 ) -> PruningResult:
-    """Takes the share `rate` of smallest |value| out of every parameter of a mask; of equal ones the first go.
+    """Remove the share `rate` of smallest |value| from every parameter of a mask, the first of equal values first.
 
-    values               whole parameters; what they are off the mask has no part in it
-    floor                numbers are rounded down
-    exclude_just_pruned  what leaves will not return at once: no more leave than there are to enter in their place
-    A NaN counts as infinite, so that it stays as long as anything else is there to go.
+    values               whole parameters, of which only the values in the mask count
+    floor                whether numbers of coordinates are rounded down
+    exclude_just_pruned  whether removed coordinates may not return at once: then at most as many leave as others can
+                         enter
+    A NaN counts as infinite, so that it stays as long as another value can leave.
     """
     kept, gone, nans = {}, {}, 0
     for name, present in bits.items():
@@ -72,7 +79,7 @@ def prune(
 
 
 def grown(kept: Mapping[str, Bits], positions: Mapping[str, NDArray[np.uint32]]) -> dict[str, Bits]:
-    """The bits with these coordinates added, by flat index."""
+    """Return the bits with the coordinates at these positions of the flattened parameters added."""
     found = {}
     for name, bits in kept.items():
         found[name] = bits.copy()
@@ -89,10 +96,10 @@ def grown_at_random(
     round: int,
     outside: Mapping[str, Bits] | None = None,
 ) -> dict[str, Bits]:
-    """The bits with so many coordinates of each parameter added, each of those that are outside equally likely.
+    """Return the bits with counts[name] coordinates of each parameter added. All candidates are equally likely.
 
-    round    from 1: round 0 of this stream draws first masks
-    outside  of a mask that has at least the same ones; None: of the bits themselves
+    round    round from 1, because round 0 of this stream draws first masks
+    outside  bits whose zeros are the candidates, and which have at least the ones of `kept`. None: `kept` itself
     """
     found = {}
     for number, (name, bits) in enumerate(kept.items()):

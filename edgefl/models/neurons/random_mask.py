@@ -1,6 +1,7 @@
-"""A mask drawn at random: of every weight exactly so many coordinates, each set of them equally likely.
+"""A random mask with an exact number of coordinates for every weight.
 
-Not how many there are (density.py). Source: FedSpa; ALGORITHMS 8.
+All sets of that many coordinates are equally likely. density.py gives the numbers. Source: FedSpa, see
+docs/algorithms.md section 8.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from edgefl.models.neurons.top_k import smallest
 
 
 def random_mask(spec: ModelSpec, density: float, distribution: Distribution, seed: int, client: int = 0) -> Mask:
-    """The mask of that density that this seed and client have; equal for equal arguments, on every machine.
+    """Return the mask of that density for this seed and client. Equal arguments give equal masks on every machine.
 
-    Raises  ValueError as density.counts does.
+    Raises  ValueError like density.counts.
     """
     shapes = weights(spec)
     return _drawn(tuple(shapes.items()), tuple(counts(shapes, density, distribution).values()), seed, client)
 
 
 def pick(candidates: Bits, count: int, stream: rng.Stream) -> Bits:
-    """Exactly `count` of the coordinates that are candidates, in their shape. Takes a word for each candidate."""
+    """Return exactly `count` of the candidate coordinates, in their shape. It takes one word for each candidate."""
     positions = np.flatnonzero(candidates)
     bits = np.zeros(candidates.shape, np.bool_)
     bits.reshape(-1)[positions[smallest(stream.raw(len(positions)), count)]] = True
     return bits
 
 
-@lru_cache(maxsize=1)  # where all clients have the same they ask again and again
+@lru_cache(maxsize=1)  # keeps the last mask, which all clients may have in common
 def _drawn(shapes: tuple[tuple[str, Shape], ...], ones: tuple[int, ...], seed: int, client: int) -> Mask:
     found = {}
     for number, ((name, shape), count) in enumerate(zip(shapes, ones, strict=True)):

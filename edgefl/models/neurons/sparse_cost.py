@@ -1,7 +1,7 @@
-"""The cost of sparse training by the formulas of the paper: floating point operations, and values on the wire. The cost
-is nominal. A learner skips the gradient of the first layer's input, and may run a sparse layer dense.
+"""The nominal cost of sparse training by the formulas of the paper: floating point operations, and values in messages.
 
-Source: FedSpa, tables 1 and 3; ALGORITHMS 10.2.
+The real cost differs. A learner skips the gradient of the first layer's input, and may run a sparse layer dense.
+Source: FedSpa, tables 1 and 3, see docs/algorithms.md section 10.2.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from edgefl.models.graph.operations import Shape
 from edgefl.models.neurons.density import Distribution, counts, weights
 from edgefl.models.neurons.model_spec import ModelSpec
 
-PASSES = 3  # forward, and backward to the parameters and to the inputs
-VALUE = 4  # bytes
+PASSES = 3  # passes over a batch: one forward, one backward to the parameters, and one backward to the inputs
+VALUE = 4  # bytes of a value
 
 
 def densities(shapes: Mapping[str, Shape], density: float, distribution: Distribution) -> dict[str, float]:
-    """Of every weight the share of its coordinates that a mask has."""
+    """Return for every weight the share of its coordinates that a mask has."""
     ones = counts(shapes, density, distribution)
     return {name: ones[name] / math.prod(shape) for name, shape in shapes.items()}
 
 
 def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
-    """The operations of steps over so many examples: two for each multiply-accumulate at these shares of weights, in
-    three passes.
+    """Return the floating point operations of steps over `examples` samples, in three passes.
 
-    shares  by parameter; {}: all weights are whole
+    Each multiply-accumulate counts as two operations, times the share of the weight that a mask has.
+    shares  share by parameter. A parameter that is not listed is whole
     """
     macs = (
         shares.get(f"{node.name}.{weight}", 1.0) * count
@@ -39,19 +39,26 @@ def flops(graph: Graph, shares: Mapping[str, float], examples: int) -> float:
 
 
 def sparse_round(graph: Graph, density: float, distribution: Distribution, seen: int, searched: int) -> float:
-    """Floating point operations of a client's round: `seen` examples at its mask, and a dense batch to grow it by."""
+    """Return the floating point operations of a client's round.
+
+    seen      number of samples that are trained at the client's mask
+    searched  number of samples in the dense batch by which the mask grows
+    """
     shares = densities(weights(ModelSpec.of(graph)), density, distribution)
     return flops(graph, shares, seen) + flops(graph, {}, searched)
 
 
 def nominal_bytes(graph: Graph, down: float, up: float) -> float:
-    """The bytes of one client's round at these densities: values of all parameters except frozen ones, no masks."""
+    """Return the bytes of one client's round at the densities `down` and `up`.
+
+    They count values of all parameters except frozen ones, and no masks.
+    """
     scalars = sum(math.prod(info.shape) for info in graph.parameters().values() if info.kind != "frozen")
     return VALUE * scalars * (down + up)
 
 
 def mask_values(spec: ModelSpec, density: float, distribution: Distribution) -> int:
-    """Values of a message at a mask: its ones, and all of what has one dimension."""
+    """Return the number of values of a message at a mask: its ones, and all parameters that it does not thin."""
     shapes = weights(spec)
     rest = sum(math.prod(spec.params[name].shape) for name in spec.exchanged if name not in shapes)
     return rest + sum(counts(shapes, density, distribution).values())

@@ -1,4 +1,4 @@
-"""The parameters of a smaller model: those of Graph.sub, cut from the full ones, and back in their places."""
+"""The parameters of a smaller model (Graph.sub), cut from the full model and put back in their places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgefl.models.neurons.update import Block, Update
 
 
 def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSet) -> Params:
-    """Copies of the active blocks of `params`: the parameters of `graph.sub(neurons)`.
+    """Return copies of the active blocks of `params`, which are the parameters of `graph.sub(neurons)`.
 
     Raises  GraphError if `params` does not belong to `graph`, SelectionError if `neurons` does not.
     """
@@ -25,10 +25,10 @@ def sub_params(graph: Graph, params: Mapping[str, np.ndarray], neurons: NeuronSe
 
 
 def lifted(params: Mapping[str, np.ndarray], spec: ModelSpec, neurons: NeuronSet) -> Update:
-    """The inverse: parameters of `graph.sub(neurons)` as blocks of the full model of this specification. Not a copy.
-    Frozen parameters, which are the full model's already, are left out.
+    """Return parameters of `graph.sub(neurons)` as blocks of the full model: the inverse of `sub_params`.
 
-    Raises  ValueError if a parameter is missing or of another shape.
+    The values are not copied. Frozen parameters are left out, because the full model has them already.
+    Raises  ValueError if a parameter is missing or has another shape.
     """
     made: dict[AxisSpec, AxisIds] = {}
     blocks = {}

@@ -1,6 +1,7 @@
-"""The k smallest or largest of many numbers, exactly k: among equal ones those that come first.
+"""The k smallest or largest of many numbers. They are exactly k numbers, and the first of equal numbers are taken.
 
-Found by a partition, not by sorting. Source: ALGORITHMS 8; comparing with the k-th value would take every equal one.
+A partition finds them without sorting. Taking all numbers up to the k-th one would take every equal number.
+The rule is stated in docs/algorithms.md section 8.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ Positions = NDArray[np.int64]
 
 
 def smallest(keys: Array, count: int) -> Positions:
-    """Positions of the `count` smallest of a list of unsigned integers, ascending; of equal keys the first.
+    """Return the positions of the `count` smallest of a list of unsigned integers, ascending.
+
+    If keys are equal, the function takes the first of them.
 
     Raises  ValueError unless 0 <= count <= len(keys).
     """
@@ -29,12 +32,12 @@ def smallest(keys: Array, count: int) -> Positions:
 
 
 def largest(keys: Array, count: int) -> Positions:
-    """Positions of the `count` largest, ascending; of equal keys the first. Raises as `smallest`."""
+    """Return the positions of the `count` largest, ascending. The first of equal keys count. Raises like `smallest`."""
     return smallest(~keys, count)
 
 
 def magnitudes(values: Array) -> Array:
-    """Unsigned integers in the order of |value|, flattened: NaN counts as infinite, and zeros are equal."""
+    """Return unsigned integers in the order of |value|, flattened. NaN counts as infinite, and 0.0 equals -0.0."""
     sized = np.abs(values.reshape(-1))
     sized[np.isnan(sized)] = np.inf
     return sized.view(np.uint32 if sized.dtype == np.float32 else np.uint64)

@@ -1,8 +1,8 @@
-"""Update: the part of a model's parameters that a message carries.
+"""The class Update: the part of a model's parameters that a message carries.
 
-It is not a format (codec/ writes it as bytes), holds no arithmetic (methods average Updates in their own files), and
-does not say how its values are read and written (gather.py).
-A block's index (block_index.py) says which coordinates of its parameter the values are for.
+An Update is not a format: codec/ writes it as bytes. It holds no arithmetic: methods average Updates in their own
+files. gather.py reads its values from a model and writes them into one.
+A block's index (block_index.py) says for which coordinates of its parameter the values are.
 
 Equality of blocks and updates compares values bit by bit, so that NaN equals itself and 0.0 differs from -0.0.
 """
@@ -21,7 +21,7 @@ from edgefl.models.neurons.block_index import Axes, Flat, block_shape, read_only
 from edgefl.models.neurons.mask import Mask
 
 Array = npt.NDArray[Any]
-KINDS: tuple[Kind, ...] = ("learn", "stat")  # of parameters that a round exchanges
+KINDS: tuple[Kind, ...] = ("learn", "stat")  # kinds of parameters that a round exchanges
 EVERY_KIND: tuple[Kind, ...] = (*KINDS, "frozen")
 
 
@@ -29,10 +29,11 @@ EVERY_KIND: tuple[Kind, ...] = (*KINDS, "frozen")
 class Block:
     """Values of one parameter at an index.
 
-    shape   of the whole parameter
-    index   see the file's docstring
-    values  float32 or float64 (sums), C-contiguous, of the shape that `shape` and `index` give; kept as read-only view
-    Raises  SelectionError if the index is not one of a parameter of this shape, ValueError if the values do not fit it.
+    shape   shape of the whole parameter
+    index   coordinates of the values: Axes, Flat, or None for all (block_index.py)
+    values  float32 or float64 (sums), C-contiguous, of the shape that `shape` and `index` give. They are kept as a
+            read-only view
+    Raises  SelectionError if the index does not fit a parameter of this shape, ValueError if the values do not fit it.
     """
 
     shape: Shape
@@ -58,28 +59,28 @@ class Block:
 
 @dataclass(frozen=True)
 class Update:
-    """Blocks by parameter name."""
+    """Blocks of several parameters, by parameter name."""
 
     blocks: Mapping[str, Block]
 
     @property
     def count(self) -> int:
-        """Number of scalars."""
+        """Return the number of scalars."""
         return sum(block.values.size for block in self.blocks.values())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values in memory."""
+        """Return the number of bytes of the values in memory."""
         return sum(block.values.nbytes for block in self.blocks.values())
 
 
 def flat_index(mask: Mask, name: str) -> Flat | None:
-    """The index of a parameter at a mask; None if the mask leaves it whole."""
+    """Return the index of a parameter at a mask, or None if the mask leaves the parameter whole."""
     return Flat(mask.ids[name], mask.bits[name].size) if name in mask.bits else None
 
 
 def mask_of(update: Update) -> Mask:
-    """The mask that an update's values are at: the coordinates of its flat blocks."""
+    """Return the mask at which an update's values are: the coordinates of its flat blocks."""
     found = {}
     for name, block in update.blocks.items():
         if isinstance(block.index, Flat) and block.index.ids.size < block.index.size:
@@ -90,7 +91,10 @@ def mask_of(update: Update) -> Mask:
 
 
 def at_mask(update: Update, mask: Mask) -> Update:
-    """Of an update of whole parameters, or at another mask, the values at those coordinates that this mask has, too."""
+    """Return the update without the coordinates that `mask` does not have.
+
+    The update has whole parameters, or is at another mask.
+    """
     return Update({name: _at(block, mask.bits.get(name)) for name, block in update.blocks.items()})
 
 
@@ -104,7 +108,7 @@ def _at(block: Block, bits: Array | None) -> Block:
 
 
 def changed_by(before: Update, after: Update) -> Update:
-    """before - after, of updates at the same coordinates."""
+    """Return before - after, for two updates at equal coordinates."""
     return Update(
         {
             name: Block(block.shape, block.index, block.values - after.blocks[name].values)
@@ -114,7 +118,7 @@ def changed_by(before: Update, after: Update) -> Update:
 
 
 def values(update: Update) -> dict[str, Array]:
-    """The values of an update of whole parameters, by parameter; of others their blocks."""
+    """Return the values of an update by parameter. They are whole parameters only if the blocks are whole."""
     return {name: block.values for name, block in update.blocks.items()}
 
 

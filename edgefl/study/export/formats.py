@@ -1,6 +1,4 @@
-"""The formats of exported models, by the suffix of the file. The contents of a format are made in a file of
-their own.
-"""
+"""The formats of exported models, by the suffix of the file. Each format has a file of its own for its content."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ Classes = Sequence[int] | None
 
 
 def check_format(path: Path) -> None:
-    """Raises ValueError for a suffix that is none of FORMATS, or one that needs a package which is not installed."""
+    """Raise ValueError for a suffix outside FORMATS, or for a suffix that needs a package which is not installed."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}; expected a file that ends in {', '.join(FORMATS)}")
     try:
@@ -28,9 +26,10 @@ def check_format(path: Path) -> None:
 
 
 def write(path: Path, model: Model, classes: Classes = None) -> None:
-    """Writes the model, whole or not at all. `classes`: what each output stands for; None: the data's, in order.
+    """Write the model, whole or not at all.
 
-    Raises  GraphError for a model that the format has no words for, OSError if the disk refuses.
+    classes  the class of each output. None: the data's classes, in order
+    Raises   GraphError for a model that the format cannot express, OSError if the disk refuses.
     """
     FORMATS[path.suffix][0](path, model, classes)
 
@@ -52,7 +51,7 @@ def _write_onnx(path: Path, model: Model, classes: Classes) -> None:
     write_atomically(path, to_onnx(model, classes))
 
 
-FORMATS: dict[str, tuple[Callable[[Path, Model, Classes], None], str]] = {  # suffix -> how, and what must load
+FORMATS: dict[str, tuple[Callable[[Path, Model, Classes], None], str]] = {  # suffix -> writer, module to load
     ".safetensors": (model_files.save, "edgefl.models.graph.model_files"),
     ".pt": (_write_state_dict, "edgefl.torch"),
     ".onnx": (_write_onnx, "edgefl.study.export.onnx_nodes"),

@@ -1,7 +1,6 @@
-"""An ONNX file under construction: nodes, constants, and at the end the bytes. The operators are chosen in
-onnx_nodes.py.
+"""An ONNX file under construction: nodes, constants, and at the end the bytes. onnx_nodes.py chooses the operators.
 
-The one file that needs the onnx package.
+Only this file needs the onnx package.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from edgefl.models.graph.model_files import CLASSES_KEY
 from edgefl.models.graph.operations import Shape
 
 INT64 = TensorProto.INT64
-OPSET, IR_VERSION = 17, 8  # the version of the file's form that came with the opset: older readers take it
+OPSET, IR_VERSION = 17, 8  # the IR version that came with the opset, which older readers take
 OUTPUT = "output"
 BATCH = "batch"
 
 
 class Writer:
-    """The nodes and constants of an ONNX graph as they come to be.
+    """The nodes and constants of an ONNX graph under construction.
 
-    nodes   in topological order
+    nodes   nodes in topological order
     values  parameters and constants by name, in the order in which they were asked for
     """
 
@@ -41,18 +40,18 @@ class Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.values: dict[str, np.ndarray] = {}
         self._model = model
-        self._results = {INPUT: INPUT}  # of the model's graph -> of the ONNX graph
+        self._results = {INPUT: INPUT}  # name of a result in the model's graph -> its name in the ONNX graph
         self._at = model.graph.nodes[0]
         self._count = 0
 
     def add(self, node: Node, write: Callable[[Any, list[str], Writer], str]) -> None:
-        """A node of the model's graph, in the words of ONNX, by what its operation means there."""
+        """Write a node of the model's graph in ONNX's operators, with the function `write` for its operation."""
         self._at, self._count = node, 0
         inputs = [self._results[name] for name in node.inputs]
         self._results[node.name] = write(node.op, inputs, self)
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """One ONNX operator with these attributes; the name of its result."""
+        """Add one ONNX operator with these attributes, and return the name of its result."""
         name = f"{self._at.name}:{self._count}"
         self._count += 1
         self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
@@ -60,31 +59,31 @@ class Writer:
 
     @property
     def input_shape(self) -> Shape:
-        """Of what the present node reads first, without the batch."""
+        """Return the shape of the present node's first input, without the batch."""
         return self._model.graph.shapes[self._at.inputs[0]]
 
     def parameters(self) -> list[str]:
-        """All parameters of the present node, in torch's order."""
+        """Return the names of all parameters of the present node, in torch's order."""
         return [self.parameter(name) for name in self._at.op.parameters()]
 
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
-        """A parameter of the present node, in its own shape or another."""
+        """Return the name of a parameter of the present node, which is stored in its own shape or in another shape."""
         full, value = self._at.full_name(name), self.value(name)
         self.values[full] = value if shape is None else value.reshape(shape)
         return full
 
     def value(self, name: str) -> np.ndarray:
-        """A parameter of the present node as it is."""
+        """Return a parameter of the present node as an array."""
         return np.ascontiguousarray(self._model.params[self._at.full_name(name)])
 
     def constant(self, name: str, value: Any) -> str:
-        """Numbers that are no parameter of the model; int64 for integers, float32 for others."""
+        """Store numbers that are not a parameter, integers as int64 and others as float32, and return their name."""
         full, array = f"{self._at.name}:{name}", np.asarray(value)
         self.values[full] = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
         return full
 
     def content(self, classes: Sequence[int] | None) -> bytes:
-        """The file of the nodes so far, of which the last is the output; `classes` as to_onnx."""
+        """Return the file of the nodes so far, of which the last is the output. `classes` is as in to_onnx."""
         self.nodes[-1].output[0] = OUTPUT
         graph = self._model.graph
         written = helper.make_graph(

@@ -1,10 +1,10 @@
-"""A model as ONNX: opset 17, a free batch, the weights inside. Written without torch; the file is onnx_file.py's.
+"""A model as ONNX: opset 17, a free batch, the weights inside. It is written without torch. onnx_file.py makes the
+file.
 
-Every operation has one function in the table NODES, which says what it is in ONNX's operators; a new operation needs
-one more (those of sequences are in onnx_sequences.py). Results are "NODE:0" and so on, after the graph's nodes;
-parameters keep their names. Inputs are what the model is trained on, so samples must be scaled as they were then;
-outputs are logits, without a softmax.
-Source of the operators: onnx/docs/Operators.md.
+Every operation has one function in the table NODES, which writes it in ONNX's operators. A new operation needs one more
+function. Operations of sequences are in onnx_sequences.py. Results are named "NODE:0" and so on, after the graph's
+nodes, and parameters keep their names. Inputs are what the model is trained on, so samples must be scaled as in
+training. Outputs are logits, without a softmax. The operators are described in onnx/docs/Operators.md.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ __all__ = ["NODES", "OPSET", "to_onnx"]
 
 
 def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
-    """The content of an .onnx file: input "input" [batch, *input_shape], output "output" [batch, *output_shape].
+    """Return the content of an .onnx file: input "input" [batch, *input_shape], output "output" [batch, *output_shape].
 
-    classes  what each output stands for, kept as metadata; None: the data's classes, in order
+    classes  what each output stands for, kept as metadata. None: the data's classes, in order
     Raises   GraphError if the parameters do not belong to the graph, or an operation has no row in NODES.
     """
     model.graph.check(model.params)
@@ -92,7 +92,7 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
 
 
 def _both(padding: Pair) -> list[int]:
-    """The paddings with as much at the beginning of each axis as at its end."""
+    """Return the paddings for the beginning and the end of each axis, which are equal."""
     return [*padding, *padding]
 
 
@@ -110,7 +110,7 @@ def _conv2d(op: Conv2d, inputs: list[str], to: Writer) -> str:
 
 
 def _linear(op: Linear, inputs: list[str], to: Writer) -> str:
-    """A Linear layer at each position, as a convolution of single cells."""
+    """Write a Linear layer, or a convolution of single cells if the layer works at each position."""
     if len(to.input_shape) == 1:
         return to.node("Gemm", *inputs, *to.parameters(), transB=1)
     cell = [1 for _ in to.input_shape[1:]]
@@ -151,7 +151,7 @@ def _batch_norm(op: BatchNorm, inputs: list[str], to: Writer) -> str:
 
 
 def _group_norm(op: GroupNorm, inputs: list[str], to: Writer) -> str:
-    """Each group is an instance of one channel; then back to planes, and the affine pair of each channel."""
+    """Normalise each group as an instance of one channel, then apply each channel's weight and bias."""
     groups = to.node("Reshape", *inputs, to.constant("groups", [0, op.num_groups, -1]))
     ones, zeros = (to.constant(name, np.full(op.num_groups, float(value))) for name, value in (("one", 1), ("zero", 0)))
     normed = to.node("InstanceNormalization", groups, ones, zeros, epsilon=op.eps)
@@ -178,7 +178,7 @@ def _silu(op: SiLU, inputs: list[str], to: Writer) -> str:
 
 
 def _gelu(op: GELU, inputs: list[str], to: Writer) -> str:
-    """x / 2 (1 + erf(x / sqrt 2)), or the tanh of sqrt(2 / pi) (x + .044715 x^3) for the error function."""
+    """Write x / 2 (1 + erf(x / sqrt 2)), or with tanh of sqrt(2 / pi) (x + .044715 x^3) in place of erf."""
     if op.approximate == "tanh":
         cube = to.node("Pow", *inputs, to.constant("three", 3.0))
         inner = to.node("Add", *inputs, to.node("Mul", cube, to.constant("cubic", 0.044715)))
@@ -196,8 +196,8 @@ def _softplus(op: Softplus, inputs: list[str], to: Writer) -> str:
 
 
 def _pool(op: Pool | Pool1d, inputs: list[str], to: Writer) -> str:
-    """As planes or as lines. Where the last windows are cut they get padding of their own: runtimes read ceil_mode in
-    several ways, and an average never counts what is behind its padding.
+    """Write a pool of planes or of sequences. Windows that are cut at the end get explicit padding, because runtimes
+    read ceil_mode in several ways. An average never counts the positions behind its padding.
     """
     planes, axes = (op.as_planes, (1,)) if isinstance(op, Pool1d) else (op, (0, 1))
     size, result = to.input_shape[1:], op.output(to.input_shape)[1:]
@@ -217,7 +217,7 @@ def _pool(op: Pool | Pool1d, inputs: list[str], to: Writer) -> str:
 
 
 def _adaptive_pool(op: AdaptiveAvgPool2d, inputs: list[str], to: Writer) -> str:
-    """Equal windows are a pool; others, which have no operator, sums of rows and columns by constant weights."""
+    """Write equal windows as a pool, and other windows, which have no operator, as products with constant weights."""
     window = op.window(to.input_shape)
     if window is not None:
         return _pool(window, inputs, to)
@@ -232,7 +232,9 @@ def _adaptive_sequence(op: AdaptiveAvgPool1d, inputs: list[str], to: Writer) -> 
 
 
 def shares(size: int, parts: int) -> np.ndarray:
-    """[parts, size]: 1 / n at the n cells of each part, from i size / parts rounded down to (i + 1) size / parts up."""
+    """Return [parts, size]: 1 / n at the n cells of part i, from i size / parts rounded down to (i + 1) size / parts
+    up.
+    """
     weights = np.zeros((parts, size))
     for i in range(parts):
         first, last = i * size // parts, -(-(i + 1) * size // parts)
@@ -276,7 +278,7 @@ def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
 
 
 def _with_parameter(op: WithParameter, inputs: list[str], to: Writer) -> str:
-    """The parameter with its channels first, and ones behind them where it has a value for each."""
+    """Write the operation with its parameter's channels first. A value per channel holds for all positions."""
     value = np.reshape(to.value(""), op.shape if len(op.shape) > 1 else (*op.shape, *(1 for _ in to.input_shape[1:])))
     turned = np.moveaxis(value, -1, 0) if op.channels_last else value
     return to.node("Add" if isinstance(op, AddParameter) else "Mul", *inputs, to.constant("value", turned))

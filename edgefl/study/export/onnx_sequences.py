@@ -1,8 +1,8 @@
-"""Recurrent layers and attention in ONNX's operators: rows of the table in onnx_nodes.py. Sequences of the graph are
-[features, steps].
+"""Recurrent layers and attention in ONNX's operators: rows of the table in onnx_nodes.py.
 
-ONNX has the gates in another order, z r h of a GRU and i o f c of an LSTM, so weights and biases are constants here.
-Attention it does not have before opset 23: it is products by heads, with a softmax between.
+Sequences of the graph are [features, steps]. ONNX has the gates in another order, z r h of a GRU and i o f c of an
+LSTM, so weights and biases are constants here. ONNX has no attention before opset 23, so attention is written as
+products by heads, with a softmax between them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def attention(op: SelfAttention, inputs: list[str], to: Writer) -> str:
 
 
 def _sequence(op: Operation, inputs: list[str], to: Writer) -> str:
-    """The input, of a plane of one row that row."""
+    """Return the input as a sequence. The input may be a plane with a single row, which becomes the sequence."""
     features, *rest = to.input_shape
     if len(rest) == 1:
         return inputs[0]

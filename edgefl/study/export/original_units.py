@@ -1,10 +1,11 @@
-"""A model that was trained on standardised data, as a model of the data as they were: two more layers of fixed numbers.
+"""A model that was trained on standardised data, as a model of the original data. It has two more layers of fixed
+numbers.
 
-    standardise      the first: (x - mean) / spread of every feature or channel
-    original_units   the last, where numbers were learnt: output * spread + mean
+    standardise      the first layer: (x - mean) / spread of every feature or channel
+    original_units   the last layer, if the targets are numbers: output * spread + mean
 
-Both are batch norms with running statistics of 0 and 1 and without training, so that every format but a state dict of
-torch takes them.
+Both layers are batch norms with fixed parameters and statistics, so that every format but a state dict of torch takes
+them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from edgefl.models.graph.graph import INPUT
 from edgefl.models.graph.operations import BatchNorm1d, BatchNorm2d
 
 FIRST, LAST = "standardise", "original_units"
-PLANES = 3  # extents of an input of images
+PLANES = 3  # number of extents of an input of images
 
 
 def in_original_units(model: Model, scales: Standardisation) -> Model:
-    """The model of inputs and outputs in the units of the data; `model` has both standardised."""
+    """Return the model with inputs and outputs in the units of the data. `model` works on standardised values."""
     graph, params = model.graph, dict(model.params)
     kind = BatchNorm2d if len(graph.input_shape) == PLANES else BatchNorm1d
     spread = np.asarray(scales.spread)
@@ -39,17 +40,17 @@ def in_original_units(model: Model, scales: Standardisation) -> Model:
 
 
 def is_in_original_units(graph: Graph) -> bool:
-    """Whether the graph has the layers of this module."""
+    """Return whether the graph has the layers of this module."""
     return graph.nodes[0].name == FIRST
 
 
 def _after(node: Node) -> Node:
-    """The node, which reads the standardised inputs where it read the inputs."""
+    """Return the node with the standardised inputs in place of the inputs."""
     return replace(node, inputs=tuple(FIRST if name == INPUT else name for name in node.inputs))
 
 
 def _fixed(name: str, norm: object, mean: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
-    """The parameters by which a batch norm in evaluation gives (x - mean) * weight + bias."""
+    """Return the parameters with which a batch norm in evaluation computes (x - mean) * weight + bias."""
     assert isinstance(norm, BatchNorm1d | BatchNorm2d)
     parts = {"weight": weight, "bias": bias, "running_mean": mean, "running_var": np.full(len(mean), 1 - norm.eps)}
     return {f"{name}.{part}": value.astype(np.float32) for part, value in parts.items()}

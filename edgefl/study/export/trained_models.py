@@ -1,9 +1,9 @@
 """The trained model of a server's run, a simulation's run or a device's directory. The directory is neither locked nor
-written, so a run that goes on is not disturbed. Files are written by formats.py.
+written, so a run in progress is not disturbed. formats.py writes the files.
 
-Of all clients there is the model of the server's state; of one client the model that the method itself evaluates
-(Algorithm.own): its own parameters, its head under the common body, its mask on the common model, or the model of all
-adapted to its samples. A server has no model of a client, and a device may need what its server has.
+The model of all clients is the model of the server's state. The model of one client is the model that the method itself
+evaluates (Algorithm.own): its own parameters, its head under the common body, its mask on the common model, or the
+model of all clients adapted to its samples. A server has no model of a client. A device may need its server's state.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from edgefl.study.simulation.committed_rounds import read_committed
 from edgefl.study.simulation.journal import COMMIT
 
 NOTHING = StoredClientState({}, {}, {})
-HEAD_BIAS = "fc.bias"  # of built-in models: a value for each class
+HEAD_BIAS = "fc.bias"  # name in built-in models of a parameter with a value for each class
 
 
 class ExportedModel(NamedTuple):
-    """A trained model, what it is in words, and what each of its outputs stands for; None: the data's classes."""
+    """A trained model, its description in words, and what each of its outputs stands for (None: the data's classes)."""
 
     model: Model
     what: str
@@ -53,13 +53,13 @@ class ExportedModel(NamedTuple):
 
 
 class ModelSource(NamedTuple):
-    """The place of a trained model: the directory, and the method, seed and client.
+    """The source of a trained model: the directory, and the method, seed and client.
 
-    path      of a run, or of a device's state
-    client    whose model; None: that of all clients, or of a device's directory its own
-    method    of a simulation's run, which may have several; None: its only one
+    path      directory of a run, or of a device's state
+    client    client that owns the model. None: the model of all clients, or of the device if `path` is a device's
+    method    method, if a simulation's run has several. None: its only method
     data_dir  directory of the data set's files
-    seed      of a simulation's run of several; None: its first
+    seed      seed, if a simulation's run has several. None: the first seed
     run       the directory of a device's server, for methods that need what all clients share
     """
 
@@ -72,32 +72,32 @@ class ModelSource(NamedTuple):
 
 
 def find(source: ModelSource) -> ExportedModel:
-    """The model asked for. Raises RunError naming what is not there, DataError if the run's data cannot be had."""
+    """Find the model. Raises RunError naming what is missing, or DataError if the run's data cannot be had."""
     if run_history.is_served(source.path):
         return _as_brought(_of_server(source), source.path)
     if is_device(source.path):
         return _of_device(source)
     if (source.path / EXPERIMENT).exists():
         return _as_brought(_of_simulation(source), source.path)
-    if (source.path / COMMIT).exists():  # the directory of one trial, in that of its run
+    if (source.path / COMMIT).exists():  # the path is the directory of one trial inside the directory of its run
         run, seed = run_of(source.path)
         return _as_brought(_of_simulation(source._replace(path=run, method=source.path.name, seed=seed)), run)
     raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
 
 
 def _as_brought(found: ExportedModel, run: Path) -> ExportedModel:
-    """The model as the run's data and the run's module are."""
+    """Return the model in the form of the run's data and of the run's module."""
     return _with_unused(_as_in_data(found, run), run)
 
 
 def _with_unused(found: ExportedModel, run: Path) -> ExportedModel:
-    """The model with what the module that the run began with has beside its parameters."""
+    """Return the model with the entries of the run's original module that are not its parameters."""
     began = model_of_run(run, Experiment.of_run(run).model)
     return found if began is None else found._replace(model=found.model._replace(unused=began.unused))
 
 
 def _as_in_data(found: ExportedModel, run: Path) -> ExportedModel:
-    """The model with the labels and in the units of the run's data, as its data.json says."""
+    """Return the model with the labels and in the units of the run's data, as its data.json says."""
     meaning = read_meaning(run)
     model = found.model if meaning.standardised is None else in_original_units(found.model, meaning.standardised)
     is_of_labels = meaning.label_values is not None and len(meaning.label_values) > 1
@@ -150,8 +150,8 @@ def _of_simulation(source: ModelSource) -> ExportedModel:
 
 
 def _graph(source: ModelSource, experiment: Experiment, params: Mapping[str, np.ndarray]) -> Graph:
-    """Of the run's model: from its own file; or a built-in one, which takes the shape of the data's examples. Where
-    that is known of the data set, its files are not read.
+    """Return the graph of the run's model, from its own file or as a built-in model for the shape of the data's
+    examples. The data's files are not read if that shape is known.
     """
     model = model_of_run(source.path, experiment.model)
     if model is not None:
@@ -161,7 +161,7 @@ def _graph(source: ModelSource, experiment: Experiment, params: Mapping[str, np.
 
 
 def _federation(source: ModelSource, experiment: Experiment) -> Federation:
-    """Of a simulation's run, from its own model and data where it keeps some."""
+    """Return the federation of a simulation's run, from the run's own copies of model and data if it keeps them."""
     path, model = source.path, model_of_run(source.path, experiment.model)
     return assemble(experiment, source.data_dir, model, data_of_run(path, experiment, source.data_dir))
 
@@ -181,7 +181,7 @@ def _of_device(source: ModelSource) -> ExportedModel:
 
 
 def _shared(source: ModelSource, record: DeviceRecord) -> dict[str, Params]:
-    """The part of the server's state that all clients of a device's run share."""
+    """Return the part of the server's state that all clients of a device's run share."""
     if source.run is None:
         method = record.welcome.method
         raise RunError(f"a device of {method} keeps no whole model; expected --run, the directory of its server")
@@ -191,7 +191,7 @@ def _shared(source: ModelSource, record: DeviceRecord) -> dict[str, Params]:
 
 
 def _trial(experiment: Experiment, source: ModelSource) -> Trial:
-    """Of the method asked for, or the only one, with the seed asked for, or the first one."""
+    """Find the trial of the method asked for, or of the only one, with the seed asked for, or the first one."""
     seeds = [one.seed for one in experiment.each_seed()]
     if source.seed not in (None, *seeds):
         raise RunError(f"--seed {source.seed}; expected one of {', '.join(map(str, seeds))}, which {source.path} has")
@@ -200,7 +200,7 @@ def _trial(experiment: Experiment, source: ModelSource) -> Trial:
 
 
 def _method(experiment: Experiment, source: ModelSource) -> str:
-    """The method asked for, or the only one."""
+    """Return the method asked for, or the only method."""
     known = ", ".join(experiment.methods)
     if source.method is None and len(experiment.methods) > 1:
         raise RunError(f"{source.path} is a run of {known}; expected --method, one of them")
@@ -213,7 +213,7 @@ def _method(experiment: Experiment, source: ModelSource) -> str:
 
 
 def _client_state(client: int, seed: int, graph: Graph, kept: StoredClientState, otherwise: Params) -> ClientState:
-    """The client with what it keeps and no samples; its model is `otherwise` where it keeps none."""
+    """Return the client with what it keeps and without samples. If it keeps no model, its model is `otherwise`."""
     params = {name: np.asarray((kept.params or otherwise)[name], np.float32) for name in graph.parameters()}
     nothing, nobody = (
         np.zeros(0, np.int32),
@@ -245,5 +245,5 @@ def _of_one(
 
 
 def _model(graph: Graph, params: Mapping[str, np.ndarray]) -> Model:
-    """Copies of these values."""
+    """Return a model with copies of these values."""
     return Model(graph, {name: np.array(params[name], np.float32) for name in graph.parameters()})

@@ -1,7 +1,7 @@
 """The report of runs in one HTML file, which can be read without a network, another file or a script.
 
-The runs are read by reported_run.py. Each section of the page has a file: it gets the runs as values and gives HTML.
-Charts are drawn as SVG by this package alone, so that a server without matplotlib can write a report.
+reported_run.py reads the runs. Each section of the page has a file, which gets the runs as values and returns HTML.
+This package alone draws the charts, as SVG, so that a server without matplotlib can write a report.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # between two ticks, times a power of ten
-STEEP = 30.0  # the largest value over the smallest from which an axis of positive numbers is logarithmic
+STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # distances between two ticks, to be multiplied by a power of ten
+STEEP = 30.0  # ratio of the largest to the smallest value from which an axis of positive numbers is logarithmic
 
 
 @dataclass(frozen=True)
 class AxisUnit:
-    """A unit of an amount. size: in the unit that values are in."""
+    """A unit of an amount. `size` is its size in the unit of the values."""
 
     name: str
     size: float
@@ -25,17 +25,17 @@ COUNTS = (AxisUnit("", 1),)
 
 
 def unit_for(most: float, units: Sequence[AxisUnit]) -> AxisUnit:
-    """The largest unit of which there are at least two; else the smallest."""
+    """Return the largest unit of which there are at least two, or else the smallest unit."""
     return next((unit for unit in reversed(units) if most >= 2 * unit.size), units[0])
 
 
 @dataclass(frozen=True)
 class AxisScale:
-    """An axis.
+    """An axis, which maps values to positions.
 
-    low, high  its ends, low < high
-    start, end places of the ends
-    is_log     whether equal ratios have equal lengths
+    low, high   values at the ends, low < high
+    start, end  positions of the ends
+    is_log      whether equal ratios have equal lengths
     """
 
     low: float
@@ -45,14 +45,14 @@ class AxisScale:
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """The position of a value; a value beyond an end is put at the end."""
+        """Return the position of a value. A value beyond an end is put at the end."""
         low, high, found = self.low, self.high, min(max(value, self.low), self.high)
         if self.is_log:
             low, high, found = math.log10(low), math.log10(high), math.log10(found)
         return self.start + (found - low) / (high - low) * (self.end - self.start)
 
     def ticks(self, most: int, is_whole: bool = False) -> list[float]:
-        """Round values within the ends, at most so many. is_whole: whole numbers alone."""
+        """Return round values within the ends, at most `most` of them. `is_whole` allows whole numbers alone."""
         return self._log_ticks(most) if self.is_log else self._even_ticks(most, is_whole)
 
     def _even_ticks(self, most: int, is_whole: bool) -> list[float]:
@@ -74,7 +74,7 @@ class AxisScale:
 
 
 def _step(least: float) -> float:
-    """The smallest round step that is no smaller."""
+    """Return the smallest round step that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
     return next(step * power for step in STEPS if step * power >= least * (1 - 1e-9))
 
@@ -86,10 +86,10 @@ def fitted(
     limits: tuple[float, float] = (-math.inf, math.inf),
     may_be_log: bool = True,
 ) -> AxisScale:
-    """A scale with a little room around the values, which are finite.
+    """Return a scale with a little room around the values, which are finite.
 
-    limits      beyond which there is no value
-    may_be_log  whether it is logarithmic where all values are positive and far apart
+    limits      bounds beyond which there is no value
+    may_be_log  whether the scale is logarithmic if all values are positive and far apart
     """
     found = list(values) or [0.0, 1.0]
     low, high = min(found), max(found)
@@ -101,5 +101,5 @@ def fitted(
 
 
 def tick_text(value: float) -> str:
-    """A tick without digits that say nothing."""
+    """Write a tick without needless digits."""
     return f"{0.0 if abs(value) < 1e-12 else value:.4g}"

@@ -1,4 +1,4 @@
-"""The section of clients: how their scores are distributed, and who does worst."""
+"""The section of clients: the distribution of their scores, and the clients with the worst scores."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from edgefl.study.result_table import ResultTable, new_result_table
 from edgefl.study.result_text import NONE, number, percent
 from edgefl.study.summary import Summary
 
-WORST = 10  # clients, in the table that is open
-MOST = 200  # clients, in the table of all
+WORST = 10  # number of clients in the table that is open
+MOST = 200  # number of clients in the table of all
 
 
 def client_section(runs: Sequence[ReportedRun], looks: Looks) -> str:
-    """A chart and a table for each run."""
+    """Return a chart and a table for each run."""
     drawn = html_parts.figures(_distribution(i, run, len(runs) > 1, looks) for i, run in enumerate(runs) if run.by_seed)
     parts = [part for run in runs if run.by_seed for part in _tables(run, len(runs) > 1)]
     return html_parts.section("clients", "Clients", [drawn, *parts])
 
 
 def _distribution(place: int, run: ReportedRun, has_name: bool, looks: Looks) -> str:
-    """The share of the clients that have at most a given score, over all seeds."""
+    """Draw the share of the clients that have at most a given score, over all seeds."""
     first = run.summaries_of(run.methods[0])[0]
     series = [
         CurveSeries(method, looks[place, method], _shares(run.summaries_of(method), first.score))
@@ -50,7 +50,7 @@ def _distribution(place: int, run: ReportedRun, has_name: bool, looks: Looks) ->
 def _shares(summaries: Sequence[Summary], score: str) -> list[CurvePoint]:
     found = sorted(value for each in summaries if each.score == score for value in each.by_client if value is not None)
     points = [CurvePoint(value, (i + 1) / len(found), *[(i + 1) / len(found)] * 2) for i, value in enumerate(found)]
-    last = {point.x: point for point in points}  # of equal scores the highest step
+    last = {point.x: point for point in points}  # the highest step among equal scores
     return as_steps(thinned([CurvePoint(found[0], 0.0, 0.0, 0.0), *last.values()], 150)) if found else []
 
 
@@ -70,7 +70,7 @@ def _tables(run: ReportedRun, has_name: bool) -> Iterator[str]:
 
 
 def _worst_first(first: Summary) -> list[int]:
-    """Clients by score; those without a number come first."""
+    """Sort clients by score, the worst first. Clients without a number come before all others."""
     sign = 1 if first.has_accuracy else -1
     scores = first.by_client
     return sorted(range(len(scores)), key=lambda k: (scores[k] is not None, sign * (scores[k] or 0.0), k))

@@ -16,11 +16,11 @@ from edgefl.study.result_table import new_result_table
 
 PERCENT = AxisUnit("%", 0.01)
 PLAIN = COUNTS[0]
-ROWS = 20  # of a curve as a table
+ROWS = 20  # number of rows of a curve as a table
 
 
 class SpentAxis(NamedTuple):
-    """The cost that curves are drawn over: the name in a curve's points, words, units."""
+    """The cost that curves are drawn over: its name in a curve's points, its title and its units."""
 
     key: str
     title: str
@@ -39,7 +39,7 @@ Looks = Mapping[tuple[int, str], LineLook]
 
 
 def curve_section(runs: Sequence[ReportedRun], looks: Looks) -> str:
-    """All runs in one chart of each kind."""
+    """Return the charts of all curves. All runs are in one chart of each kind."""
     drawn = [
         figure for score in ("accuracy", "loss") for spent in SPENT for figure in _curves(runs, looks, score, spent)
     ]
@@ -57,7 +57,7 @@ def curve_section(runs: Sequence[ReportedRun], looks: Looks) -> str:
 
 
 def _curves(runs: Sequence[ReportedRun], looks: Looks, score: str, spent: SpentAxis) -> Iterator[str]:
-    """One figure, or none where no run has such a curve."""
+    """Yield one figure, or no figure if no run has such a curve."""
     series = [
         CurveSeries(label(runs, run, method), looks[i, method], points)
         for i, run in enumerate(runs)
@@ -86,7 +86,7 @@ def _curves(runs: Sequence[ReportedRun], looks: Looks, score: str, spent: SpentA
 
 
 def label(runs: Sequence[ReportedRun], run: ReportedRun, method: str) -> str:
-    """The name of a line: the method, and its run where there are several."""
+    """Return the name of a line: the method, and its run if there are several runs."""
     return method if len(runs) == 1 else f"{run.name}: {method}"
 
 

@@ -1,4 +1,4 @@
-"""Parts of a page that every section is made of. All text is escaped here; a section passes plain text."""
+"""Parts of a page that every section is made of. All text is escaped here, so a section passes plain text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBER = 'class="number"'
 
 
 def section(id: str, title: str, parts: Iterable[str]) -> str:
-    """A section with its heading; nothing where it has no parts."""
+    """Return a section with its heading, or "" without parts."""
     found = [part for part in parts if part]
     body = "\n".join(found)
     head = f'<section id="{id}" aria-labelledby="{id}-title">\n<h2 id="{id}-title">{escape(title)}</h2>'
@@ -25,18 +25,18 @@ def heading(text: str) -> str:
 
 
 def paragraph(text: str, mark: str = "") -> str:
-    """A paragraph. mark: its CSS class."""
+    """Return a paragraph. `mark` is its CSS class."""
     return f'<p class="{mark}">{escape(text)}</p>' if mark else f"<p>{escape(text)}</p>"
 
 
 def listed(items: Iterable[str], mark: str = "") -> str:
-    """A list; nothing where there are no items."""
+    """Return a list, or "" without items."""
     found = "".join(f"<li>{escape(item)}</li>" for item in items)
     return f'<ul class="{mark}">{found}</ul>' if found else ""
 
 
 def table(found: ResultTable, is_sortable: bool = True) -> str:
-    """A table that scrolls by itself where it is wider than the page; nothing where it has no rows."""
+    """Return a table that scrolls by itself if it is wider than the page, or "" without rows."""
     if not found.rows:
         return ""
     label = escape(found.title)
@@ -45,18 +45,18 @@ def table(found: ResultTable, is_sortable: bool = True) -> str:
 
 
 def hidden(title: str, parts: Iterable[str]) -> str:
-    """Parts that the reader opens; nothing where there are none."""
+    """Return parts that the reader sees after a click, or "" without parts."""
     found = "\n".join(part for part in parts if part)
     return f"<details><summary>{escape(title)}</summary>\n{found}\n</details>" if found else ""
 
 
 def figure(caption: str, svg: str, entries: Sequence[tuple[str, LineLook]] = (), below: str = "") -> str:
-    """A chart with its caption and the names of its lines. below: HTML that follows."""
+    """Return a chart with its caption and the names of its lines. `below` is HTML that follows the names."""
     return f"<figure><figcaption>{escape(caption)}</figcaption>\n{svg}\n{_legend(entries)}{below}</figure>"
 
 
 def figures(found: Iterable[str]) -> str:
-    """Figures beside each other, as many as the page is wide."""
+    """Return figures side by side, as many as the width of the page allows."""
     joined = "\n".join(each for each in found if each)
     return f'<div class="figures">\n{joined}\n</div>' if joined else ""
 

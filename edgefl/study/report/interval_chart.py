@@ -1,5 +1,4 @@
-"""Differences with their intervals as an SVG picture: a row for each pair of methods, and a line where they are
-alike."""
+"""Differences with their intervals as an SVG picture: a row for each pair of methods, and a line at difference 0."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from edgefl.study.report.chart_scale import AxisScale, fitted, tick_text
 
 WIDTH = 400.0
 LEFT, RIGHT, TOP, BOTTOM, ROW = 12.0, 12.0, 4.0, 40.0, 34.0
-MOST_LETTERS = 58  # of a row's name
+MOST_LETTERS = 58  # most letters of a row's name
 
 
 class IntervalRow(NamedTuple):
@@ -24,7 +23,7 @@ class IntervalRow(NamedTuple):
 
 
 def interval_chart(rows: Sequence[IntervalRow], label: str, described: str) -> str:
-    """The picture. label: words below the axis; described: the picture in words, for those who do not see it."""
+    """Draw the picture. `label` stands below the axis. `described` is the picture in words, for blind readers."""
     bottom = TOP + ROW * len(rows)
     ends = [end for row in rows for end in (row.mean, row.low, row.high) if end is not None]
     scale = fitted([0.0, *ends], LEFT, WIDTH - RIGHT)

@@ -1,5 +1,5 @@
-"""Curves as an SVG picture: lines, bands of what seeds spread, markers, axes with round ticks. The same module draws
-steps, as of a distribution. What the curves are of is for curve_section.py and client_section.py to say.
+"""Curves as an SVG picture: lines, bands of the spread between seeds, markers, axes with round ticks. The module also
+draws steps, as for a distribution. curve_section.py and client_section.py choose the curves.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from edgefl.study.report.mean_curves import CurvePoint
 
 WIDTH, HEIGHT = 400.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 12.0, 10.0, 40.0
-MARKERS = 8  # of a line
+MARKERS = 8  # number of markers of a line
 
 
 @dataclass(frozen=True)
 class CurveSeries:
-    """One line: what it is called, how it looks, its points in ascending order of x."""
+    """One line: its name, its look, and its points in ascending order of x."""
 
     name: str
     look: LineLook
@@ -30,11 +30,11 @@ class CurveSeries:
 
 @dataclass(frozen=True)
 class LineChart:
-    """A chart.
+    """A chart of lines over two axes.
 
-    x_label, y_label  words below and beside the axes, with their units
-    x_unit, y_unit    in which ticks are
-    y_limits          beyond which no value of y can be
+    x_label, y_label  words at the two axes, with their units
+    x_unit, y_unit    units of the ticks
+    y_limits          bounds beyond which no value of y can be
     is_whole          whether ticks of x are whole numbers
     """
 
@@ -51,7 +51,7 @@ class LineChart:
         return [point for each in self.series for point in each.points]
 
     def svg(self, described: str) -> str:
-        """The picture. described: in words, for those who do not see it."""
+        """Draw the picture. `described` is the picture in words, for blind readers."""
         x = _x_scale([point.x for point in self.points])
         y = self._y_scale()
         parts = [*_frame(self, x, y), *(part for each in self.series for part in self._line(each, x, y))]
@@ -59,20 +59,20 @@ class LineChart:
         return f'<svg role="img" {size} aria-label="{escape(described)}">{"".join(parts)}</svg>'
 
     def _y_scale(self) -> AxisScale:
-        """The vertical scale of bands and lines; where the lines' values are steep, of the lines alone, as a band may
-        reach below 0.
+        """Return the vertical scale of bands and lines. If the lines' values are steep, the scale fits the lines alone,
+        as a band may reach below 0.
         """
         means = fitted([point.y for point in self.points], HEIGHT - BOTTOM, TOP, self.y_limits)
         ends = [end for point in self.points for end in (point.low, point.high)]
         return means if means.is_log else fitted(ends, HEIGHT - BOTTOM, TOP, self.y_limits, may_be_log=False)
 
     def _line(self, series: CurveSeries, x: AxisScale, y: AxisScale) -> Iterator[str]:
-        """A band, a line and markers; a marker says its values where a pointer rests on it."""
+        """Draw a band, a line and markers. A marker shows its values where a pointer rests on it."""
         points = [(x.place(p.x), y.place(p.y), y.place(p.low), y.place(p.high)) for p in series.points]
         if not points:
             return
         classes = series.look.classes
-        if x.low == series.points[-1].x < x.high:  # nothing is spent: a level line
+        if x.low == series.points[-1].x < x.high:  # the method spends nothing, so its line is level
             yield f'<path class="line {classes}" d="M{LEFT:g} {points[-1][1]:.1f}H{WIDTH - RIGHT:g}"/>'
             points = points[-1:]
         if any(abs(low - high) > 0.05 for _, _, low, high in points):
@@ -86,21 +86,21 @@ class LineChart:
             yield f'<path class="mark {classes}" d="{series.look.marker(px, py)}"><title>{title}</title></path>'
 
     def _said(self, series: CurveSeries, place: int) -> str:
-        """A point of a line in words."""
+        """Describe a point of a line in words."""
         point = series.points[place]
         y = f"{tick_text(point.y / self.y_unit.size)} {self.y_unit.name}".strip()
         return f"{series.name}: {y} at {tick_text(point.x / self.x_unit.size)} {self.x_unit.name}".strip()
 
 
 def _x_scale(values: Sequence[float]) -> AxisScale:
-    """The horizontal scale from 0, or from the first of values far from 0, to the last value."""
+    """Return the horizontal scale from 0, or from the first value if it is negative, to the last value."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     first = 0.0 if low >= 0 else low
     return AxisScale(first, high if high > first else first + 1.0, LEFT, WIDTH - RIGHT)
 
 
 def _frame(chart: LineChart, x: AxisScale, y: AxisScale) -> Iterator[str]:
-    """Lines of a grid, ticks and words."""
+    """Draw the lines of a grid, ticks and words."""
     bottom, middle = HEIGHT - BOTTOM, (TOP + HEIGHT - BOTTOM) / 2
     for value in _in_unit(y, chart.y_unit).ticks(6):
         at = _in_unit(y, chart.y_unit).place(value)
@@ -126,7 +126,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def as_steps(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """The corners of a staircase that rises at each point."""
+    """Return the corners of a staircase that rises at each point."""
     found = list(points[:1])
     for before, after in pairwise(points):
         found += [CurvePoint(after.x, before.y, before.y, before.y), after]

@@ -1,5 +1,5 @@
-"""The curves of methods in a report: the mean over the seeds and the distance of the seeds from the mean, with few
-points, so that the file stays small. Nothing is drawn here.
+"""The curves of methods in a report: the mean over the seeds and the spread between the seeds, with few points, so that
+the file stays small. Nothing is drawn here.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from edgefl.study.summary import Summary
 
-MOST_POINTS = 400  # of a curve
+MOST_POINTS = 400  # most points of a curve
 
 
 class CurvePoint(NamedTuple):
-    """A point of the mean curve, and the standard deviation over seeds on either side; low == high == y of one seed."""
+    """A point of the mean curve, with the standard deviation over seeds on either side, which is 0 for one seed."""
 
     x: float
     y: float
@@ -24,11 +24,11 @@ class CurvePoint(NamedTuple):
 
 
 def mean_curve(summaries: Sequence[Summary], x: str, y: str, most: int = MOST_POINTS) -> list[CurvePoint]:
-    """Over the rounds that every seed has evaluated. Where x is an amount, it is the mean over the seeds, too.
+    """Return the mean over the rounds that every seed has evaluated. An x that is an amount is a mean over seeds, too.
 
-    summaries  of one method, one for each seed
-    x, y       names of a curve's points; a point without one of them, or whose value is no finite number, is left out
-    most       points, at least 4
+    summaries  summaries of one method, one for each seed
+    x, y       names of values of a curve's points. Points where a value is missing or not finite are left out
+    most       most points, at least 4
     """
     by_round = [{point["round"]: point for point in summary.curve} for summary in summaries]
     shared = [each for each in by_round[0] if all(each in points for points in by_round)] if by_round else []
@@ -50,8 +50,8 @@ def _number(value: Any) -> float:
 
 
 def thinned(points: Sequence[CurvePoint], most: int = MOST_POINTS) -> list[CurvePoint]:
-    """At most so many: the first, the last, and of as many stretches as fit the lowest and the highest, so that a dip
-    or a peak of one round stays.
+    """Return at most `most` points: the first, the last, and the lowest and the highest point of each of equal
+    stretches. So a dip or a peak of one round stays.
     """
     if len(points) <= most:
         return list(points)

@@ -1,4 +1,4 @@
-"""The sections at the head of a report: each run in a few numbers, what was asked for, what differs between runs."""
+"""The sections at the head of a report: each run in a few numbers, its settings, and the differences between runs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MAIN = (
     KIND, "methods", "data", "model", "partition", "clients", "rounds", "per_round", "keep", "epochs", "batch", "lr",
     "seed", "seeds", "options", "tune", "tuned", "devices",
 )  # fmt: skip
-MOST_STATES = 6  # in a sentence
-LONGEST = 120  # letters of a setting in a table
+MOST_STATES = 6  # most unfinished trials in a sentence
+LONGEST = 120  # most letters of a setting in a table
 
 
 def overview_section(runs: Sequence[ReportedRun]) -> str:
-    """A row for each method of each run, and what a reader should know before the numbers."""
+    """Return a row for each method of each run, and warnings that a reader should know before the numbers."""
     several = len(runs) > 1
     warnings = [words for run in runs for words in _warnings(run, several)]
     return html_parts.section(
@@ -63,7 +63,7 @@ def _rows(run: ReportedRun) -> Iterator[list[str]]:
 
 
 def _rounds(states: Sequence[TrialState], asked: int) -> str:
-    """Closed rounds of those that were asked for, from the least of the seeds to the most."""
+    """Write the number of closed rounds and the number that was asked for, from the least of the seeds to the most."""
     least, most = min(each.rounds for each in states), max(each.rounds for each in states)
     return f"{least} of {asked}" if least == most else f"{least} to {most} of {asked}"
 
@@ -97,7 +97,7 @@ def _state(state: TrialState) -> str:
 
 
 def settings_section(runs: Sequence[ReportedRun]) -> str:
-    """The section of settings; where there are several runs, the differences between the runs come first."""
+    """Return the section of settings. If there are several runs, the differences between the runs come first."""
     every = [_settings(run) for run in runs]
     names = list(dict.fromkeys(name for each in every for name in each))
     differing = [name for name in names if len({each.get(name, NONE) for each in every}) > 1]
@@ -120,7 +120,7 @@ def settings_section(runs: Sequence[ReportedRun]) -> str:
 
 
 def _settings(run: ReportedRun) -> dict[str, str]:
-    """Every setting as text."""
+    """Return every setting as text."""
     kind = {KIND: "served to devices" if run.is_served else "simulated"}
     found = asdict(replace(run.experiment, tuned=(), tune=()))
     experiment = run.experiment
@@ -130,7 +130,7 @@ def _settings(run: ReportedRun) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """A value in a line; a long one is cut. Empty for a setting that says nothing."""
+    """Write a value in a line. A long value is cut. The line is empty for a setting without a value."""
     if value in ((), "", None):
         return ""
     if isinstance(value, tuple) and all(isinstance(each, str | int | float) for each in value):

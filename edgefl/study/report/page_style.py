@@ -111,7 +111,7 @@ STYLE = _style()
 
 
 def policy() -> str:
-    """The content security policy of the page: its own style and script by their hashes, and nothing else at all."""
+    """Return the content security policy of the page: its own style and script by their hashes, and nothing else."""
     own = f"style-src '{_hash(STYLE)}'; script-src '{_hash(SCRIPT)}'"
     return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
 

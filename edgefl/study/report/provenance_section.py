@@ -19,7 +19,7 @@ NOT_KEPT = "not kept, as the run was made by an edgefl of before"
 
 
 def provenance_section(runs: Sequence[ReportedRun]) -> str:
-    """A table of each run, and a line about the writer."""
+    """Return a table of each run, and a line about the program that wrote the report."""
     parts = [part for run in runs for part in _of_run(run, len(runs) > 1)]
     return html_parts.section("provenance", "Provenance", [*parts, html_parts.paragraph(_writer())])
 

@@ -1,4 +1,4 @@
-"""The report as a page and as a file. The contents of its sections are made in the files of the sections."""
+"""The report as a page and as a file. Each section's content is made in the section's file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgefl.study.report.result_section import cost_section, difference_section,
 from edgefl.system.durable_files import check_writable, write_atomically
 
 SUFFIXES = (".html", ".htm")
-TITLES = {  # of the sections, by their ids, in order
+TITLES = {  # titles of the sections, by their ids, in order
     "overview": "Overview",
     "settings": "What was asked for",
     "curves": "Curves",
@@ -32,21 +32,21 @@ TITLES = {  # of the sections, by their ids, in order
 
 
 def check_report_file(path: Path) -> None:
-    """Raises ValueError for another suffix, RequestError for a file that cannot be written."""
+    """Raise ValueError for another suffix, RequestError for a file that cannot be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{path}; expected a file that ends in {' or '.join(SUFFIXES)}")
     check_writable(path)
 
 
 def write_report(path: Path, runs: Sequence[SourceRun]) -> None:
-    """Writes a report of the runs. Raises RunError for a damaged run, OSError if the disk refuses."""
+    """Write a report of the runs. Raises RunError for a damaged run, OSError if the disk refuses."""
     names = names_of([run.directory for run in runs])
     found = [reported(run, name) for run, name in zip(runs, names, strict=True)]
     write_atomically(path, page(found, datetime.now(timezone.utc)).encode())
 
 
 def page(runs: Sequence[ReportedRun], now: datetime) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     looks = looks_of([run.methods for run in runs])
     sections = [
         overview_section(runs),
@@ -78,7 +78,7 @@ def _head(runs: Sequence[ReportedRun]) -> str:
 
 
 def _top(runs: Sequence[ReportedRun], now: datetime, body: str) -> str:
-    """The heading, and links to the sections that there are."""
+    """Return the heading, and links to the sections that the page has."""
     links = "".join(
         f'<li><a href="#{id}">{title}</a></li>' for id, title in TITLES.items() if f'<section id="{id}"' in body
     )

@@ -1,8 +1,7 @@
-"""The contents of a run that a report shows, read from the run's directory, also during the run. No HTML is
-made here.
+"""The contents of a run that a report shows, read from the run's directory, also during the run. No HTML is made here.
 
-A method with a seed that has no evaluated round yet has no figures. The seeds that every method has figures of are
-compared; where there is no such seed, the methods that have some are compared in the first seed that has any.
+A method with a seed that has no evaluated round yet has no figures. The seeds in which every method has figures are
+compared. If there is no such seed, the methods with figures are compared in the first seed that has any figures.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class SourceRun(Protocol):
 class TrialState:
     """The progress of a method with one seed.
 
-    rounds        that are closed
+    rounds        number of closed rounds
     is_over       whether no round follows
     is_evaluated  whether a round has been evaluated
     """
@@ -79,17 +78,17 @@ class TrialState:
 class ReportedRun:
     """One run as values.
 
-    name          by which the report calls it, another one for each run
-    states        of each method with each seed
-    by_seed       the figures that are compared; {} if there are none yet
+    name          name of the run in the report, a different name for each run
+    states        progress of each method with each seed
+    by_seed       the figures that are compared. {} if there are no figures yet
     tuning        sentences about tuned values
     edges         sentences about tuned values at the edge of their grid
-    provenances   who made the run, in the order in which they appeared
+    provenances   who made the run, in order of appearance
     devices       by client, the provenances of the devices of a served run
-    data          what it has trained on, the latest last
-    notes         what of somebody's own data was taken for what
-    socket_bytes  through a server's sockets; None of a simulation
-    lacking       why the model and the data of the run are not known; "" if they are
+    data          records of the data that the run has trained on, the latest last
+    notes         how the user's own data were understood
+    socket_bytes  bytes through a server's sockets, None for a simulation
+    lacking       why the model and the data of the run are not known. "" if they are known
     """
 
     name: str
@@ -113,16 +112,16 @@ class ReportedRun:
 
     @property
     def methods(self) -> list[str]:
-        """Those that have figures, in order."""
+        """Return the methods that have figures, in order."""
         return [each.method for each in next(iter(self.by_seed.values()), [])]
 
     def summaries_of(self, method: str) -> list[Summary]:
-        """A summary for each seed."""
+        """Return a summary for each seed."""
         return [each for of in self.by_seed.values() for each in of if each.method == method]
 
 
 def reported(run: SourceRun, name: str) -> ReportedRun:
-    """Reads a run. Raises RunError if its directory is damaged."""
+    """Read a run. Raises RunError if its directory is damaged."""
     tiers, lacking = _tiers(run)
     states, found = [], dict[int, dict[str, Summary]]()
     for method in run.methods.values():
@@ -159,7 +158,7 @@ def reported(run: SourceRun, name: str) -> ReportedRun:
 
 
 def _tiers(run: SourceRun) -> tuple[Tiers, str]:
-    """The tiers; without the run's data those that the settings say, and why there is nothing of the model."""
+    """Return the tiers and "". If the run's data are missing, return tiers from the settings, and the error."""
     try:
         return run.tiers, ""
     except (DataError, GraphError, RunError, OSError, ValueError) as error:
@@ -193,7 +192,7 @@ def _compared(methods: Sequence[str], found: Mapping[int, Mapping[str, Summary]]
 
 
 def names_of(directories: Sequence[Path]) -> list[str]:
-    """A name for each run: its directory's, with those above it where two are alike."""
+    """Return a name for each run: the name of its directory, with parent directories if two runs have equal names."""
     parts = [directory.absolute().parts for directory in directories]
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(each[-depth:]) for each in parts]

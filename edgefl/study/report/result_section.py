@@ -17,7 +17,7 @@ from edgefl.study.result_text import NONE, percent, sentences
 from edgefl.study.summary import Summary
 from edgefl.study.tables import budget_table, mask_table, method_table, tier_cost_table, tier_score_table
 
-MOST_PAIRS = 15  # in a chart
+MOST_PAIRS = 15  # most pairs in a chart
 WHAT_IT_IS = (
     "The first method less the second one, on the same clients or with the same seeds, with 95 % intervals by "
     "Student's t. The interval over the clients of a seed says how far the difference would move with other clients of "
@@ -27,28 +27,28 @@ Parts = Callable[[ReportedRun, Comparison], Iterator[str]]
 
 
 def result_section(runs: Sequence[ReportedRun]) -> str:
-    """The tables at the ends of the runs, and what they say in words."""
+    """Return the tables of results at the ends of the runs, and sentences about them."""
     return _of_each("results", "Results", runs, _results)
 
 
 def difference_section(runs: Sequence[ReportedRun]) -> str:
-    """The difference of every two methods."""
+    """Return the difference of every two methods."""
     compared = [run for run in runs if len(run.methods) > 1]
     return _of_each("differences", "Paired differences", compared, _differences, WHAT_IT_IS)
 
 
 def tier_section(runs: Sequence[ReportedRun]) -> str:
-    """Scores and costs by the share of neurons that clients train."""
+    """Return scores and costs by the share of neurons that clients train."""
     return _of_each("tiers", "Capacity tiers", runs, _tiers)
 
 
 def cost_section(runs: Sequence[ReportedRun]) -> str:
-    """Bytes by what they were for, time, work and energy."""
+    """Return bytes by purpose, time, work and energy."""
     return _of_each("costs", "Costs", runs, _costs)
 
 
 def _of_each(id: str, title: str, runs: Sequence[ReportedRun], parts: Parts, words: str = "") -> str:
-    """A section with the parts of each run that has figures. words: at its head."""
+    """Return a section with the parts of each run that has figures. `words` stand at its head."""
     found = list[str]()
     for run in (run for run in runs if run.by_seed):
         made = [part for part in parts(run, compare(run.by_seed)) if part]
@@ -143,6 +143,6 @@ def _cost_cells(of: Sequence[Summary], of_dense: float | None) -> Iterator[str]:
 
 
 def _energy(of: Sequence[Summary]) -> str:
-    """The energy table of the first seed."""
+    """Return the measured energy of the first seed as a cell."""
     found = of[0].measured_joules
     return NONE if found is None else words(found)

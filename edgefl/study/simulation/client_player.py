@@ -1,7 +1,7 @@
 """The few learners that play all clients of a simulation, and their jobs. Files and rounds are handled elsewhere.
 
-A hundred clients' models are never alive at once: a client's model is written into one of the learners, and what it
-keeps afterwards is handed back. A player and a job are values that another process may be given.
+The models of a hundred clients are never in memory at once. A client's model is written into one of the learners, and
+the state that the client keeps is handed back. A player and a job are values that another process may be given.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SimulationContext(NamedTuple):
 
 
 class Player:
-    """`learners` learners that stand for all clients; so many threads may use it at the same time."""
+    """Learners that stand for all clients. As many threads as `learners` may use a player at the same time."""
 
     def __init__(self, cast: SimulationContext, learners: int) -> None:
         self.cast = cast
@@ -59,7 +59,7 @@ class Player:
 
     @contextmanager
     def learner(self, params: Mapping[str, np.ndarray]) -> Iterator[Learner]:
-        """A learner that holds a copy of `params`, for the length of the with block."""
+        """Yield a learner that holds a copy of `params`, for the length of the with block."""
         learner = self._idle.get()
         try:
             learner.write({name: params[name] for name in self.spec.exchanged})
@@ -69,7 +69,7 @@ class Player:
 
     @contextmanager
     def client_state(self, client: int, kept: StoredClientState | None, untrained: Params) -> Iterator[ClientState]:
-        """The client with what it keeps; its model is `untrained` if it has never trained, or keeps none."""
+        """Yield the client with what it keeps. Its model is `untrained` if it has never trained, or keeps no model."""
         kept = kept or StoredClientState({}, {}, {})
         federation = self.cast.federation
         split = federation.clients[client]
@@ -91,7 +91,7 @@ class Player:
 class Job(Protocol):
     """The task of a player as one client.
 
-    needs_kept  whether it is given what the client keeps
+    needs_kept  whether the job is given what the client keeps
     """
 
     @property
@@ -101,15 +101,16 @@ class Job(Protocol):
     def needs_kept(self) -> bool: ...
 
     def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Any], keep: Keep) -> Any:
-        """The job's result.
+        """Return the job's result.
 
-        common  what all jobs that are given together have in common
-        keep    called with what the client keeps from now on, if that changed; good until it returns
+        kept    what the client keeps, or None
+        common  values that all jobs of one call share
+        keep    function that gets the client's new state, if the state changed. The state is valid during the call only
         """
 
 
 class Outcome(NamedTuple):
-    """The reply to aggregate, if any; what the metrics say of it; and whether the client has kept something new."""
+    """The reply to aggregate, if any, its record for the metrics, and whether the client has kept something new."""
 
     reply: Reply | None
     record: ClientRound
@@ -120,9 +121,9 @@ class Outcome(NamedTuple):
 class TrainingJob:
     """One client's part of a round: the message down, training, the message up.
 
-    plan    without the updates that are in `common`
-    shared  by the name of a payload, where in `common` it is
-    late    its reply comes too late to be aggregated
+    plan    plan without the updates that are in `common`
+    shared  name of a payload -> its index in `common`
+    late    whether the reply comes too late to be aggregated
     """
 
     plan: Plan
@@ -160,13 +161,13 @@ class TrainingJob:
 
 
 def trainings(plans: Sequence[Plan], late: Callable[[Plan], bool]) -> tuple[list[TrainingJob], list[Update]]:
-    """A training for every plan, and the updates that more than one of them sends, once."""
+    """Return a training job for every plan, and once each update that more than one plan sends."""
     parts, common = shared_out(plans)
     return [TrainingJob(part, positions, late(part)) for part, positions in parts], common
 
 
 def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]], list[Update]]:
-    """Every plan without the updates that more than one of them sends; where in the list of those its own are."""
+    """Return each plan without updates that several plans send, with its indices into these, and the updates."""
     sent = [update for plan in plans for update in plan.payload.values()]
     times = Counter(map(id, sent))
     common = list({id(update): update for update in sent if times[id(update)] > 1}.values())
@@ -180,5 +181,5 @@ def shared_out(plans: Sequence[Plan]) -> tuple[list[tuple[Plan, dict[str, int]]]
 
 
 def whole(plan: Plan, positions: Mapping[str, int], common: Sequence[Update]) -> Plan:
-    """The inverse of `shared_out` for one plan."""
+    """Put the shared updates back into one plan, as the inverse of `shared_out`."""
     return replace(plan, payload={**plan.payload, **{name: common[position] for name, position in positions.items()}})

@@ -1,7 +1,7 @@
 """The committed rounds of one method of a simulation, read during the run or after it. No lock is taken and nothing is
 written.
 
-Not for going on with a run, which is journal.py's.
+journal.py continues a run.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from edgefl.methods.task import State
 from edgefl.study.simulation.journal import COMMIT, Checkpoint, client_file, read_commit, read_kept, server_file
 from edgefl.system.durable_files import check_sha256
 
-ATTEMPTS = 100  # at files that the simulation may remove between our look at its commit and at them
+ATTEMPTS = 100  # attempts to read files that the simulation may remove after its commit was read
 
 
 class RestoredCheckpoint(NamedTuple):
-    """The last committed round, the server's state after it, and what the client that was asked for keeps, if any.
+    """The last committed round, the server's state after it, and what the client asked for keeps, if anything.
 
     trained  the clients that keep something
     """
@@ -32,7 +32,7 @@ class RestoredCheckpoint(NamedTuple):
 
 
 def read_committed(path: Path, client: int | None = None) -> RestoredCheckpoint:
-    """Of the method whose directory this is. Raises RunError if nothing has been committed, or a file is damaged."""
+    """Read the last commit in a method's directory. Raises RunError without a commit, or for a damaged file."""
     for _ in range(ATTEMPTS):
         commit = read_commit(path)
         if commit.round < 0:

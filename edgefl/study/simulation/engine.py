@@ -18,34 +18,34 @@ class ClientStateStore(Protocol):
     """The states that clients keep, in the files of the simulation."""
 
     def tag(self, client: int) -> int | None:
-        """Of what the client keeps, the round after which it did; None if it keeps nothing."""
+        """Return the round after which the client's state was saved, or None if the client keeps nothing."""
 
     def load_client_state(self, client: int) -> StoredClientState | None:
-        """The state that the client keeps; None if there is none."""
+        """Return the state that the client keeps, or None if there is no state."""
 
     def save_client_state(self, client: int, round: int, kept: StoredClientState) -> None:
-        """The client keeps this after that round."""
+        """Save what the client keeps after that round."""
 
 
 class Engine(Protocol):
-    """Does jobs, several at the same time. `close` once it is no longer used."""
+    """An object that does jobs, several at the same time. Call `close` once it is no longer used."""
 
     def do(self, jobs: Sequence[Job], round: int, common: Sequence[Any] = ()) -> list[Any]:
-        """The results, in the order of the jobs, of which no two are of one client. What clients keep is taken from the
-        shelf, and what they keep from now on is put there as of that round.
+        """Do the jobs, of which no two are of one client, and return the results in the order of the jobs. The states
+        that clients keep are loaded from the store, and changed states are saved there under this round.
 
-        common  what the jobs have in common
+        common  values that the jobs share
         """
 
     def close(self) -> None:
-        """Ends its threads or processes."""
+        """End the engine's threads or processes."""
 
 
 MakeEngine = Callable[[SimulationContext, ClientStateStore, int], Engine]
 
 
 class Threads:
-    """Jobs by the threads of a pool; with more than one, each kernel call has one thread."""
+    """Jobs in the threads of a pool. With more than one worker, each kernel call has one thread."""
 
     def __init__(self, cast: SimulationContext, shelf: ClientStateStore, workers: int) -> None:
         self._player, self._shelf = Player(cast, workers), shelf
@@ -68,7 +68,7 @@ class Threads:
 
 @contextmanager
 def kernel_threads(count: int | None) -> Iterator[None]:
-    """Limits the native kernels' own threads, where the backend has any; None leaves them as they are."""
+    """Limit the native kernels' own threads, if the backend has any. With None their number stays as it is."""
     ops = kernels.backend()
     if count is None or not hasattr(ops, "set_threads"):
         yield

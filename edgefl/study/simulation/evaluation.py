@@ -1,9 +1,9 @@
 """The accuracies of ALGORITHMS 0 for every client, at the rounds that the simulation evaluates.
 
-(a), (b) personal models on their own test split, unweighted and weighted by test size: the client's own, or the body of
-the server under the client's own head, or the global model adapted to the client, which is then named so; (c) the
-global model on every local test split; (d) the global model on the common test set. Each paper's metric is one of them.
-Where that is asked for: (e) the client's model after a refresh, and (f) what counts of (a) and (c) on training samples.
+Each paper's metric is among them. (a) and (b) score personal models on their own test split, unweighted and weighted by
+test size. A personal model is the client's own, the server's body under the client's own head, or the global model
+adapted to the client, which is then named so. (c) scores the global model on every local test split, and (d) on the
+common test set. On request, (e) scores the client's model after a refresh, and (f) is (a) or (c) on training samples.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from edgefl.study.simulation.evaluation_jobs import (
     RefreshedEvaluation,
 )
 
-AT_ONCE = 64  # clients whose refreshes are in memory
+AT_ONCE = 64  # most clients whose refreshes are in memory at the same time
 
 
 class Evaluator:
-    """Evaluates all clients; a personal model of the client's own is evaluated again only after it has changed."""
+    """The evaluation of all clients. A client's personal model is evaluated again only after it has changed."""
 
     def __init__(self, cast: SimulationContext, task: Task, engine: Engine, shelf: ClientStateStore) -> None:
         self._cast, self._task, self._engine, self._shelf = cast, task, engine, shelf
@@ -38,11 +38,11 @@ class Evaluator:
         self._personal: dict[int, list[Evaluation]] = {}
 
     def forget(self, client: int) -> None:
-        """The client's model has changed."""
+        """Forget the scores of a client whose model has changed."""
         self._personal.pop(client, None)
 
     def bundle(self, state: State, round: int) -> dict[str, Any]:
-        """The accuracies of this state after that round, as JSON values. Every client has test samples."""
+        """Return the accuracies of this state after that round, as JSON values. Every client has test samples."""
         result: dict[str, Any] = {}
         decisions, federation = self._cast.federation.decisions, self._cast.federation
         counted: list[list[Evaluation]] = []
@@ -66,7 +66,7 @@ class Evaluator:
         return result
 
     def _of_all(self, state: State, round: int) -> list[list[Evaluation]]:
-        """Of every client's personal model, on each part of its samples."""
+        """Return the scores of every client's personal model, on each part of its samples."""
         algorithm, initial = self._cast.algorithm, self._cast.initial
         untrained, shared = algorithm.untrained(state, initial), algorithm.shared(state.arrays)
         jobs = [PersonalEvaluation(client, self._parts) for client in self._clients if client not in self._personal]
@@ -78,7 +78,7 @@ class Evaluator:
         return [found[client] for client in self._clients]
 
     def _refreshed(self, state: State, round: int, epochs: int) -> list[Refreshed]:
-        """Of every client's model after it has taken what the server would send it in the next round."""
+        """Return the scores of every client's model after it has taken what the next round would send it."""
         untrained = self._cast.algorithm.untrained(state, self._cast.initial)
         found: list[Refreshed] = []
         for first in self._clients[::AT_ONCE]:

@@ -19,18 +19,18 @@ from edgefl.methods.rounds.state_file import StoredClientState
 from edgefl.models.graph import Params
 from edgefl.study.simulation.client_player import Keep, Player, whole
 
-Part = Literal["test", "train"]  # of a client's samples
+Part = Literal["test", "train"]  # part of a client's samples
 
 
 def rows(split: Split, part: Part) -> NDArray[np.int32]:
-    """The samples of that part."""
+    """Return the indices of the samples of that part."""
     return split.test if part == "test" else split.train
 
 
 @dataclass(frozen=True)
 class PersonalEvaluation:
-    """A client's own model on parts of its own samples; in `common`: the model of clients that have never trained, and
-    what the method shares with all of them.
+    """The evaluation of a client's own model on parts of its own samples. `common` has the model of clients that have
+    never trained, and what the method shares with all clients.
     """
 
     client: int
@@ -45,7 +45,7 @@ class PersonalEvaluation:
         with player.client_state(self.client, kept, untrained) as client_state:
             if self.parts == ("test",):
                 return [algorithm.evaluate(client_state, shared)]
-            with algorithm.own(client_state, shared) as mine:  # made once for all parts
+            with algorithm.own(client_state, shared) as mine:  # the model is made once for all parts
                 return [mine.evaluate(rows(split, part)) for part in self.parts]
 
 
@@ -58,10 +58,11 @@ class Refreshed(NamedTuple):
 
 @dataclass(frozen=True)
 class RefreshedEvaluation:
-    """A client's own model on its own test samples after a refresh: it takes what the server would send it, trains for
-    some epochs, and forgets both. In `common`: the model of clients that have never trained, and then updates.
+    """The evaluation of a client's own model on its own test samples after a refresh: the client takes what the server
+    would send it, trains for some epochs, and forgets both. `common` has the model of untrained clients, and then
+    updates.
 
-    plan, shared  as of a training
+    plan, shared  as in TrainingJob
     """
 
     plan: Plan
@@ -85,7 +86,7 @@ class RefreshedEvaluation:
 
 @dataclass(frozen=True)
 class GlobalEvaluation:
-    """The model of `common` on parts of one client's samples."""
+    """The evaluation of the model of `common` on parts of one client's samples."""
 
     client: int
     parts: tuple[Part, ...] = ("test",)
@@ -102,13 +103,13 @@ class GlobalEvaluation:
 
 @dataclass(frozen=True)
 class CommonEvaluation:
-    """The model of `common` on the test samples that no client owns."""
+    """The evaluation of the model of `common` on the test samples that no client owns."""
 
-    client: ClassVar[int] = 0  # whoever; it needs nothing that a client has
+    client: ClassVar[int] = 0  # any client, because the job needs nothing that a client has
     needs_kept: ClassVar[bool] = False
 
     def play(self, player: Player, kept: StoredClientState | None, common: Sequence[Params], keep: Keep) -> Evaluation:
         (model,), samples = common, player.cast.federation.common
-        assert samples is not None  # it is asked for where there are some
+        assert samples is not None  # the job is made only if there are such samples
         with player.learner(model) as learner:
             return learner.evaluate(samples)

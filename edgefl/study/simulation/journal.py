@@ -2,16 +2,16 @@
 run in round_loop.py.
 
     RUN/run.json                       the experiment: what is run, on which data, from which seed
-    RUN/<method>/commit.json           the last committed round, and digests; this file alone decides what counts
+    RUN/<method>/commit.json           the last committed round, and digests. This file alone decides what counts
     RUN/<method>/server/000010.safetensors          the server's arrays after round 10
     RUN/<method>/clients/0007/000004.safetensors    what client 7 keeps after round 4, private values as JSON metadata
     RUN/<method>/metrics.jsonl         one line per round
     RUN/<method>/lock                  held by the process that runs it, so that a second one is refused
 
 Files are written under the tag of their round and never overwritten. A commit syncs them and the metrics to the disk,
-then replaces commit.json by one rename, then removes what it superseded. Opening a directory checks that all is there
-that the last commit names, then removes the rest, so a process killed at any point resumes from its last commit and
-repeats the rounds after it. A file that was written before this process is checked by its digest when it is read.
+replaces commit.json by one rename, and removes the superseded files. Opening a directory checks that all files of the
+last commit exist, and removes all other files. So a process killed at any point resumes from its last commit and
+repeats the rounds after it. A file from an earlier process is checked by its digest when it is read.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ class Checkpoint:
     values: dict[str, Any]
     clients: dict[str, int]
     metrics_bytes: int
-    digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of every file of arrays, by its path in the run
+    digests: dict[str, str] = field(default_factory=dict)  # path of a file of arrays in the run -> SHA-256 of the file
 
 
 NOTHING = Checkpoint(-1, False, {}, {}, 0)
 
 
 class Journal:
-    """The durable state of one method's run. `save_client_state` may be called from several threads, the rest from one.
+    """The durable state of one method's run. Several threads may call `save_client_state`, one thread the other
+    methods.
 
-    committed  the last commit; its round is -1 before the first one
+    committed  the last commit, whose round is -1 before the first commit
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,7 +76,7 @@ class Journal:
         self.committed = read_commit(path)
         self._tags = {int(client): tag for client, tag in self.committed.clients.items()}
         self._digests = {path / name: digest for name, digest in self.committed.digests.items()}
-        self._unread = set(self._digests)  # of an earlier process
+        self._unread = set(self._digests)  # files of an earlier process
         self._unsynced: set[Path] = set()
         try:
             self._check_committed()
@@ -90,18 +91,18 @@ class Journal:
         self._lock.close()
 
     def load_state(self) -> State:
-        """The server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
+        """Return the server's state as of the last commit. Raises RunError if its file is missing or corrupt."""
         file = self._server_file(self.committed.round)
         self._check_unread(file)
         return state_file.load(file, dict(self.committed.values))
 
     def tag(self, client: int) -> int | None:
-        """Of what a client keeps, the round under whose tag it was saved; None if it keeps nothing."""
+        """Return the round under whose tag the client's state was saved, or None if the client keeps nothing."""
         return self._tags.get(client)
 
     def load_client_state(self, client: int) -> StoredClientState | None:
-        """The state that a client keeps after its last training; None if it has never trained. Raises RunError if its
-        file is missing or corrupt.
+        """Return the state that a client keeps after its last training, or None if it has never trained. Raises
+        RunError if its file is missing or corrupt.
         """
         tag = self._tags.get(client)
         if tag is None:
@@ -111,7 +112,7 @@ class Journal:
         return read_kept(file)
 
     def save_client_state(self, client: int, round: int, kept: StoredClientState) -> None:
-        """Writes what a client keeps under the tag of this round. Not durable before `commit`."""
+        """Write what a client keeps under the tag of this round. The file is not durable before `commit`."""
         file = self._client_file(client, round)
         file.parent.mkdir(exist_ok=True)
         self._write(file, safetensors.numpy.save(kept.flat(), {"private": json.dumps(kept.private)}))
@@ -123,20 +124,20 @@ class Journal:
         self._tags[client] = round
 
     def forget_client_state(self, client: int) -> None:
-        """The client has lost what it kept."""
+        """Forget what the client kept, because the client has lost it."""
         self._tags.pop(client, None)
 
     def log(self, log_record: dict[str, Any]) -> None:
-        """Appends one line to the metrics. Not durable before `commit`. Raises ValueError if JSON has no such value."""
+        """Append one line to the metrics, which `commit` makes durable. Raises ValueError for NaN or infinity."""
         self._metrics.write(json.dumps(log_record, allow_nan=False).encode() + b"\n")
 
     def metrics(self) -> Iterator[dict[str, Any]]:
-        """Every line logged so far."""
+        """Return every line logged so far."""
         self._metrics.flush()
         return read_metrics(self.path)
 
     def commit(self, round: int, state: State, done: bool = False) -> None:
-        """Makes everything up to and including `round` durable, in one step."""
+        """Make everything up to and including `round` durable, in one step."""
         self._save_state(round, state)
         for file in self._unsynced:
             sync(file)
@@ -163,17 +164,17 @@ class Journal:
         self._unread.discard(file)
 
     def _check_unread(self, file: Path) -> None:
-        """Raises RunError if the file is not as an earlier process wrote it."""
+        """Raise RunError if the file is not as an earlier process wrote it."""
         if file in self._unread:
             check_sha256(file, self._digests[file])
 
     def _committed_files(self, round: int) -> list[Path]:
-        """The files that a commit of this round names and that have a digest."""
+        """Return the files that a commit of this round names and that have a digest."""
         files = [self._server_file(round), *(self._client_file(client, tag) for client, tag in self._tags.items())]
         return sorted(file for file in files if file in self._digests)
 
     def _check_committed(self) -> None:
-        """Raises RunError if a file that the last commit names is missing or too short; nothing is removed before."""
+        """Raise RunError if a file that the last commit names is missing or too short. Nothing is removed before."""
         for file in self._digests:
             if not file.exists():
                 raise RunError(f"{file} is missing; expected what {self.path / COMMIT} names")
@@ -183,7 +184,7 @@ class Journal:
             raise RunError(f"{metrics} has {length} bytes; its last commit wrote {self.committed.metrics_bytes}")
 
     def _remove_uncommitted(self) -> None:
-        """Removes the files that the last commit does not name, and metrics written after it."""
+        """Remove the files that the last commit does not name, and metrics written after it."""
         keep = {self._client_file(client, tag) for client, tag in self._tags.items()}
         for file in (self.path / "clients").glob("*/*"):
             if file not in keep:
@@ -203,17 +204,17 @@ class Journal:
 
 
 def server_file(path: Path, round: int) -> Path:
-    """The server's arrays after that round, in the directory of a method."""
+    """Return the file of the server's arrays after that round, in the directory of a method."""
     return path / "server" / f"{round:06d}.safetensors"
 
 
 def client_file(path: Path, client: int, round: int) -> Path:
-    """The file of a client's state after that round, in the directory of a method."""
+    """Return the file of a client's state after that round, in the directory of a method."""
     return path / "clients" / f"{client:04d}" / f"{round:06d}.safetensors"
 
 
 def read_kept(file: Path) -> StoredClientState:
-    """The content of a client's file. Raises RunError if the file is missing or corrupt."""
+    """Read the content of a client's file. Raises RunError if the file is missing or corrupt."""
     arrays, metadata = load_arrays(file)
     try:
         return StoredClientState.of(arrays, json.loads(metadata["private"]))
@@ -222,7 +223,7 @@ def read_kept(file: Path) -> StoredClientState:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The metrics of one method's run, a dictionary per round. Raises RunError at a line that is damaged."""
+    """Yield the metrics of one method's run, a dictionary per round. Raises RunError at a line that is damaged."""
     with open(path / METRICS, "rb") as log_records:
         for number, log_record in enumerate(log_records, start=1):
             try:
@@ -232,7 +233,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_commit(path: Path) -> Checkpoint:
-    """The last commit of a method's run. Raises RunError if it is damaged."""
+    """Read the last commit of a method's run. Its round is -1 before the first commit. Raises RunError for damage."""
     file = path / COMMIT
     try:
         found = Checkpoint(**read_json(file))
@@ -246,7 +247,7 @@ def read_commit(path: Path) -> Checkpoint:
 
 
 def _is_plain(commit: Checkpoint) -> bool:
-    """True if its fields are what they should be."""
+    """Return whether the fields have the types that they should have."""
     numbers = commit.round, commit.metrics_bytes
     tables = commit.values, commit.clients, commit.digests
     if not all(isinstance(table, dict) for table in tables) or not all(client.isdecimal() for client in commit.clients):

@@ -1,7 +1,6 @@
-"""The replay of a served run without a network, with the same participants. The parameters must come out
-bit for bit.
+"""The replay of a served run without a network, with the same participants. The parameters must be equal bit for bit.
 
-Source: ARCHITECTURE, "Deadlines and identity of runs".
+ARCHITECTURE, "Deadlines and identity of runs", describes the replay.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from edgefl.study.simulation.round_loop import simulate
 
 
 def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tuple[int, str | None]:
-    """The last closed round of the run at `path`, and where its server's state differs from the replay's; None if
-    nowhere.
+    """Replay the run at `path`. Return its last closed round, and where its server's state differs from the replay's
+    state, or None if the states are equal.
 
-    folder  an empty directory for the replay's own files
-    Raises  RunError if `path` holds no served run with a closed round, or its log does not fit its experiment;
-            DataError if its data cannot be had.
+    folder   an empty directory for the replay's own files
+    workers  number of clients that are trained at the same time
+    Raises   RunError if `path` holds no served run with a closed round, or its log does not fit its experiment,
+             DataError if its data cannot be had.
     """
     if not run_history.is_served(path):
         raise RunError(f"{path} holds no served run; expected a run directory of `edgefl serve`")
@@ -55,7 +55,7 @@ def replay(path: Path, folder: Path, data_dir: str | None, workers: int) -> tupl
 
 
 def difference(ours: State, theirs: State) -> str | None:
-    """The first value in which a run's state differs from its replay's, in words; None if they are bit-identical."""
+    """Describe the first value in which a run's state differs from its replay's. Return None if all bits are equal."""
     for name in sorted(ours.values.keys() | theirs.values.keys()):
         if ours.values.get(name) != theirs.values.get(name):
             return f"{name} is {ours.values.get(name)} in the run and {theirs.values.get(name)} in the replay"

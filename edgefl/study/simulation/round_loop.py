@@ -1,9 +1,9 @@
 """The round loop without a network, which defines the correct results of the server.
 
-Every payload passes through the messages of the protocol in both directions; every client's model and private values
-live in files of the run directory. The result depends on the method, the federation and the seed alone: not on the
-number of workers, nor on being killed and resumed. Not what a client does (client_player.py), nor where (engine.py),
-nor the evaluation (evaluation.py).
+Every payload passes through the messages of the protocol in both directions. Every client's model and private values
+live in files of the run directory. The result depends on the method, the federation and the seed alone. It depends
+neither on the number of workers nor on interruptions. client_player.py does a client's work, engine.py distributes it,
+and evaluation.py evaluates.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def simulate(
     make: MakeLearner = GraphLearner,
     engine: MakeEngine = Threads,
 ) -> State:
-    """Runs the rounds that the journal has not committed yet; the server's final state.
+    """Run the rounds that the journal has not committed yet, and return the server's final state.
 
     watch          called with every round's metrics line, in the order of rounds
-    participation  who takes part in each round, as in a run that was served; None: everyone who is selected, or as the
-                   devices of the settings are there and in time
-    make           gives the learners that train
-    engine         gives what does the clients' part of the work
-    Raises         RunError if other clients are selected than those that took part, or when too many rounds in a row
-                   have accepted nobody
+    participation  who takes part in each round, as in a served run. None: everyone who is selected, or the modelled
+                   devices that are available and in time
+    make           makes the learners that train
+    engine         makes the engine that does the clients' part of the work
+    Raises         RunError if other clients are selected than the clients that took part, or if too many rounds in a
+                   row have accepted no reply
     """
     initial = federation.initial()
     cast = SimulationContext(algorithm, federation, initial, settings, make)
@@ -63,7 +63,7 @@ def simulate(
 
 
 def _attendance(cast: SimulationContext, journal: Journal) -> ParticipationModel:
-    """Who takes part in the rounds that are not committed yet."""
+    """Return the participation in the rounds that are not committed yet."""
     federation, fleet, deadline_s = cast.federation, cast.settings.fleet, cast.settings.deadline_s
     if fleet is None:
         return FullParticipation()
@@ -83,7 +83,7 @@ class _Simulation:
         self.task = cast.federation.task(cast.settings.rounds, attendance.limits)
         self._earlier: dict[
             tuple[int, int], StoredClientState
-        ] = {}  # by (client, round), what a client goes back to after a loss
+        ] = {}  # (client, round) -> state to which a client returns after a loss
         self.evaluator = Evaluator(cast, self.task, engine, journal)
 
     def run(self, watch: Callable[[dict[str, Any]], None]) -> State:
@@ -92,7 +92,7 @@ class _Simulation:
             self.journal.commit(0, state)
         state, round = self.journal.load_state(), self.journal.committed.round
         last = self.settings.stop_after or self.settings.rounds
-        done = self.journal.committed.done and round >= last  # one that was done goes on if it has got more rounds
+        done = self.journal.committed.done and round >= last  # a run that was done continues with more rounds
         plans, empty = [] if done else self._plan(state, round + 1), 0
         done = done or (self.journal.committed.done and not plans)
         while not done:
@@ -113,7 +113,7 @@ class _Simulation:
         return state
 
     def _plan(self, state: State, round: int) -> list[Plan]:
-        """The plans of a round, of those that could be chosen then."""
+        """Plan a round with the first offer of available clients for which the method has plans."""
         lost, throughputs = self.attendance.lost(round), self.attendance.throughputs_at(round)
         for candidates in self.attendance.offers(round):
             task = replace(self.task, candidates=candidates, lost=lost, throughputs=throughputs)
@@ -133,7 +133,7 @@ class _Simulation:
         return closing.state, self.attendance.closed(log_record)
 
     def _outcomes(self, round: int, plans: list[Plan]) -> list[Outcome]:
-        """What came of every plan; who did not take part has not trained."""
+        """Return the outcome of every plan. Clients that did not take part have not trained."""
         expected = {plan.client: self.attendance.expected(round, plan.client) for plan in plans}
         training = [plan for plan in plans if expected[plan.client] in TRAINED]
         for plan in training:
@@ -148,12 +148,12 @@ class _Simulation:
         return [self._judged(found.get(plan.client, without)) for plan, without in zip(plans, absent, strict=True)]
 
     def _judged(self, outcome: Outcome) -> Outcome:
-        """Without its reply if that is late, which may be known only after training."""
+        """Remove the reply from the outcome if it is late, which may be known only after training."""
         record = self.attendance.judged(outcome.record)
         return outcome._replace(record=record, reply=None if record.status == "late" else outcome.reply)
 
     def _lose(self, client: int, round: int) -> None:
-        """If the client's device lost what it kept before it trained in this round, it goes on from what it had."""
+        """Restore the client's earlier state if its device lost what it kept before it trained in this round."""
         kept = self.attendance.restart(client, round)
         if kept is None:
             return
@@ -165,5 +165,5 @@ class _Simulation:
     def _remember(self, client: int, round: int) -> None:
         if self.attendance.is_needed_later(client, round):
             kept = self.journal.load_client_state(client)
-            assert kept is not None  # it has just been saved
+            assert kept is not None  # the state has just been saved
             self._earlier[client, round] = kept

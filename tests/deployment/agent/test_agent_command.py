@@ -73,7 +73,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
 
 
 def agent(tmp_path: Path, **more: Any) -> list[str]:
-    """A command line; JSON, which every Python reads."""
+    """Return a command line. Its file is JSON, which every Python reads."""
     servers = [{"address": "127.0.0.1:9"}]
     settings = {"state": "state", "data": "data.npz", "servers": servers, "check_s": 0.1, **more}
     (tmp_path / "agent.json").write_text(json.dumps(settings))
@@ -118,7 +118,7 @@ def test_check_reads_the_samples(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_an_agent_whose_conditions_do_not_hold_asks_nobody(tmp_path: Path) -> None:
-    """It says why, and waits; a second one is refused the directory."""
+    """It says why, and waits. A second agent may not use its directory."""
     words = [sys.executable, "-m", "edgefl", *agent(tmp_path, conditions={"max_celsius": 60})]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as first:
         assert first.stderr is not None

@@ -1,4 +1,4 @@
-"""What is read of a machine, and whether it is within its owner's limits: on folders that stand for /sys and /proc."""
+"""Readings of a machine, compared with its owner's limits, on folders that stand for /sys and /proc."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_hours_may_go_over_midnight() -> None:
 
 
 def test_a_watch_looks_now_and_then_and_waits_until_all_is_quiet(tmp_path: Path) -> None:
-    """Every 5 s; what did not hold must hold for 30 s."""
+    """The watch looks every 5 s. A condition that did not hold must hold for 30 s."""
     now = [0.0]
     zone = "sys/class/thermal/thermal_zone0/temp"
     limits = Conditions(charge=math.inf, max_celsius=60, hours=(Hours.parse("08:00-20:00"),), metered=("true",))

@@ -24,7 +24,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 
 
 def verified(file: Path, text: str) -> str:
-    """What systemd-analyze says of this unit; the program that it starts has to be there."""
+    """Return what systemd-analyze says of this unit. The program that the unit starts must exist."""
     file.write_text(text.replace(PROGRAM, sys.executable))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--recursive-errors=no", "--man=no", str(file)],

@@ -41,7 +41,7 @@ def partitions(federation: Federation, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def make(federation: Federation, partitions: Path, tmp_path: Path) -> Callable[..., Device]:
-    """Opens a device's directory by number; one that is opened again stands for a device whose process died."""
+    """Return a function that opens a device's directory by number. A second opening stands for a process that died."""
     opened: dict[int, DeviceState] = {}
 
     def opening(

@@ -1,4 +1,4 @@
-"""What the tests of devices share: an experiment, scripts of rounds for one client, and conversations that break."""
+"""Helpers of the tests of devices: an experiment, scripts of rounds for one client, and conversations that break."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def messages_of(device: Device, *messages: Any) -> list[Any]:
 
 
 def files(device: Device) -> dict[str, bytes]:
-    """What a device has, but for which process of it that is."""
+    """Return the files of a device, without the file that tells its process."""
     found = sorted(device._state.path.iterdir())
     return {file.name: file.read_bytes() for file in found if file.name != "identity.json"}
 

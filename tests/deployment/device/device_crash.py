@@ -40,7 +40,7 @@ class Steps:
         self._sync = os.fsync
 
     def watch(self) -> None:
-        """From here on file operations count too."""
+        """Count file operations from here on."""
         sys.addaudithook(self._hear)
         os.fsync = self._fsync  # raises no audit event
 
@@ -81,7 +81,10 @@ class StoredServer(ScriptedServer):
 
 
 def live(root: Path, server: StoredServer, data: Data, deadly: int | None = None) -> int:
-    """One life of the device of that directory, in a child. The signal that ended it, 0 if it came to its end."""
+    """Run one life of the directory's device in a child.
+
+    Return the signal that ended it, or 0 if it came to its end.
+    """
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)

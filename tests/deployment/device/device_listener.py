@@ -28,7 +28,7 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """As on the command line."""
+        """The address as on the command line."""
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> Listener:

@@ -45,8 +45,8 @@ class ScriptedServer:
     model: bytes
     script: Mapping[int, Train]
     evaluate: Evaluate | None = None
-    key: bytes | None = None  # None: of a run without keys
-    secret: bytes | None = None  # that its device has enrolled with there
+    key: bytes | None = None  # None in a run without keys
+    secret: bytes | None = None  # with which its device has enrolled there
     run: str = RUN
     outcomes: Mapping[int, str] = field(default_factory=dict)
     replies: dict[int, Trained] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class ScriptedServer:
         return self._connection
 
     def answers(self, message: Message) -> Iterator[Message]:
-        """What the server says to a message."""
+        """Yield the answers of the server to a message."""
         self.received.append(message)
         match message:
             case Hello():
@@ -113,7 +113,7 @@ def nothing(*_: Any) -> None:
 
 
 def converse(device: Device, server: ScriptedServer, step: Callable[[str], None] = nothing) -> Connection:
-    """One connection, until the run is over or both sides wait; the device's end of it.
+    """Hold one connection until the run is over or both sides wait, and return the device's end of it.
 
     step  called before every message is handled or sent by the device, with what it is; it may raise
     """

@@ -23,7 +23,7 @@ from tests.deployment.device.device_server import ScriptedServer, converse
 
 @pytest.fixture
 def opened(partitions: Path, make: Callable[..., Device], server: ScriptedServer, tmp_path: Path) -> Any:
-    """Enrols, then opens the directory again with other samples; the device and the lines that it says."""
+    """Enrol, then open the directory again with other samples. Return the device and the lines that it prints."""
     device = make()
     cut(device, server, "handle Train")
     device._state.close()

@@ -84,7 +84,9 @@ def client(
 
 @pytest.mark.parametrize("length", [1, 20, 100, 300, 5_000, 60_000, 100_000])
 def test_a_connection_that_breaks_is_made_again(length: int, server: ScriptedServer, make: Any) -> None:
-    """Cut after that many bytes, in the handshake, in the model or in a round; and again after a fifth."""
+    """The connection is cut after that many bytes, in the handshake, in the model or in a round, and again after a
+    fifth.
+    """
     undisturbed, device, said, pause = make(1), make(), [], Pauses()
     converse(undisturbed, server)
     server.replies.clear()
@@ -97,7 +99,7 @@ def test_a_connection_that_breaks_is_made_again(length: int, server: ScriptedSer
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_bits_flipped_on_the_way_change_nothing(seed: int, server: ScriptedServer, make: Any) -> None:
-    """One in each connection, in either direction, until there were 20; then the line is good."""
+    """One bit is flipped in each connection, in either direction, until there were 20. Then the line is good."""
     undisturbed, device, said, pause = make(1), make(), [], Pauses()
     converse(undisturbed, server)
     server.replies.clear()
@@ -212,9 +214,9 @@ def test_a_connection_begins_the_time_without_a_server_anew(server: ScriptedServ
 def test_a_server_that_welcomes_and_hangs_up_is_asked_ever_more_seldom_and_given_up(
     server: ScriptedServer, make: Any
 ) -> None:
-    """Each Welcome is cut in the middle of the model; a pause is a second, so the device has been alone for 6 s.
+    """Each Welcome is cut in the middle of the model. A pause is a second, so the device has been alone for 6 s.
 
-    The last pauses are shorter than those before, as a device that gives up in 3 s or less does not wait for longer.
+    The last pauses are shorter than the pauses before, because a device that gives up in 3 s or less waits no longer.
     """
     pause, said = Pauses(), list[str]()
     welcomed = len(messages.encode(server.welcome)) + 500
@@ -304,7 +306,7 @@ def test_a_wrong_key_is_refused(server: ScriptedServer, arguments: Any, tmp_path
 def test_a_device_without_the_certificate_that_the_server_wants_is_refused(
     trust: Path, server: ScriptedServer, arguments: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three refusals, without the waits between; a refusal that is cut off is heard as a broken connection."""
+    """There are three refusals, without the waits between. A refusal that is cut off counts as a broken connection."""
     monkeypatch.setattr("edgefl.cli.client.delay_s", lambda failures, draw: 0.01)
     with Listener(server, context(trust, clients=True)) as listener:
         assert main(arguments(listener, "--tls", "--tls-ca", trust / "ca.pem")) == 1

@@ -1,5 +1,6 @@
-"""An agent's device in one run (edgefl/deployment/agent/): it leaves before what it should not do now, comes back, and
-ends with the same bits; new samples count from the next round on.
+"""An agent's device in one run (edgefl/deployment/agent/): it leaves, comes back, and ends with equal bits.
+
+It leaves before work that it should not do now. New samples count from the next round on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WORK = ("handle ModelChunk", "handle Train", "handle Evaluate")
 
 
 class Moods:
-    """Conditions that cease before the n-th look; infinite: never."""
+    """Conditions that cease before the n-th look, or never if n is infinite."""
 
     def __init__(self, after: float) -> None:
         self.left = after
@@ -93,7 +94,7 @@ def test_it_leaves_for_others_when_nothing_is_asked(make: Any, partitions: Path)
 def test_new_samples_count_from_the_next_round_on(
     server: ScriptedServer, make: Any, partitions: Path, tmp_path: Path
 ) -> None:
-    """Of another client's file those that fit; of a file that is damaged nothing."""
+    """From another client's file the fitting samples are taken, and from a damaged file no samples."""
     path = tmp_path / "data.npz"
     shutil.copy(partition_file(partitions, 0), path)
     attending, told = attendance(make(), 1e9, path)

@@ -1,4 +1,7 @@
-"""What a device lets its server ask: memory, steps and seconds of a round; plans that lack what their method needs."""
+"""The limits of a device for its server: memory, steps and seconds of a round.
+
+Plans must have what their method needs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ BOUNDED = ANYBODY._replace(max_memory=50_000_000, max_seconds=1000.0)
 
 
 def asked(server: ScriptedServer, **changes: Any) -> ScriptedServer:
-    """The same server with a first round that says otherwise."""
+    """Return the server with a first round that has other settings."""
     first = msgspec.structs.replace(server.script[1], **changes)
     return replace(server, script={1: first}, evaluate=None)
 
@@ -97,7 +100,7 @@ def test_a_plan_that_trips_over_itself_is_refused_with_its_round(server: Scripte
 
 
 def test_a_round_that_broke_off_leaves_nothing_in_the_learner(server: ScriptedServer, make: Any) -> None:
-    """After it the same device trains the round as if nothing had been."""
+    """Afterwards the device trains the round as if nothing had happened."""
     calls: list[str] = []
 
     @contextmanager

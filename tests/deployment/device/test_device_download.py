@@ -57,7 +57,7 @@ def test_a_device_killed_between_the_last_byte_and_the_check_has_its_model(serve
 
 
 def test_a_part_of_the_model_replaces_what_lay_behind_its_beginning(tmp_path: Path) -> None:
-    """As where a write fails on a full disk after some of its bytes, and a shorter part is sent next."""
+    """A write fails on a full disk after some of its bytes, and a shorter part is sent next."""
     state = DeviceState(tmp_path)
     for offset, data, received in ((0, b"abcdef", 6), (2, b"xy", 4), (4, b"z", 5), (0, b"a", 1)):
         state.add(offset, data)

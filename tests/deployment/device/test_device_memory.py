@@ -1,4 +1,4 @@
-"""What a device's process takes: resident memory while it waits and while it trains the CIFAR model at batch 16."""
+"""The resident memory of a device's process, while it waits and while it trains the CIFAR model at batch 16."""
 
 from __future__ import annotations
 

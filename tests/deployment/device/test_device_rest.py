@@ -1,4 +1,4 @@
-"""A device's directory at rest: what is damaged, or gone, or an older copy is named; nothing differs in silence."""
+"""A device's directory at rest: files that are damaged, missing or old are named. No result differs in silence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.fixture
 def device(server: ScriptedServer, make: Any) -> Device:
-    """It keeps round 1, and waits for the verdict on round 2."""
+    """Return a device that keeps round 1 and waits for the verdict on round 2."""
     made: Device = make()
 
     def step(what: str) -> None:

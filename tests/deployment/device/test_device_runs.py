@@ -34,7 +34,7 @@ KEYS = {"a": bytes(range(32)), "b": bytes(range(1, 33)), "": None}
 
 @pytest.fixture
 def serving(federation: Federation) -> Callable[..., ScriptedServer]:
-    """A server with a run of one round; `key`: the one that it shares with the device."""
+    """Return a maker of servers with a run of one round. `key` is the key that server and device share."""
 
     def of(run: str, key: str = "") -> ScriptedServer:
         return replace(scripted(federation, METHODS["fedavg"], [1]), run=run, key=KEYS[key])
@@ -43,7 +43,7 @@ def serving(federation: Federation) -> Callable[..., ScriptedServer]:
 
 
 def attend(path: Path, server: ScriptedServer, data: Data, key: str = "") -> Path:
-    """A process of the device that takes part in what the server serves, to its end; the run's folder."""
+    """Take part in what the server serves, to its end, in a process of the device. Return the run's folder."""
     profile = DeviceProfile(None if KEYS[key] is None else 0, KEYS[key], 1.0, 1 << 20)
     directory = StateDirectory(path)
     try:
@@ -70,7 +70,9 @@ def data(partitions: Path) -> Data:
 
 
 def test_runs_follow_one_another(serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path) -> None:
-    """Of three servers, without keys and with two; one of them twice. Each has its own folder, secret and files."""
+    """There are three servers, one without keys and two with keys, and one serves twice. Each run has its own folder
+    and secret.
+    """
     servers = [serving("one"), serving("two"), serving("two", "a"), serving("two", "b"), serving("three", "a")]
     directories = [attend(tmp_path / "state", server, data, _key(server)) for server in servers]
     assert len(set(directories)) == len(servers)
@@ -95,7 +97,7 @@ def _key(server: ScriptedServer) -> str:
 def test_a_server_that_names_another_ones_run_gets_nothing_of_it(
     key: str, serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path
 ) -> None:
-    """Not even if it knows all that the device was told there."""
+    """It gets nothing even if it knows all that the device was told there."""
     for of_run, mine in (("", serving("run")), ("a", serving("keyed", "a"))):
         root = attend(tmp_path / "state", mine, data, of_run)
         before, false = files_of(root), serving(mine.run, key)
@@ -110,7 +112,7 @@ def test_a_server_that_names_another_ones_run_gets_nothing_of_it(
 
 
 def _but_lives(files: dict[str, bytes]) -> dict[str, object]:
-    """What cannot be told from one start of the device to the next."""
+    """Return the files without what differs from one start of the device to the next."""
     return {**files, "identity.json": json.loads(files["identity.json"])["secret"]}
 
 
@@ -135,7 +137,9 @@ def test_a_server_that_changes_its_run_meanwhile_is_refused(
 def test_a_directory_of_an_earlier_version_goes_on(
     serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path
 ) -> None:
-    """Its only run lay in the directory itself. That stays; others get folders; another server cannot take it over."""
+    """Its only run lies in the directory itself, and stays there. Other runs get folders, and another server cannot
+    take it.
+    """
     old, before = serving("old", "a"), StateDirectory(tmp_path)
     state = DeviceState(tmp_path, held=before._lock)
     device = Device(state, DeviceProfile(0, KEYS["a"], 1.0, 1 << 20), data, world())
@@ -186,7 +190,7 @@ def test_runs_that_are_over_make_room(serving: Callable[..., ScriptedServer], da
 
 
 def _broken_off(work: Callable[[], object], after: int) -> bool:
-    """Whether the work ended before its end: at that many files removed or renamed."""
+    """Return whether the work ended before its end, after so many files were removed or renamed."""
 
     class KilledError(Exception):
         pass
@@ -231,7 +235,7 @@ def test_a_server_cannot_fill_the_disk_with_runs(
 
 
 def test_samples_that_have_grown_are_the_newest(serving: Callable[..., ScriptedServer], tmp_path: Path) -> None:
-    """In a run the device has as many as it declared; the next run is told of all."""
+    """Within a run the device has as many samples as it declared. The next run is told of all."""
     rng = np.random.default_rng(0)
     shape = scripted_shape(serving("any"))
     x, y = rng.random((60, *shape), np.float32), rng.integers(0, 3, 60).astype(np.int32)

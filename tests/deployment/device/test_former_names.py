@@ -21,7 +21,7 @@ def told() -> Welcome:
 
 
 def before(now: Welcome, fusion: float) -> Welcome:
-    """As a server said it that called fusion alpha, and knew no `saved`."""
+    """Return the Welcome as a server sent it that called fusion alpha, and that did not know `saved`."""
     options = {name: value for name, value in now.options.items() if name not in ("fusion", "saved")}
     return msgspec.structs.replace(now, options={**options, "alpha": fusion})
 

@@ -127,7 +127,7 @@ def test_what_cannot_be_done_is_refused_in_words(server: ScriptedServer, relay: 
 
 
 def test_a_verdict_may_follow_what_waits_for_it(server: ScriptedServer, relay: Post) -> None:
-    """As when a round was closed without its reply, and the next one had begun."""
+    """The round was closed without its reply, and the next round had begun."""
     relay.ask(CHALLENGE)
     relay.ask(*begun(server), server.script[1])
     (reply,) = relay.ask(server.script[2], Verdict(1, "late", ""))

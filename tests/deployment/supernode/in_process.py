@@ -17,7 +17,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 
 def through_bytes(content: RecordDict) -> RecordDict:
-    """As it arrives."""
+    """Return the content as it arrives."""
     objects = {name: each.deflate() for name, each in get_all_nested_objects(content).items()}
     return inflate_object_from_contents(get_object_id(content.deflate()), objects)
 

@@ -1,7 +1,8 @@
-"""A SuperLink that a test scripts: the Fleet API behind a real HTTP socket on loopback. Not flwr's own, which
-test_superlink.py uses where it is installed; what this one says goes through tables that test_protobuf.py holds to it.
+"""A SuperLink that a test scripts: the Fleet API behind a real HTTP socket on loopback.
 
-A node that restarts is known by its key. A message is given once. Each call's name is in `calls`, in order.
+It is not flwr's own SuperLink, which test_superlink.py uses where it is installed. Its messages go through the tables
+that test_protobuf.py compares with flwr. A node that restarts is known by its key. A message is given once. Each call's
+name is in `calls`, in order.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Answer = tuple[int, bytes]
 
 
 class SuperLink:
-    """What it knows. `version`: of flwr; `faults`: by route, answers that come before its own, one call each."""
+    """The state of a SuperLink.
+
+    `version` is flwr's. `faults` has answers by route that replace its own, one call each.
+    """
 
     def __init__(self) -> None:
         self.version, self.url = "1.41.3", ""
@@ -41,7 +45,7 @@ class SuperLink:
         self.lock = threading.Lock()
 
     def ask(self, envelope: bytes, stype: str = STYPE, record: str = RECORD) -> str:
-        """A message with an envelope for the node; its id."""
+        """Send a message with an envelope to the node, and return the message's id."""
         metadata = {
             "run_id": RUN, "src_node_id": SERVER_APP, "dst_node_id": 2, "group_id": "g", "ttl": 3600.0,
             "message_type": "train", "created_at": time.time(), "dst_task_id": 5,
@@ -55,7 +59,7 @@ class SuperLink:
         return packed.message_id
 
     def has_all(self, message: str) -> bool:
-        """Whether all of its answer has arrived."""
+        """Return whether all objects of the answer have arrived."""
         return all(self.objects.get(one) for one in ids(self.replies[message]["tree"]))
 
     def answered(self, message: str) -> bytes:
@@ -110,7 +114,7 @@ class SuperLink:
         return {}
 
     def push_messages(self, key: bytes, request: dict[str, Any]) -> dict[str, Any]:
-        """As flwr's own, whose ServerApp takes a reply before its objects are there: a second one is not wanted."""
+        """Take a reply before its objects are there, as flwr's ServerApp does. A second reply is not wanted."""
         message, tree = request["messages_list"][0], request["message_object_trees"][0]
         asked = message["metadata"]["reply_to_message_id"]
         if asked in self.replies:
@@ -133,7 +137,7 @@ class SuperLink:
 
 
 def ids(tree: Mapping[str, Any]) -> Iterator[str]:
-    """Of all objects of a tree, children first."""
+    """Yield the ids of all objects of a tree, children first."""
     for child in tree["children"]:
         yield from ids(child)
     yield tree["object_id"]
@@ -196,7 +200,7 @@ def _json(value: object) -> bytes:
 
 @contextmanager
 def superlink(context: ssl.SSLContext | None = None) -> Iterator[SuperLink]:
-    """One that listens on a free port of loopback until the block ends. `context`: for https."""
+    """Yield a SuperLink that listens on a free port of loopback until the block ends. `context` is for https."""
     link = SuperLink()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(link))
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""`edgefl client --flower`: as a user meets it, without flwr or torch; and against flwr's own SuperLink where it is."""
+"""`edgefl client --flower` as a user runs it, without flwr or torch, and against flwr's own SuperLink."""
 
 from __future__ import annotations
 

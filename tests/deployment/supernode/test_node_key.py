@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-# Of ssh-keygen -t ecdsa -b 384, for these tests alone.
+# A key made by ssh-keygen -t ecdsa -b 384, for these tests alone.
 OPENSSH = b"""-----BEGIN OPENSSH PRIVATE KEY-----
 b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAiAAAABNlY2RzYS
 1zaGEyLW5pc3RwMzg0AAAACG5pc3RwMzg0AAAAYQQ7NvCUMllxqr5oJOnDYjiEg96Hqbfq

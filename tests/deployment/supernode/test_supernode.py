@@ -34,8 +34,9 @@ class Killed(BaseException):
 
 
 class Echo:
-    """Answers an envelope with its bytes turned round; "end" is the last one. `before`: is called before each
-    answer.
+    """A client that answers an envelope with its bytes in reverse. "end" is the last one.
+
+    `before` is called before each answer.
     """
 
     limit = 1 << 20
@@ -129,7 +130,7 @@ def test_killed_before_a_call_it_goes_on_there(bench, monkeypatch, step) -> None
 
 
 def test_killed_before_it_keeps_a_message_it_is_away_for_a_while(bench, monkeypatch) -> None:
-    """So that whoever wrote that message writes it again."""
+    """Then the writer of that message writes it again."""
     bench.link.ask(b"lost")
     kept = Mailbox.keep_message
     monkeypatch.setattr(Mailbox, "keep_message", lambda *_: (_ for _ in ()).throw(Killed))
@@ -362,7 +363,7 @@ def test_it_sends_heartbeats_while_it_answers(bench, monkeypatch) -> None:
 
 
 def test_a_full_disk_is_waited_for(bench, monkeypatch) -> None:
-    """At every file that it writes."""
+    """The disk is full at each file that it writes."""
     one, _ = bench.link.ask(b"one"), bench.link.ask(b"end")
     write, full = mailboxes.write_atomically, Counter()
 

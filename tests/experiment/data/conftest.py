@@ -1,4 +1,4 @@
-"""Where the real data sets are, if this machine has them."""
+"""The folder of the real data sets, if this machine has them."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder named by EDGEFL_DATA, or shared/data beside the repository; the test is skipped without it."""
+    """Return the folder that EDGEFL_DATA names, or shared/data beside the repository, or skip the test."""
     beside = Path(__file__).resolve().parents[4] / "shared" / "data"
     folder = Path(os.environ.get("EDGEFL_DATA", beside))
     if not folder.is_dir():

@@ -107,7 +107,7 @@ def test_every_published_set_has_checked_downloads() -> None:
 
 
 def test_packaged_people_are_as_their_page_says() -> None:
-    """The content that its licence is said for; everybody's digits, as often."""
+    """The content is the content that its licence is for. All persons have equally many digits."""
     data = load("spoken-digits")
     assert data.groups is not None
     arrays = (data.x[:, 0], data.y, data.groups)

@@ -1,4 +1,4 @@
-"""CSV files: which column is what, and one sentence for each that is none."""
+"""CSV files: the meaning of each column, and one sentence for each file that cannot be read."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def zipped(folder: Path, content: bytes, name: str = "walks.csv.gz") -> Path:
 
 @pytest.mark.parametrize("name", ["walks.csv.gz", "walks.TSV.GZ"])
 def test_a_gzipped_table_is_the_plain_one(tmp_path: Path, name: str) -> None:
-    """Its name says so. Members that follow one another are one text, as gzip has it."""
+    """Its name ends in .gz. Members that follow one another are one text, as in gzip."""
     text = ("\ufeff" + WALKS).encode()
     path = zipped(tmp_path, gzip.compress(text[:30]) + gzip.compress(text[30:]), name)
     plain, found = read_table(table(tmp_path, WALKS), PERSONS), load(str(path), reading=PERSONS)
@@ -160,7 +160,7 @@ def test_a_gzipped_table_has_at_most_so_many_bytes(tmp_path: Path, monkeypatch: 
 
 
 def test_a_small_file_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 64 MiB in 64 kB, no more than a piece behind the limit is decompressed."""
+    """The file has 64 MiB in 64 kB. No more than a piece behind the limit is decompressed."""
     monkeypatch.setattr(csv_table, "MOST_BYTES", 1 << 20)
     path = zipped(tmp_path, gzip.compress(bytes(1 << 26)))
     tracemalloc.start()

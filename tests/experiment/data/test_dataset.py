@@ -1,4 +1,4 @@
-"""DataSet refuses contradictory arrays and pools its parts; the digits in the package are the published ones."""
+"""DataSet refuses contradictory arrays and pools its parts. The digits in the package are the published ones."""
 
 import hashlib
 from dataclasses import replace

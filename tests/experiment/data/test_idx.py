@@ -1,4 +1,4 @@
-"""IDX files: what is written is read, gzipped or not, in folders and archives; every kind of damage is named."""
+"""IDX files: written files are read, gzipped or not, in folders and archives. Every kind of damage is named."""
 
 import gzip
 import struct

@@ -23,7 +23,7 @@ def numbers(values: Any, dtype: str) -> Any:
 
 
 def palette(transparent: int | None = None) -> Any:
-    """Colour 0 is black and colour 1 is (10, 20, 30); every pixel has colour 1."""
+    """Return an image whose pixels all have colour 1, which is (10, 20, 30). Colour 0 is black."""
     image = Image.new("P", (2, 2), 1)
     image.putpalette([0, 0, 0, 10, 20, 30])
     if transparent is not None:

@@ -1,4 +1,4 @@
-"""Targets mean the same as a table, as a file of arrays and as arrays; and a sentence says what they were taken for."""
+"""Targets have one meaning as a table, as a file of arrays and as arrays. A sentence says what they were taken for."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_priors_are_dirichlet(alpha: float) -> None:
 
 
 def test_priors_of_tiny_alpha_are_one_hot() -> None:
-    """All gamma(1e-5) variates of a row underflow in double precision; the prior must still sum to one."""
+    """All gamma(1e-5) variates of a row underflow in double precision, and the prior must still sum to one."""
     prior = partition._dirichlet(1e-5, 100, 3, stream(1, PARTITION))
     assert (prior.max(axis=1) == 1).all() and set(prior.argmax(axis=1)) == {0, 1, 2}
 

@@ -1,4 +1,4 @@
-"""Speech Commands: words, speakers and the official test list from a folder or archive; log-mel of known signals."""
+"""Speech Commands: words, speakers and the official test list from a folder or archive, and log-mel spectra."""
 
 import io
 import tarfile

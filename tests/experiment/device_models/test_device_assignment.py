@@ -1,4 +1,4 @@
-"""Who is modelled as what: packaged devices and their sources, a file of one's own, and what is wrong with one."""
+"""The devices of clients: packaged devices and their sources, a user's own file, and the errors of such a file."""
 
 from __future__ import annotations
 

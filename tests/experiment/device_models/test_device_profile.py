@@ -1,4 +1,4 @@
-"""A modelled device's seconds and joules, by hand on round numbers; its hours; what it refuses."""
+"""A modelled device's seconds and joules, by hand on round numbers, its hours, and its refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTS = st.integers(0, 10**12)
 
 
 def test_seconds_and_joules_by_hand() -> None:
-    """3 s of training, 2 s down, 4 s up; 3 J, 2 J and 4 J."""
+    """Training takes 3 s and 3 J, down 2 s and 2 J, up 4 s and 4 J."""
     assert ROUND.seconds(3e6, 2000, 2000) == 3 + 2 + 4
     assert ROUND.joules(3e6, 2000, 2000) == pytest.approx(3 + 2 + 4)
     assert ROUND.seconds(0, 0, 0) == ROUND.joules(0, 0, 0) == 0
@@ -50,7 +50,7 @@ def test_more_of_anything_never_costs_less(macs: int, down: int, up: int, more: 
 
 
 def test_hours_by_hand() -> None:
-    """From 20:00 to 06:00, and from 12:00 to 13:00, on any day."""
+    """The hours are from 20:00 to 06:00, and from 12:00 to 13:00, on any day."""
     night = replace(ROUND, available=((72_000.0, 21_600.0), (43_200.0, 46_800.0)))
     there = {0: True, 21_599: True, 21_600: False, 43_199: False, 43_200: True, 46_800: False, 72_000: True}
     for day in (0, 1, 400):

@@ -26,7 +26,7 @@ def record(client: int, flops: float = 6e6, **changes: Any) -> ClientRound:
 
 
 def close(clock: VirtualClock, *records: ClientRound) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the line of a round says of the time, and of each client."""
+    """Return what the log record of a round says of the time, and of each client."""
     judged = [clock.judged(each).to_json() for each in records]
     return clock.closed({"clients": judged})["virtual"], judged
 
@@ -40,7 +40,7 @@ def absent(client: int) -> ClientRound:
 
 
 def test_a_round_lasts_as_long_as_its_slowest_and_takes_the_joules_of_all() -> None:
-    """9 s and 36 s; 3 + 2 + 4 J each."""
+    """The clients take 9 s and 36 s, and 3 + 2 + 4 J each."""
     clock = VirtualClock(TWO, 2, 1, 0.0)
     assert begin(clock) is None
     time, (fast, slow) = close(clock, record(0), record(1))
@@ -117,7 +117,7 @@ def test_a_client_that_is_planned_outside_its_window_is_absent() -> None:
 
 
 def test_what_a_window_closes_on_is_finished() -> None:
-    """It begins at 10 s and takes 36, in a window of 10 s."""
+    """It begins at 10 s and takes 36 s, in a window of 10 s."""
     fleet = Fleet((SimulatedDevice("m", replace(SLOW, available=((10.0, 20.0),))),))
     clock = VirtualClock(fleet, 1, 1, 0.0)
     assert begin(clock) is None
@@ -129,7 +129,7 @@ def test_what_a_window_closes_on_is_finished() -> None:
 
 @pytest.mark.parametrize(("probability", "low", "high"), [(0.0, 0, 0), (1.0, 2000, 2000), (0.25, 420, 580)])
 def test_so_many_drop_out(probability: float, low: int, high: int) -> None:
-    """Of 2000 client rounds; four standard deviations of a quarter are 77."""
+    """The bounds are for 2000 client rounds: four standard deviations at a probability of a quarter are 77."""
     clock = VirtualClock(Fleet((SimulatedDevice("a", replace(FAST, drop_out=probability)),)), 20, 7, 0.0)
     begin(clock)
     gone = [(k, t) for t in range(100) for k in range(20) if clock.expected(t, k) is None]
@@ -140,7 +140,9 @@ def test_so_many_drop_out(probability: float, low: int, high: int) -> None:
 
 
 def test_a_clock_goes_on_from_the_log_records_of_earlier_rounds() -> None:
-    """Through JSON, as a resumed run reads them; with somebody late and numbers that are no binary fractions."""
+    """The records go through JSON, as a resumed run reads them, with a late client and numbers that are not binary
+    fractions.
+    """
     odd = Fleet(
         (
             SimulatedDevice("a", replace(FAST, macs_per_second=1.1e6 / 3)),

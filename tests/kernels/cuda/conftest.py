@@ -11,7 +11,7 @@ from . import standin
 
 
 class Seen:
-    """What was called since `forget`; and how calls are made to fail."""
+    """A record of the driver's calls since `forget`, and a way to make calls fail."""
 
     def __init__(self) -> None:
         self._library = standin.controls()
@@ -61,7 +61,7 @@ def seen() -> Iterator[Seen]:
 
 @pytest.fixture
 def cuda(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The backend's module, loaded; devices that the test makes use the stand-in."""
+    """Yield the loaded module of the backend. Devices that the test makes use the stand-in."""
     module = standin.backend()
     for name, value in standin.environment().items():
         monkeypatch.setenv(name, value)

@@ -55,7 +55,7 @@ def test_a_failing_call_refuses_the_device_by_name_and_keeps_nothing(cuda: Any, 
 
 
 def test_the_context_of_the_thread_is_left_as_it_was(cuda: Any, seen: Seen) -> None:
-    """It may be that of another device, which another library uses."""
+    """It may be the context of another device, which another library uses."""
     device = CudaDevice()
     program, _, _ = recorded(cuda, device)
     program.run()
@@ -74,7 +74,7 @@ def test_the_context_of_the_thread_is_left_as_it_was(cuda: Any, seen: Seen) -> N
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bytes]:
-    """Of a wheel: what the images in them are."""
+    """Put files in place of a wheel's, and return the content of the images in them."""
     whole, *parts = b"machine code\0", b"PTX of 60", b"PTX of 80"
     (tmp_path / "kernels.fatbin.xz").write_bytes(lzma.compress(whole))
     (tmp_path / "kernels.60-80.ptx.xz").write_bytes(lzma.compress(b"\0".join(parts)))

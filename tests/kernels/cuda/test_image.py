@@ -1,4 +1,4 @@
-"""What nvcc and NVRTC make of the kernels: all, none that spills, none that takes more than resources.csv says."""
+"""The code that nvcc and NVRTC make of the kernels: all kernels, without spills, within the limits of resources.csv."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table(path: Path) -> Table:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """Of the install, if it was asked for these targets; else made now."""
+    """Return the table of the install, if it was asked for these targets, or make it now."""
     if BUILT.is_file() and {target for _, target in table(BUILT)} >= set(TARGETS):
         return table(BUILT)
     if shutil.which("nvcc") is None:
@@ -58,7 +58,7 @@ def test_no_kernel_spills_or_takes_more_than_recorded(compiled: Table) -> None:
 
 @pytest.fixture(scope="module")
 def ptx(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """By NVRTC 12, for drivers and processors that nvcc 13's is too new for: files by the oldest processor."""
+    """Return NVRTC 12's files by the oldest processor, for drivers and processors that are too old for nvcc 13."""
     package = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
     if package is None or not package.submodule_search_locations:
         pytest.skip("nvidia-cuda-nvrtc-cu12 is not installed")

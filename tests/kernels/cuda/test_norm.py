@@ -1,5 +1,6 @@
-"""Normalisations of runs that several blocks share, whose sums are left for a second launch; and those of small layers,
-which are one launch.
+"""Normalisations of runs that several blocks share, whose sums are left for a second launch, and of small layers.
+
+Small layers take one launch.
 """
 
 from __future__ import annotations

@@ -238,7 +238,9 @@ def test_what_is_sent_may_be_written_to_at_once(place: Place) -> None:
 
 
 def test_held_arrays_are_read_in_place_where_device_and_host_share_one_memory(cuda: Any, seen: Seen) -> None:
-    """So are parts of them; what reaches beyond one is copied. They are pinned as long as one of them is held."""
+    """So are parts of them, while an array that reaches beyond one is copied. They are pinned as long as one of them is
+    held.
+    """
     seen.integrated(True)
     before, place = seen.live, Place(cuda)
     rows = np.concatenate([image(), image() + 1])

@@ -1,6 +1,7 @@
 """The kernels as nvcc made them: PTX that the stand-in runs in place of their sources.
 
-First the instructions that it knows, one by one, by PTX written here; then what it notices; then all operations.
+First come the instructions that it knows, one by one, by PTX written here, then what it notices, and then all
+operations.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ FLOATS = [  # what leaves %f1, from a = %f3 and b = %f4
     ("cvt.f64.f32 %fd1, %f3; fma.rn.f64 %fd2, %fd1, %fd1, %fd1; cvt.rn.f32.f64 %f1, %fd2", 3.0, 0.0, 12.0),
     ("cvt.rna.tf32.f32 %r5, %f3; mov.b32 %f1, %r5", 1 + 2**-11, 0.0, 1 + 2**-10),
 ]
-COMPARED = [  # NaN on one side; whether it holds
+COMPARED = [  # comparisons with NaN on one side, and whether they hold
     ("eq", False), ("ne", False), ("lt", False), ("ge", False), ("equ", True), ("neu", True), ("ltu", True),
     ("leu", True), ("gtu", True), ("geu", True), ("nan", True), ("num", False),
 ]  # fmt: skip
@@ -138,7 +139,7 @@ MEMORY = """
     mov.u32 %r3, held; st.shared.u32 [counted], 7; st.shared.v4.u32 [%r3+16], {5, 6, 7, 8}; bar.sync 0;
     ld.shared.v2.u32 {%r4, %r2}, [held+16]; cvt.u64.u32 %rd5, %r3; cvta.shared.u64 %rd6, %rd5;
     ld.u32 %r5, [%rd6+28]; ld.shared.u32 %r6, [counted]; st.global.v4.u32 [%rd1], {%r1, %r2, %r5, %r6};"""
-REFUSED = [  # of a block of 32 bytes; %rd2 is 64
+REFUSED = [  # accesses to a block of 32 bytes, where %rd2 is 64
     ("ld.global.v2.u32 {%r1, %r2}, [%rd1+4];", "a load of 8 bytes at .*, which is not aligned"),
     ("st.global.v4.u32 [%rd1+24], {1, 1, 1, 1};", "a store of 16 bytes at .*, which is not the kernel's"),
     ("st.global.u32 [%rd1+32], 1;", "a store of 4 bytes at .*, which is not the kernel's"),
@@ -231,7 +232,7 @@ def test_access_that_a_device_would_refuse_fails_the_launch(
         trial.run(f"refused_{row}", block.address, 64, threads=1)
     assert re.search(f"refused_{row}: {REFUSED[row][1]}", capfd.readouterr().err)
     assert not trial.get(block).any()
-    trial.run("memory", block.address, 0, threads=1)  # and the next launch is none the worse
+    trial.run("memory", block.address, 0, threads=1)  # the next launch works
 
 
 # ---- the kernels -----------------------------------------------------------------------------------------------------

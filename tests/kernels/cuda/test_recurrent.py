@@ -71,7 +71,7 @@ def _saturated(shape: tuple[int, int, int]) -> Args:
 
 
 def _halves(make: Callable[..., Args], shape: tuple[int, int, int]) -> Args:
-    """Gates of 1/2 or 0, at which slopes are short binary fractions; the rest are small whole numbers."""
+    """Return gates of 1/2 or 0, at which slopes are short binary fractions, and small whole numbers for all else."""
     args = make(np.random.default_rng(4), shape, "odd")
     units = shape[2]
     for name in ("dy", "hidden", "states", "weight"):
@@ -108,7 +108,7 @@ def test_an_example_is_the_same_whoever_is_beside_it(cuda: ModuleType, shape: tu
 
 
 def of_last(values: np.ndarray) -> np.ndarray:
-    """Of the last example, in memory of its own."""
+    """Return the last example, in memory of its own."""
     return values[:, -1:].copy()
 
 

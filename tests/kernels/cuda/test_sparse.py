@@ -74,7 +74,7 @@ def test_any_tiling_gives_the_results_of_the_reference(cuda: ModuleType, monkeyp
 def test_a_learner_runs_layers_at_the_mask_alone_where_few_are_left(
     cuda: ModuleType, density: float, expected: set[str]
 ) -> None:
-    """By the rule as it is; fc2 has few outputs."""
+    """The present rule decides. fc2 has few outputs."""
     graph = Graph((64,), (Node("fc1", Linear(64, 64), ("input",)), Node("fc2", Linear(64, 5), ("fc1",))))
     learner = GraphLearner(Model(graph, graph.init(stream(1, INIT))), "cuda")
     drawn = {name: np.random.default_rng(1).random(learner.spec.params[name].shape) < density for name in WEIGHTS}
@@ -96,7 +96,7 @@ def skip_if_watched() -> None:
 def test_a_corrupt_structure_that_nobody_checks_leads_nowhere_outside(
     cuda: ModuleType, monkeypatch: pytest.MonkeyPatch, op: str
 ) -> None:
-    """As one may that lies on the device; under a sanitizer (EDGEFL_STANDIN_ASAN) this says more."""
+    """Such a structure may lie on the device. Under a sanitizer (EDGEFL_STANDIN_ASAN) this test says more."""
     skip_if_watched()
     monkeypatch.setattr(host.StructureCheck, "__call__", ArgumentCheck.__call__)
     rng, name = np.random.default_rng(6), READERS[op]

@@ -19,7 +19,7 @@ INVALID_VALUE, LAUNCH_FAILED = 1, 719
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stand-in whose kernels are those of the trial."""
+    """Return a stand-in with the kernels of the trial."""
     folder = tmp_path_factory.mktemp("trial")
     put_kernels(folder)
     return standin.built(kernels=folder)
@@ -60,14 +60,14 @@ def test_barrier_that_not_all_threads_reach_fails_the_launch(
 ) -> None:
     trial.order(order)
     refused(LAUNCH_FAILED, trial.run, "uneven", first, second)
-    trial.run("uneven", THREADS, THREADS)  # and the next launch is none the worse
+    trial.run("uneven", THREADS, THREADS)  # the next launch works
 
 
 # ---- warps -----------------------------------------------------------------------------------------------------------
 
 
 def products(trial: Trial, lanes: int = 32, threads: int = THREADS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of two warps, what is to be found, and what each thread read of another's in shared memory."""
+    """Return the expected and found products of two warps, and what threads read of each other in shared memory."""
     draw = np.random.default_rng(0)
     x, z = (draw.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 16, 8), (8, 8)))
     y, left = trial.put(np.zeros((2, 16, 8), np.float32)), trial.put(np.zeros(THREADS, np.float32))
@@ -91,7 +91,7 @@ def test_product_that_not_all_threads_of_a_warp_reach_fails_the_launch(
     trial.order(order)
     for lanes, threads in ((1, 64), (31, 64), (32, 63), (32, 17)):
         refused(LAUNCH_FAILED, products, trial, lanes, threads)
-    products(trial)  # and the next launch is none the worse
+    products(trial)  # the next launch works
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -1,7 +1,7 @@
 """The backend cuda-tf32: products of rounded inputs and nothing worse, in every tile and order of threads.
 
-Where all sums are exact its results have fp32's bits, so that each case that is checked so shows that no term is left
-out or counted twice; the bound on the others shows that inputs are rounded as TF32 has them.
+Where all sums are exact, its results have fp32's bits. So each case that is checked in this way shows that no term is
+left out or counted twice. The bound on the other cases shows that inputs are rounded as TF32 rounds them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def exact() -> ModuleType:
 
 @pytest.fixture(params=(0, 1, 2))
 def order(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Of the stand-in's threads; a device has its own."""
+    """Yield the order of the stand-in's threads. A device has its own order."""
     if standin.is_real():
         yield request.param
         return
@@ -67,8 +67,10 @@ def order(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def allowed(op: str, before: Args, after: Args) -> Bounds:
-    """(1 + d)(1 + e) - 1, |d|, |e| <= ROUNDING, of each product's size; products of rounded values are exact in fp32.
-    Twice fp32's own error on top: tensor cores may cut off where fp32 rounds.
+    """Return (1 + d)(1 + e) - 1, |d|, |e| <= ROUNDING, of each product's size.
+
+    Products of rounded values are exact in fp32. Twice fp32's own error is added, because tensor cores may cut off
+    where fp32 rounds.
     """
     terms = 6 + len(before["x"]) if op == "linear_update" else LINEAR[op][1](before)
     rounding = (2 * ROUNDING + ROUNDING**2) / (2.0**-24 * (4 + 2 * terms**0.5))
@@ -88,7 +90,7 @@ def launched(module: ModuleType, case: Case) -> Launches:
 
 
 def of_whole_numbers(args: Args) -> Args:
-    """The same call on small whole numbers, which TF32 has, and with them all sums."""
+    """Return the call's arguments as small whole numbers. TF32 has them and all their sums exactly."""
     inputs = ("x", "dy", "weight", "bias")
     return {name: np.rint(8 * value) if name in inputs and value is not None else value for name, value in args.items()}
 

@@ -1,6 +1,6 @@
 """The watch over loads and stores: it tells races in any order of threads, and counts what memory is asked for.
 
-With kernels of its own, trial_kernels.cu; then with all of ours, of which none may race.
+It is tried with kernels of its own (trial_kernels.cu), and then with all our kernels, which must not race.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def trial(library: Path) -> Iterator[Trial]:
 
 @pytest.fixture
 def races(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What is said of a race in this call; it has to fail by one."""
+    """Return a function that returns what is said of the race in a call. The call has to fail by a race."""
 
     def told(call: Callable[..., object], *args: object, **named: object) -> str:
         with pytest.raises(DriverError) as raised:
@@ -101,7 +101,7 @@ def test_sectors_and_turns_are_counted(trial: Trial, apart: int, sectors: int, t
         (lambda lane: lane, 4, 4),
         (lambda lane: lane % 8, 4, 4),  # each quarter of the warp reads all banks
         (lambda lane: lane // 2, 2, 2),  # neighbours read the same
-        (lambda lane: lane & 1 | lane >> 1 & 14, 2, 2),  # those that are two apart do
+        (lambda lane: lane & 1 | lane >> 1 & 14, 2, 2),  # lanes that are two apart read the same
         (lambda lane: lane // 8, 2, 2),
         (lambda lane: lane * 8 % 32, 16, 4),  # all lie in the same four banks
     ],

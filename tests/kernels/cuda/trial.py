@@ -1,4 +1,4 @@
-"""A device of a stand-in whose kernels are those of a trial, trial_kernels.cu."""
+"""A device of a stand-in with the kernels of a trial, trial_kernels.cu."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDERS = (0, 1, 2)
 
 
 def put_kernels(folder: Path) -> None:
-    """What the trial is built of."""
+    """Write the files of which the trial is built."""
     for name, path in KERNELS.items():
         (folder / name).write_text(path.read_text())
 
@@ -56,8 +56,10 @@ class Trial:
         self.device.launch(Launch(kernel, grid, threads, struct.pack(f"<{len(fields)}q", *fields)))
 
     def traffic(self, kernel: str) -> tuple[tuple[int, ...], dict[tuple[str, str], tuple[int, ...]]]:
-        """Of a watched stand-in, since it was last asked: what a kernel's launches came to, and what was asked for by
-        (global or shared, load or store): of several places of its code, by one.
+        """Return the counts of a watched stand-in since the last call.
+
+        They are what a kernel's launches came to, and by (global or shared, load or store) what was asked for at one
+        place of its code.
         """
         self._controls.standin_traffic.restype = ctypes.c_char_p
         lines = [line.split(",") for line in self._controls.standin_traffic().decode().splitlines()]
@@ -81,7 +83,7 @@ class Trial:
         return values
 
     def mirrors(self, order: int, barriers: int = 3) -> bool:
-        """Whether the kernel `mirror` is right, with these barriers."""
+        """Return whether the kernel `mirror` is right with these barriers."""
         self.order(order)
         values = np.arange(2 * THREADS, dtype=np.float32)
         x, y = self.put(values), self.put(np.zeros_like(values))

@@ -21,7 +21,7 @@ def package(root: Path, number: int, uj: object, range_uj: object = 262143328850
 
 
 def ina3221(root: Path, place: str, rails: list[tuple[str, int, int]]) -> Path:
-    """A monitor with rails of label, mV and mA, and beside them what the driver adds: shunts, and sums."""
+    """Write a monitor with rails of label, mV and mA, and what the driver adds: shunts, and sums."""
     files: dict[str, object] = {f"{HWMON}/{place}/name": "ina3221"}
     for channel, (label, mv, ma) in enumerate(rails, 1):
         files[f"{HWMON}/{place}/in{channel}_label"] = label
@@ -53,5 +53,5 @@ class Hands:
         self.now_s += seconds
 
     def read(self) -> None:
-        """As the thread does."""
+        """Read as the thread does."""
         self._read()

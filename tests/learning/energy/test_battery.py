@@ -19,7 +19,7 @@ def put(root: Path, name: str = "BAT0", status: str = "Discharging", **files: ob
 
 
 def measured(root: Path, *then: dict[str, object]) -> EnergyMeter:
-    """What it has given while its files change so."""
+    """Return a meter of what the battery has given while its files change in this way."""
     hands = Hands()
     with hands.meter(battery.find(root).source) as spent:
         for files in then:

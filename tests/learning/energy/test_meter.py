@@ -65,7 +65,7 @@ def test_the_folder_that_stands_for_root(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_device_s_meter_is_chosen_once_and_said(tmp_path: Path) -> None:
-    """As the agent's: of the folder that it was given, and by a counter alone unless more is asked for."""
+    """It reads the folder that it was given, as the agent does, and only a counter unless more is asked for."""
     said: list[str] = []
     root = laptop(tmp_path)
     make = told_meter(None, said.append, root)

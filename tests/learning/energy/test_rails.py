@@ -142,7 +142,7 @@ def test_drivers_of_parts_of_a_machine_are_not_asked(tmp_path: Path, driver: str
 @pytest.mark.parametrize("broken", ["in1_input", "curr1_input"])
 @pytest.mark.parametrize("text", ["", "n/a"])
 def test_a_channel_that_cannot_be_read_is_no_rail(tmp_path: Path, broken: str, text: str) -> None:
-    """As one that is switched off: reading it is an error."""
+    """Such a channel is switched off, and reading it is an error."""
     ina3221(tmp_path, "hwmon3", ORIN_NANO)
     write(tmp_path, {f"{HWMON}/hwmon3/{broken}": text})
     assert [rail.label for rail in hwmon.rails(tmp_path)] == ["VDD_CPU_GPU_CV", "VDD_SOC"]

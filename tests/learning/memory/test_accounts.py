@@ -173,7 +173,7 @@ def test_a_footprint_is_json_with_parts_that_add_up() -> None:
     assert {(tensor["node"], tensor["argument"], tensor["bytes"]) for tensor in found["tensors"]} >= {
         ("input", "out", 48),
         ("fc", "y", 24),
-        ("fc", "out", 8),  # the gradient of the bias; that of the weights is not stored
+        ("fc", "out", 8),  # the gradient of the bias. The gradient of the weights is not stored
     }
 
 

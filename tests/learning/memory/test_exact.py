@@ -37,7 +37,7 @@ def data(graph: Graph, examples: int) -> Samples:
 
 
 def train(learner: GraphLearner, training: TrainingConfiguration, examples: int) -> None:
-    """One epoch in the batches of `training`, the last of which may be smaller."""
+    """Train one epoch in the batches of `training`, the last of which may be smaller."""
     order = np.arange(examples, dtype=np.int32)
     batches = [order[start : start + training.batch] for start in range(0, examples, training.batch)]
     learner.fit(data(learner.graph, examples), batches, SGD(0.0), FitOptions(training.trained[1]))
@@ -48,8 +48,9 @@ def held(learner: GraphLearner) -> dict[str, int]:
 
 
 def own(parts: Mapping[str, int]) -> dict[str, int]:
-    """Without the kernels' scratch, which all learners of this process share; tests/study/test_memory_meter.py has
-    it.
+    """Return the parts without the kernels' scratch, which all learners of this process share.
+
+    tests/study/test_memory_meter.py has the scratch.
     """
     return {name: size for name, size in parts.items() if name != "scratch"}
 
@@ -108,7 +109,7 @@ def test_pflego_is_accounted_pass_by_pass() -> None:
 def test_a_limit_of_so_many_bytes_is_kept_on_a_device(
     name: str, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which packs for other operations than the processor does, and holds samples beside what is limited."""
+    """A device packs for other operations than the processor does, and holds samples beside what is limited."""
     backend = standin.backend()
     monkeypatch.setenv("EDGEFL_KERNELS", "cuda")
     graph = architectures.build(name, INPUTS.get(name, (1, 8, 8)), 10)
@@ -163,7 +164,7 @@ def test_what_fit_chooses_runs_and_the_next_larger_choice_is_refused(name: str, 
 
 
 def _larger(choices: Sequence[tuple[float, int, object]], keep: float, batch: int) -> list[tuple[float, int]]:
-    """One example more at each share, and the batch asked for at the larger shares."""
+    """Return (share, batch) pairs: one example more at each share, and `batch` at shares above `keep`."""
     return [(p, size + 1) for p, size, _ in choices] + [(p, batch) for p, _, _ in choices if p > keep]
 
 

@@ -31,7 +31,7 @@ HELD = 220 + 630 + 155  # parameters of a, b and c
 @pytest.mark.parametrize(
     ("account", "expected"),
     [
-        # weights are all held; a gradient has c alone; of 2 examples c puts out 5 values each
+        # all weights are held, c alone has a gradient, and c puts out 5 values for each of 2 examples
         ("pfeiffer2023", {"weights": 4 * HELD, "gradients": 4 * 155, "activations": 4 * 2 * 5}),
         ("paper", {"weights": 4 * HELD, "gradients": 4 * 155, "activations": 4 * 2 * 5, "input": 4 * 2 * 10}),
         # the backward pass reads the 30 inputs of c, and no sign of a ReLU

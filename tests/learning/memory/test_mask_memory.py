@@ -59,7 +59,7 @@ def test_planned_is_what_a_learner_holds(way: str) -> None:
 
 
 def test_no_dense_weight_nor_gradient_is_held() -> None:
-    """Of weights held as values, with momentum: values, gradient, velocity and the values turned round, no more."""
+    """For weights held as values, with momentum, there are values, gradient, velocity and transposed values."""
     graph = architectures.build("lenet5", (1, 28, 28), 10)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_weight, "runs_sparse", lambda weight, ops: True)

@@ -1,4 +1,4 @@
-"""What a client's training took, in its reply's metrics: a stub of a learner and a meter that is told what to say."""
+"""The cost of a client's training in its reply's metrics, with a stub of a learner and a scripted meter."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_ids_are_sent_once() -> None:
 
 
 def test_neurons_beside_a_payload_of_other_neurons_arrive() -> None:
-    """No method sends such a plan yet; a message can say it."""
+    """No method sends such a plan yet, but a message can carry it."""
     mine, other = (plan.selection for plan in plans(FedSPU(per_round=4, keep=(0.5,)))[:2])
     plan = Plan("train", 1, 0, mine, {MODEL: take(PARAMS, SPEC, other)})
     assert mine != other

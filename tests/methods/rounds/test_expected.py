@@ -1,4 +1,4 @@
-"""What a plan expects of a reply: it arrives as it was said, and a reply that is otherwise is refused by name."""
+"""A plan's expectation of a reply arrives as it was sent. A reply that does not meet it is refused by name."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def asked_and_answered(asked: Plan, mask: Mask, held: Mask | None) -> tuple[Trai
 
 
 def test_a_mask_that_both_sides_know_is_not_sent_again() -> None:
-    """Up, what differs from the one that the client keeps, and down alike; nothing but its hash if nothing does."""
+    """Up goes the difference from the client's mask, and so it does down. Without a difference only its hash goes."""
     for mask, index in ((NEAR, 2 * 2), (MASK, 0)):
         _, up = asked_and_answered(HELD, mask, MASK)
         assert sizes({"mask": up.payload["mask"]}).index == index
@@ -323,7 +323,7 @@ def test_a_difference_to_another_mask_is_refused_and_the_next_reply_is_read() ->
 
 
 def test_a_reply_s_payload_by_a_name_that_is_not_due_is_still_read() -> None:
-    """So that the refusal can name it."""
+    """The refusal can name it then."""
     message = trained_message(answer(other=WHOLE[MODEL]), CHOSEN, SPEC, "float32", 0)
     assert reply_of(message, CHOSEN, SPEC).payload.keys() == {"other"}
     assert read_answer(message, CHOSEN, SPEC).refusal == "reply of client 0 has payloads ['other']; expected ['model']"

@@ -1,4 +1,4 @@
-"""Who makes a run: the text of a provenance, and what is said where a run had others."""
+"""The provenance of a run: its text, and what is said where a run had several provenances."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_steps_beyond_those_of_the_most_samples_do_not_count() -> None:
 
 
 def test_a_left_out_reply_stops_no_client() -> None:
-    """Its client will say so again."""
+    """Its client will send a stop again."""
     pairs = [reply(client, value) for client, value in enumerate([2.0, 2.0, 3e38])]
     stops = [(plan, replace(each, status="stopped")) for plan, each in pairs]
     method = FedSPU(es=True)
@@ -157,7 +157,7 @@ def test_neurons_that_few_trained_stay_under_a_trimmed_mean() -> None:
     found = close(
         TASK, method, method.start(TASK, model(1)), accepted, 1, AggregationSettings(AggregationRule("trimmed", 1))
     )
-    assert found.state.arrays[MODEL]["fc1.weight"].tolist() == [[3], [3]]  # of 2, 3, 4; of 3, 4 and the old 1
+    assert found.state.arrays[MODEL]["fc1.weight"].tolist() == [[3], [3]]  # from 2, 3, 4, and from 3, 4 and the old 1
 
 
 def gradient(client: int, value: float) -> tuple[Plan, Reply]:
@@ -167,7 +167,7 @@ def gradient(client: int, value: float) -> tuple[Plan, Reply]:
 
 @pytest.mark.parametrize("method", [PFLEGO(rho=0.5), FedRecon(rho=0.5, server="sgd")], ids=["pflego", "fedrecon"])
 def test_gradients_are_ranked_as_changes_from_nothing(method: Algorithm) -> None:
-    """Of the gradients 2, 4, 6 and a lie, all of 3 of 12 samples, the middle two are 4 and 6."""
+    """The gradients are 2, 4, 6 and a lie, each of 3 of 12 samples. The middle two are 4 and 6."""
     accepted = [gradient(client, value) for client, value in enumerate([2, 4, 6, 9])]
     body = {name: model(1)[name] for name in SPEC.body}
     found = close(TASK, method, State({BODY: body}), accepted, 1, AggregationSettings(AggregationRule("median")))

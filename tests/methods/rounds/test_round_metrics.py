@@ -38,7 +38,9 @@ def test_a_round_adds_up_its_clients() -> None:
 
 
 def test_operations_are_summed_over_the_replies_that_were_taken() -> None:
-    """Nominal ones only where every client says them; nobody's: no entry, as in the lines of older versions."""
+    """Nominal operations count only where every client reports them. If no client does, there is no entry, as in old
+    lines.
+    """
     each = {"executed_flops": 6.0, "nominal_flops": 9.0}
     clients = [client(0, metrics=each), client(1, metrics={**each, "search_flops": 2.0}), client(2, status="absent")]
     refused = client(3, metrics=each, reason="bad", status="refused")

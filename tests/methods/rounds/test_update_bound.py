@@ -1,4 +1,4 @@
-"""How far replies may move a model: the rule, on parameters of a few numbers that can be checked by hand."""
+"""The bound on how far replies may move a model: the rule, on parameters of a few numbers, checked by hand."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_parameter_that_most_leave_alone_has_the_bound_of_all_together() -> No
 
 
 def test_a_share_of_the_parameter_itself_is_always_allowed() -> None:
-    """Where all have converged, one with something new to learn is no liar."""
+    """Where all clients have converged, a client with something new to learn is not a liar."""
     assert most(1e-9, 0, 0, old=OLD)[MODEL]["w"] == pytest.approx(3 * FLOOR)
 
 
@@ -86,7 +86,7 @@ def test_changes_are_allowed_more() -> None:
 
 
 def test_nothing_goes_beyond_the_largest() -> None:
-    """As in a round's only reply, whose length is the median."""
+    """A round's only reply is an example: its length is the median."""
     assert most(3e38)[MODEL]["w"] == LARGEST
 
 

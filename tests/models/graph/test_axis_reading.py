@@ -1,4 +1,4 @@
-"""In which order a graph reads channels and steps, as its operations show it, and what follows for data."""
+"""The order in which a graph reads channels and steps, as its operations show it, and what follows for data."""
 
 from __future__ import annotations
 

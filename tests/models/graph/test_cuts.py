@@ -1,4 +1,4 @@
-"""Where graphs can be cut, by hand; both sides together are the graph."""
+"""The places where graphs can be cut, by hand. Both sides together are the graph."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_the_densities_of_the_paper_s_models_are_the_reference(model: str) -> No
 
 
 def test_the_numbers_of_ones_of_lenet5_by_hand() -> None:
-    """conv1 and fc whole; .47710 * 25000 = 11927.5 and .48456 * 400000 = 193822.5 sum to 219250 with 500 and 13000."""
+    """conv1, fc: whole. .47710 * 25000 = 11927.5 and .48456 * 400000 = 193822.5 sum to 219250 with 500 and 13000."""
     assert counts(shapes_of("lenet5"), 0.5, "erk") == {
         "conv1.weight": 500,
         "conv2.weight": 11928,

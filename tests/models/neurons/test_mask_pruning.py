@@ -62,7 +62,7 @@ def test_the_number_that_leaves_is_rounded_up_and_none_at_rate_zero() -> None:
 
 
 def test_no_more_leave_than_could_enter_where_what_leaves_may_not_return() -> None:
-    """Of 7 at the mask of 9 places 4 would leave; 2 are there to enter, and then enter at random."""
+    """The mask has 7 of 9 places, and 4 would leave. Only 2 can enter, and they enter at random."""
     bits = {"w": np.arange(9).reshape(3, 3) < 7}
     values = {"w": np.arange(9, dtype=np.float32).reshape(3, 3) - 6.5}
     found = prune(values, bits, 0.5, exclude_just_pruned=True)
@@ -72,7 +72,9 @@ def test_no_more_leave_than_could_enter_where_what_leaves_may_not_return() -> No
 
 
 def test_equal_magnitudes_leave_in_the_order_of_their_index() -> None:
-    """t_prune_ties_index_order: of |w| = 1, 1, 1, 1, 0, 2 at the mask two leave, then three; off the mask nothing."""
+    """t_prune_ties_index_order: at the mask |w| is 1, 1, 1, 1, 0, 2. Two leave, then three, and off the mask nothing
+    changes.
+    """
     bits = {"w": np.array([[True, True, False, True], [True, True, False, True]])}
     values = {"w": np.array([[1, -1, 0, 1], [-1, 0, 9, 2]], np.float32)}
     kept = prune(values, bits, 2 / 6)

@@ -1,4 +1,4 @@
-"""Which neuron group indexes which axis: one small graph per rule of group_inference.py."""
+"""The neuron group of each axis: one small graph per rule of group_inference.py."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_results_side_by_side_keep_their_groups() -> None:
 
 
 def test_joined_axes_that_are_put_together_share_groups_part_by_part() -> None:
-    """c joins a and d joins b; with other parts nothing is restricted; of results of no group nothing is joined."""
+    """c joins a and d joins b. With other parts nothing is restricted, and results without a group are not joined."""
     twins = [Node("c", conv(1, 3), ("input",)), Node("d", conv(1, 2), ("input",))]
     alike = [Node("two", Concat(), ("c", "input", "d")), Node("sum", Mul(), ("two", "all"))]
     spec = spec_of((1, 4, 4), *side_by_side(*twins, *alike, Node("head", conv(6, 2), ("sum",))))

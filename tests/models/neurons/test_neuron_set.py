@@ -171,7 +171,7 @@ def test_fedspu_inclusion_prob(frequencies) -> None:
     first, second, joint = frequencies
     assert_frequency(first.mean(axis=0), 1 / 3)  # n_act(3, 0.5) = 1: first layer's weights and biases
     assert_frequency(second.mean(axis=0), 2 / 4)  # classifier columns
-    assert_frequency(joint, 1 / 3 * 2 / 4)  # a hidden weight needs both; the product shows that layers are independent
+    assert_frequency(joint, 1 / 3 * 2 / 4)  # a hidden weight needs both, and layers are independent
 
 
 def test_neurons_of_one_layer_are_drawn_without_replacement(frequencies) -> None:
@@ -284,7 +284,7 @@ def test_axis_of_another_model_is_refused() -> None:
 
 
 def test_the_first_neurons_of_a_smaller_share_are_among_those_of_a_larger() -> None:
-    """Of 3 and 4 neurons the first floor(n p), at least one; p = 1 is all of them."""
+    """The first floor(n p) of 3 and 4 neurons are drawn, and at least one. p = 1 draws all of them."""
     shares = {0.1: (1, 1), 0.5: (1, 2), 0.7: (2, 2), 0.75: (2, 3), 1.0: (3, 4)}
     for keep, (one, two) in shares.items():
         assert NeuronSet.leading(TINY, keep) == tiny(list(range(one)), list(range(two)))

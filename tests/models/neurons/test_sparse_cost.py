@@ -29,7 +29,7 @@ def dense_flops(model: str) -> float:
 
 
 def test_the_column_of_gigabytes_is_the_paper_s() -> None:
-    """t_fedspa_bytes_table: dense, at density 1/2, and with half of what goes up; table 3 by sparsity."""
+    """t_fedspa_bytes_table: dense, at density 1/2, and with half of what goes up. Table 3 is by sparsity."""
     for model, dense, sparse, subsampled in (("vgg11", 738.5, 369.2, 553.9), ("resnet18", 897.6, 448.8, 673.2)):
         for density, paper in (((1, 1), dense), ((0.5, 0.5), sparse), ((1, 0.5), subsampled)):
             assert gigabytes(model, *density) == pytest.approx(paper, rel=1e-3)
@@ -40,7 +40,7 @@ def test_the_column_of_gigabytes_is_the_paper_s() -> None:
 
 
 def test_the_column_of_flops_is_the_paper_s() -> None:
-    """t_fedspa_flops_table, with the batch that grows the mask; table 3 prints two digits."""
+    """t_fedspa_flops_table, with the batch that grows the mask. Table 3 prints two digits."""
     assert dense_flops("vgg11") == pytest.approx(229.3e14, rel=1e-3)
     assert run_flops("vgg11", 0.5) == pytest.approx(172.9e14, rel=1e-3)
     assert dense_flops("resnet18") == pytest.approx(833.2e14, rel=1e-3)
@@ -52,7 +52,7 @@ def test_the_column_of_flops_is_the_paper_s() -> None:
 
 
 def test_a_message_has_a_few_values_more_than_its_density_says() -> None:
-    """What has one dimension is whole: a part in ten thousand of the paper's formula for ResNet18."""
+    """Parameters of one dimension are whole, which is a part in ten thousand of the paper's formula for ResNet18."""
     for model, graph in GRAPHS.items():
         spec = ModelSpec.of(graph)
         values, formula = mask_values(spec, 0.5, "erk"), nominal_bytes(graph, 0.5, 0) / 4

@@ -40,7 +40,7 @@ ONES = {"b.weight": (0, 9, 35), "wide.bias": (5, 299), "huge.bias": (69999,)}  #
 
 
 def bits(name: str, *coordinates: int) -> NDArray[np.bool_]:
-    """Of a parameter, true at these coordinates."""
+    """Return the bits of a parameter, true at these coordinates."""
     found = np.zeros(SPEC.params[name].shape, np.bool_)
     found.reshape(-1)[list(coordinates)] = True
     return found
@@ -58,7 +58,9 @@ def block(name: str, index: Axes | Flat | None, first: float = 1.0) -> Block:
 
 
 def active(*names: str, **keys: int) -> Update:
-    """Axes blocks of these parameters under ACTIVE; a group with a key has a third of its ids, drawn with that key."""
+    """Return axes blocks of these parameters under ACTIVE. A group with a key has a third of its ids, drawn with the
+    key.
+    """
     ids = {
         **ACTIVE,
         **{group: sample_ids(key, SPEC.groups[group], SPEC.groups[group] // 3) for group, key in keys.items()},

@@ -68,7 +68,9 @@ def test_value_bytes_equal_the_formula_and_the_upload_carries_no_ids(name: str, 
 
 
 def id_bytes(neurons: NeuronSet) -> int:
-    """ALGORITHMS 1.3: per group the least of a bitmap, two bytes an id and a seed; nothing for a whole group."""
+    """Return the bytes of ALGORITHMS 1.3: per group the least of a bitmap, two bytes an id and a seed. A whole group
+    has 0.
+    """
     return sum(
         min(-(-neurons.sizes[group] // 8), 2 * len(ids), 8)
         for group, ids in neurons.active.items()

@@ -1,6 +1,6 @@
-"""Codes of masks: how near the bound they are, that bits have one, that bytes which are none are refused.
+"""Codes of masks: how near the bound they are. Bits have one code, and bytes that are not a code are refused.
 
-The kernels that make them are compared with each other in tests/kernels; here is what the codec promises of them.
+tests/kernels compares the kernels that make them. Here is what the codec promises of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_masks_are_within_three_percent_of_the_bound(n: int) -> None:
 
 
 def test_what_is_expected_of_a_code_is_near_what_it_takes() -> None:
-    """So that the smallest coding is the one that is chosen; in a row they take less, but not less than the least."""
+    """So the smallest coding is chosen. In a row masks take less, but not less than the least."""
     for n, density in product((3_000, 100_000, 300_007), (0.0003, 0.001, 0.01, 0.1, 0.3, 0.43)):
         k = max(3, round(density * n))
         for ones in (k, n - k):
@@ -82,14 +82,14 @@ def test_a_code_is_taken_where_it_is_smaller() -> None:
 
 @pytest.fixture(params=kernels.BACKENDS)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """What the codec computes with."""
+    """Yield the backend with which the codec computes."""
     chosen = kernels.backend(request.param)
     monkeypatch.setattr(kernels, "backend", lambda: chosen)
     return chosen
 
 
 def accepted(data: bytes, n: int, k: int) -> Bits | None:
-    """The bits that `data` is the code of, with no byte to spare; None if there are none."""
+    """Return the bits whose code `data` is, with no byte to spare, or None."""
     try:
         found, size = decode_bits("mask", memoryview(data), (n,), k)
     except CodecError as error:
@@ -116,7 +116,7 @@ def test_a_code_with_another_number_of_ones_is_refused(backend: ModuleType) -> N
     np.testing.assert_array_equal(accepted(data, 300, 240), ~scattered(1, 300, 60))
     for k in (0, 59, 61, 239, 241, 300):
         assert accepted(data, 300, k) is None
-    many = encode_bits(scattered(2, 100_000, 30_000), 30_000)  # whose shares are those of one more
+    many = encode_bits(scattered(2, 100_000, 30_000), 30_000)  # its shares equal the shares of one more
     assert accepted(many, 100_000, 30_000) is not None
     assert accepted(many, 100_000, 30_001) is None
 

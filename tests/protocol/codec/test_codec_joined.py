@@ -99,7 +99,7 @@ def test_lying_blocks_are_refused() -> None:
 
 
 def test_lying_payloads_are_refused() -> None:
-    """One value less than the joined axis has, and every prefix."""
+    """A payload has one value less than the joined axis, and every prefix of a payload is tried."""
     rows = JoinedIds((ids(3, 39, size=40), 2, ids(0, size=5)))
     data = codec.encode(Update({"bn.weight": Block((47,), Axes(rows), np.ones(5, np.float32))}), SPEC)
     number = list(SPEC.params).index("bn.weight")

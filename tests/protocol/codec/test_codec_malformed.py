@@ -21,7 +21,7 @@ from edgefl.protocol.codec.format import ENTRY, HEADER
 from edgefl.protocol.codec.values import format_of
 from tests.protocol.codec.codec_examples import ACTIVE, EXAMPLES, KEY, LIMIT, NEURON_SET, SPEC, golden
 
-A_BIAS, B_WEIGHT, WIDE, HUGE = 1, 2, 3, 4  # parameters of SPEC by number; its groups are a = 0, wide = 1, huge = 2
+A_BIAS, B_WEIGHT, WIDE, HUGE = 1, 2, 3, 4  # parameters of SPEC (its groups are a = 0, wide = 1, huge = 2)
 DENSE, AXES, FLAT_BITMAP, FLAT_LIST16, FLAT_LIST32, FLAT_SEED = range(6)
 BITMAP, LIST16, LIST32, SEED = range(4)
 Row = tuple[int, int, int]
@@ -40,7 +40,7 @@ def payload(
     padding: bytes | None = None,
     values: int = 0,
 ) -> bytes:
-    """A payload written by hand: rows are (group or parameter, coding, count); `values` float32 ones."""
+    """Return a payload written by hand. Rows are (group or parameter, coding, count), and `values` are float32."""
     set_rows, block_rows = sets or [], blocks or []
     head = HEADER.pack(magic, version, flags, len(set_rows), fingerprint, len(block_rows)) + selection
     head += b"".join(ENTRY.pack(*row) for row in set_rows + block_rows)
@@ -64,7 +64,7 @@ def ids32(*ids: int) -> bytes:
 
 
 def one_set(group: int, coding: int, count: int, index: bytes, parameter: int, values: int) -> bytes:
-    """One id set, and one axes block that reads it."""
+    """Return a payload with one id set, and one axes block that reads it."""
     return payload(sets=[(group, coding, count)], blocks=[(parameter, AXES, values)], index=index, values=values)
 
 
@@ -342,7 +342,7 @@ def test_truncation_at_every_byte(name: str) -> None:
 
 
 def only_codec_errors(data: bytes, known: NeuronSet | Mask | None = None) -> None:
-    """Decode; what is accepted must be what encode writes, so that no two payloads mean the same."""
+    """Decode. What is accepted must be what encode writes, so that no two payloads have one meaning."""
     try:
         update = decode(data, SPEC, limit=LIMIT, known=known)
     except CodecError as error:

@@ -100,7 +100,7 @@ def test_decode_of_encode_is_the_mask(mask: Mask) -> None:
 @settings(max_examples=60, deadline=None)
 @given(masks())
 def test_values_at_a_mask_travel_without_ids_and_come_back(mask: Mask) -> None:
-    """Both sides know the mask: 4 bytes a value and a hash; the sender needs nothing but its update."""
+    """Both sides know the mask: a value takes 4 bytes, and there is a hash. The sender needs only its update."""
     params = {name: np.full(param.shape, 2, np.float32) for name, param in SPEC.params.items()}
     update = take(params, SPEC, mask)
     data = encode(update, SPEC, known=mask_of(update))
@@ -223,7 +223,7 @@ def test_what_is_no_mask_is_refused(data: bytes, words: str) -> None:
 
 
 def only_codec_errors(data: bytes) -> None:
-    """Decode; what is accepted must be what encode_mask writes, so that no two payloads mean the same."""
+    """Decode. What is accepted must be what encode_mask writes, so that no two payloads have one meaning."""
     try:
         mask = decode_mask(data, SPEC)
     except CodecError as error:

@@ -1,4 +1,4 @@
-"""NeuronSet <-> bytes: golden bytes of every id coding, round trips, one test per malformed form; and neurons_of."""
+"""NeuronSet <-> bytes: golden bytes of every id coding, round trips, one test per malformed form, neurons_of."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def drawn(spec: ModelSpec, keep: float, seed: int = 1) -> NeuronSet:
 
 def test_golden_bytes_of_bitmap_and_lists() -> None:
     sets = "0000 0000 02000000" + "0100 0100 03000000" + "0200 0200 01000000"  # a, wide, huge: coding and number of ids
-    index = "05" + "0100 0200 0201" + "00000100"  # bits 0 and 2; 1, 2, 258; 65536
+    index = "05" + "0100 0200 0201" + "00000100"  # a bitmap with 0 and 2, then the ids 1, 2, 258, then 65536
     header = b"EFLN\x01\x00\x03\x00" + FINGERPRINT
     assert encode_neurons(NEURON_SET, SPEC) == header + bytes.fromhex(sets + index)
 

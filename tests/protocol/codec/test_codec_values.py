@@ -57,7 +57,7 @@ def test_bfloat16_is_the_nearest_even_upper_half() -> None:
 
 
 def test_int8_is_within_a_step_and_right_on_average() -> None:
-    """Of every 256 values the largest is exact, all are within 1 / 127 of it, and many roundings average to them."""
+    """The largest of every 256 values is exact, all are within 1 / 127 of it, and many roundings average to them."""
     values = normal(3, 700) * np.repeat([1.0, 1e-20, 1e20], [256, 256, 188]).astype(np.float32)
     largest = np.repeat([np.abs(values[at : at + 256]).max() for at in (0, 256, 512)], 256)[:700].astype(np.float64)
     drawn = np.array([returned(values, "int8", seed) for seed in range(400)], np.float64)

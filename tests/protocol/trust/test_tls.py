@@ -1,4 +1,4 @@
-"""TLS contexts and certificates: whole handshakes in memory, and what each refusal says. No sockets."""
+"""TLS contexts and certificates: whole handshakes in memory, without sockets, and the words of each refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW = datetime.now(timezone.utc)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `edgefl keys` makes for one device and a server called here.example or 127.0.0.1."""
+    """Return what `edgefl keys` makes for one device and a server called here.example or 127.0.0.1."""
     directory = tmp_path_factory.mktemp("tls")
     assert main(["keys", str(directory), "--clients", "1", "--host", "here.example,127.0.0.1"]) == 0
     return directory
@@ -60,7 +60,7 @@ class Ends:
 
     @staticmethod
     def _advance(steps: list[Callable[[], object]], errors: list[ssl.SSLError]) -> None:
-        """As many steps as the bytes that have arrived allow; an error ends them."""
+        """Take as many steps as the bytes that have arrived allow. An error ends them."""
         try:
             while steps:
                 steps[0]()
@@ -72,7 +72,7 @@ class Ends:
             steps.clear()
 
     def fault(self) -> str | None:
-        """What the device says when one of the sides refuses."""
+        """Return what the device says when one of the sides refuses."""
         return tls.fault(self.shake()[0])
 
 

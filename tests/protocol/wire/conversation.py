@@ -1,4 +1,4 @@
-"""A whole conversation as messages, and both sides of a connection played against each other. Shared by the tests."""
+"""A whole conversation as messages, and both sides of a connection played against each other. The tests share it."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ class Pair:
         self.sent: dict[Role, int] = {"device": 0, "server": 0}  # messages
 
     def say(self, sender: Role, message: Message) -> bytes:
-        """Send a message; the other side must receive just it."""
+        """Send a message, which the other side must receive, and nothing else."""
         data = self.sides[sender].send(message)
         self.sent[sender] += 1
         assert other(self.sides, sender).receive(data) == [message]
         return data
 
     def forge(self, sender: Role, kind: int, body: bytes) -> list[Message]:
-        """What the other side makes of a well-formed frame that `sender` itself would not send."""
+        """Return what the other side makes of a well-formed frame that `sender` itself would not send."""
         data = frames.encode(kind, self.sent[sender], body)
         self.sent[sender] += 1
         return other(self.sides, sender).receive(data)

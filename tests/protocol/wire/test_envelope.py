@@ -1,4 +1,4 @@
-"""Envelopes: what is written is read again; what is damaged, too large, or not for its writer to say is refused."""
+"""Envelopes: what is written is read again. A damaged, too large or forbidden envelope is refused."""
 
 from __future__ import annotations
 

@@ -85,10 +85,11 @@ DAMAGE: list[Callable[[Frames, random.Random], Frames]] = [flip, cut, insert, re
 def converse(
     victim: Role, incoming: list[tuple[int, bytes]], random_stream: random.Random
 ) -> tuple[list[Message], str]:
-    """What a side receives that keeps to its own part of the conversation, and how it ended.
+    """Return what a side receives that keeps to its own part of the conversation, and how it ended.
 
     incoming  (the step it belongs to, bytes); the bytes of a step are fed in random pieces
-    The end is "refused", "cut off" (within a frame) or "whole". Raises anything but ProtocolError as it comes.
+
+    The end is "refused", "cut off" (within a frame) or "whole". Any error but ProtocolError is raised.
     """
     connection, received = Connection(victim), []
     try:
@@ -115,7 +116,9 @@ def steps_of(sender: Role) -> list[int]:
 
 
 def at_steps(sender: Role, frames_: Frames) -> list[tuple[int, bytes]]:
-    """Each frame at the step where the conversation has one of that sender; what is left over, at the last."""
+    """Return each frame at the step where the conversation has a frame of this sender. Extra frames are at the last
+    step.
+    """
     steps = steps_of(sender)
     return [(steps[min(at, len(steps) - 1)], frame) for at, frame in enumerate(frames_)]
 
@@ -193,7 +196,9 @@ def test_hostile_peer_gets_nothing_but_protocol_errors(victim: Role, body: Calla
 
 @pytest.mark.parametrize("victim", ["device", "server"])
 def test_memory_stays_under_the_cap(victim: Role) -> None:
-    """Kept at any time: a frame's bytes and the eighth by which a bytearray grows; at the peak a message beside it."""
+    """A side keeps at any time a frame's bytes and the eighth by which a bytearray grows, and at the peak a message,
+    too.
+    """
     random_stream, sender = random.Random(22), PEER[victim]
     tracemalloc.start()
     try:

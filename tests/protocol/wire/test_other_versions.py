@@ -33,7 +33,7 @@ def encode_later(version: int, type: int, body: bytes) -> bytes:
 
 
 def changed(data: bytes, at: int) -> bytes:
-    """One bit of it flipped."""
+    """Return the bytes with one bit flipped."""
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 

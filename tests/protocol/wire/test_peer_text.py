@@ -44,7 +44,7 @@ def changed(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def sent(kind: type[Message]) -> tuple[Role, str]:
-    """Who sends such a message in the conversation, and the state of both sides before."""
+    """Return who sends such a message in the conversation, and the state of both sides before it."""
     states = {"Hello": "greeting", "Challenge": "challenging", "Enrol": "proving", "Welcome": "deciding"}
     at = next(i for i, (_, message) in enumerate(CONVERSATION) if type(message) is kind)
     return CONVERSATION[at][0], states.get(kind.__name__, "ready")

@@ -1,4 +1,4 @@
-"""What a connection counts: the bytes at the socket are payload and stated header bytes."""
+"""The counts of a connection: the bytes at the socket are payload and stated header bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_bytes_on_the_wire_are_payload_and_stated_headers() -> None:
     device, server = pair.sides["device"], pair.sides["server"]
     assert (device.sent_bytes, device.received_bytes) == (written["device"], written["server"])
     assert (server.sent_bytes, server.received_bytes) == (written["server"], written["device"])
-    up, down = 200, len(MODEL) + 3 + 200 + 5 + 300  # of TRAINED; of the model, TRAIN with its selection, EVALUATE
+    up, down = 200, len(MODEL) + 3 + 200 + 5 + 300  # TRAINED up, and down the model, TRAIN and EVALUATE
     assert (device.sent_header_bytes, server.received_header_bytes) == (written["device"] - up,) * 2
     assert (server.sent_header_bytes, device.received_header_bytes) == (written["server"] - down,) * 2
 

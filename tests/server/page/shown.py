@@ -16,7 +16,7 @@ from edgefl.server.run_view import RunView
 
 
 class ShownRun:
-    """path: of the run's directory; url: of its page, once `show` has been called; port: where it listens."""
+    """A run with a page: `path` is the run's directory, `url` the page's address after `show`, and `port` its port."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.port = path, 0
@@ -27,7 +27,7 @@ class ShownRun:
         return f"http://127.0.0.1:{self.port}/"
 
     def show(self, token: str | None = None, context: ssl.SSLContext | None = None) -> str:
-        """Shows the page, at the port of before if there was one. Its address."""
+        """Show the page, at its former port if it had one, and return its address."""
         (listener,) = bound(ListenAddress("127.0.0.1", self.port)).sockets
         self.port = listener.getsockname()[1]
         view = RunView(self.path)

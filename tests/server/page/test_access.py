@@ -1,4 +1,4 @@
-"""Who may see the page: tables of headers, and what they lack."""
+"""The rules of who may see the page: tables of headers, and what they lack."""
 
 from __future__ import annotations
 

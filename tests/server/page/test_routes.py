@@ -1,4 +1,4 @@
-"""What the page's server answers, without a socket."""
+"""The answers of the page's server, without a socket."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ CASES: list[tuple[Operation, Shape]] = [
 
 
 def graphs() -> Iterator[tuple[str, Graph]]:
-    """Every setting of an operation by itself, sums, every built-in model, and models that nobody wrote by hand."""
+    """Yield every setting of an operation by itself, sums, every built-in model, and random models."""
     for op, shape in CASES:
         last = () if len(op.output(shape)) == 1 else (Node("last", Flatten(), ("only.one",)),)
         yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))

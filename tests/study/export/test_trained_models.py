@@ -1,4 +1,6 @@
-"""What is taken out of runs is what was evaluated in them; and what cannot be taken out is said."""
+"""Models that are taken out of runs are the models that were evaluated in them. A message says what cannot be taken
+out.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def federation() -> Federation:
 
 
 def evaluations(run: Path) -> Iterator[tuple[str, Algorithm, dict[str, Any]]]:
-    """Of every method the last evaluation."""
+    """Yield the last evaluation of every method."""
     for name, algorithm in EXPERIMENT.algorithms().items():
         yield name, algorithm, list(read_metrics(run / name))[-1]["evaluation"]
 
@@ -174,7 +176,7 @@ def test_what_cannot_be_taken_out_is_said(run: Path, tmp_path: Path, capsys: pyt
 
 
 def test_a_run_that_goes_on_is_read_beside_it_and_left_as_it_is(tmp_path: Path) -> None:
-    """The journal holds its lock; a file that is damaged is named; before the first commit there is no model."""
+    """The journal holds its lock. A damaged file is named, and before the first commit there is no model."""
     experiment = replace(EXPERIMENT, methods=("fedspu",))
     open_run(tmp_path / "run", experiment.to_json())
     with pytest.raises(RunError, match=r"commit\.json is missing"):

@@ -79,7 +79,9 @@ def convert(desk: Path) -> Path:
 def serve(
     desk: Path, method: str, devices: int, rounds: int, watch: Any = lambda log_record: None
 ) -> tuple[Path, list[dict[str, Any]]]:
-    """A run that starts from the user's model, with a process for the server and one for each device; its metrics."""
+    """Serve a run that starts from the user's model, in a process for the server and for each device. Return its
+    metrics.
+    """
     model, run = model_files.load(desk / "mine.safetensors"), desk / method
     settings = {"clients": devices, "per_round": devices, "rounds": rounds, "eval_every": rounds, "epochs": 1}
     own = {"methods": (method,), "model": model_file.name_of(model), "partition": "iid", "lr": 0.02}
@@ -101,7 +103,7 @@ def without_torch(desk: Path) -> Iterator[None]:
 
 
 def edgefl_without_torch(desk: Path, *arguments: str) -> str:
-    """A command in a process of its own; what it says beside its output."""
+    """Run a command in a process of its own, and return what it says beside its output."""
     with without_torch(desk):
         done = subprocess.run([sys.executable, "-m", "edgefl", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -113,7 +115,7 @@ def state_of(run: Path, client: int) -> Path:
 
 
 def labels(path: Path, x: np.ndarray) -> np.ndarray:
-    """What onnxruntime says."""
+    """Return the labels that onnxruntime computes."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (logits,) = session.run(["output"], {"input": x})
     return logits.argmax(1)

@@ -23,7 +23,7 @@ def made_run(
     clients: int = 4,
     **changes: Any,
 ) -> ReportedRun:
-    """Every client of method m is right about more of its 100 test samples in every round."""
+    """Make a run in which every client of method m is right about more of its 100 test samples in every round."""
     by_seed = {
         seed: [_summary(method, m, seed, rounds, clients) for m, method in enumerate(methods)]
         for seed in range(1, seeds + 1)

@@ -65,7 +65,9 @@ def test_ticks_are_written_without_digits_that_say_nothing() -> None:
 
 
 def test_a_curve_is_the_mean_over_seeds_with_their_deviation() -> None:
-    """Clients of seed 1 have 52, 53, 54, 55 of 100 after one of four rounds, those of seed 2 52, 54, 56, 58."""
+    """After one of four rounds, clients of seed 1 have 52, 53, 54, 55 of 100, and clients of seed 2 have 52, 54, 56,
+    58.
+    """
     found = mean_curve(made_run().summaries_of("fedspu"), "round", "accuracy")
     assert [point.x for point in found] == [1, 2, 3, 4]
     spread = abs(0.55 - 0.535) / 2**0.5
@@ -92,7 +94,7 @@ def test_steps_rise_where_the_points_are() -> None:
 
 
 def test_an_interval_is_drawn_from_its_low_to_its_high_end() -> None:
-    """From -1 to 1 with a little room, over 376 units that begin at 12."""
+    """It is from -1 to 1 with a little room, over 376 units that begin at 12."""
     svg = interval_chart([IntervalRow("a less b", 0.0, -1.0, 1.0), IntervalRow("c", 0.5, None, None)], "points", "said")
     (path,) = re.findall(r'class="interval" d="M([\d.]+) 24v8m0 -4H([\d.]+)', svg)
     assert [float(each) for each in path] == pytest.approx([200 - 188 / 1.12, 200 + 188 / 1.12], abs=0.06)

@@ -1,4 +1,4 @@
-"""Reports of real runs: simulated, served, in the middle, without their data; from Python and from the command line."""
+"""Reports of real runs: simulated, served, in the middle, and without their data, from Python and the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> edgefl.Run:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What edgefl 0.1.0 has left: a simulation, and a served run that was killed after two of its twelve rounds."""
+    """Return what edgefl 0.1.0 has left: a simulation, and a served run that was killed after 2 of its 12 rounds."""
     folder = tmp_path_factory.mktemp("stored")
     with tarfile.open(archive("0.1.0")) as tar:
         if hasattr(tarfile, "fully_trusted_filter"):

@@ -195,7 +195,7 @@ def test_provenance_names_makers_devices_and_data() -> None:
 
 
 def test_the_worst_clients_are_named() -> None:
-    """Clients 0, 1, 2, 3 of seed 1 are right about 90, 91, 92 and 93 of 100; with fedavg of 3 more."""
+    """Clients 0, 1, 2, 3 of seed 1 are right about 90, 91, 92 and 93 of 100, and with fedavg about 3 more."""
     words = parsed(made_run()).words
     assert "client p test samples fedspu fedavg 0 0.2 100 90.0 % 93.0 % 1 0.2 100 91.0 % 94.0 % 2 1" in words
 
@@ -217,7 +217,7 @@ def test_colours_of_lines_stand_out_from_the_page(theme: str) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2 defines it."""
+    """Return the contrast as WCAG 2 defines it."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 

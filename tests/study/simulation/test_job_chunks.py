@@ -1,4 +1,4 @@
-"""Who takes which jobs, and whose state is where."""
+"""The assignment of jobs to workers, and the place of each state."""
 
 from __future__ import annotations
 

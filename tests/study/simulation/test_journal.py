@@ -53,7 +53,7 @@ def test_damage_is_named_or_changes_nothing(name: str, tmp_path: Path) -> None:
     expected, refused = read(whole), 0
     for damage in damages(whole / name):
         if name == "commit.json" and damage.kind == "deleted":
-            continue  # as a run that has not committed yet; it is repeated
+            continue  # a run that has not committed yet is repeated
         copy = tmp_path / "copy"
         shutil.copytree(whole, copy)
         damage.strike(copy / name)

@@ -68,7 +68,7 @@ def without_times(value: Any) -> Any:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """Every file of a run directory by name: bytes, or metrics without times."""
+    """Return every file of a run directory by name: bytes, or metrics without times."""
     found: dict[str, Any] = {}
     for file in sorted(path.rglob("*")):
         name = str(file.relative_to(path))
@@ -198,7 +198,9 @@ def test_a_refused_reply_is_logged_and_leaves_the_client_as_it_was(federation: F
 def test_log_records_say_what_clients_compute_by_the_papers_count_and_what_was_executed(
     federation: Federation, tmp_path: Path
 ) -> None:
-    """FedAvg executes the nominal count but for the signal to the images; FedSpa its mask, and a batch to move it."""
+    """FedAvg executes the nominal count without the gradient of the images. FedSpa executes its mask, and a batch to
+    move it.
+    """
     macs = federation.graph.macs()
     method = FedSpa(per_round=3, epochs=2, batch=16, density=0.1)
     _, log_records = run(tmp_path / "dense", FedAvg(per_round=3, epochs=2), federation)
@@ -221,7 +223,7 @@ def test_log_records_say_what_clients_compute_by_the_papers_count_and_what_was_e
 
 
 def test_stopped_clients_cost_nothing_more(federation: Federation, tmp_path: Path) -> None:
-    """Invariant of section 2: bytes after a client's stop are 0; the number of running clients never rises."""
+    """Invariant of section 2: bytes after a client's stop are 0, and the number of running clients never rises."""
     algorithm = FedSPU(keep=(0.5,), per_round=6, epochs=1, lr=0.5, es=True)
     state, log_records = run(tmp_path, algorithm, federation, replace(SETTINGS, rounds=40))
     stopped_at = {
@@ -333,7 +335,7 @@ POINTS = {
 def test_a_run_killed_at_any_point_resumes_bit_for_bit(
     point: str, federation: Federation, whole: dict[str, Any], tmp_path: Path
 ) -> None:
-    """t_restart_bitwise: SIGKILL to a real process, then a resume; every file equals the uninterrupted run's."""
+    """t_restart_bitwise: a real process gets SIGKILL, then resumes. Every file equals the uninterrupted run's."""
     owner, name, call, after = POINTS[point]
     path, method = tmp_path / "killed", "fedspu-es"
     script = KILLED_RUN.format(

@@ -1,5 +1,6 @@
-"""Simulated rounds of modelled devices on the packaged digits: the same whatever the workers and after a kill; late,
-absent and busy clients as a run with these outcomes would have them.
+"""Simulated rounds of modelled devices on the packaged digits. They do not depend on the workers or on a kill.
+
+Late, absent and busy clients count as a run with these outcomes would have them.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def test_exactly_the_slow_ones_are_late_and_keep_what_they_trained(federation: F
 
 
 def test_a_run_with_the_same_outcomes_has_the_same_bits(federation: Federation, tmp_path: Path) -> None:
-    """Busy clients are no candidates: those whose late replies come after the next rounds have begun."""
+    """Busy clients are not candidates: their late replies come after the next rounds have begun."""
     state, log_records = run(tmp_path / "clock", METHOD, federation, of(FLEET, 2.5))
     busy, among, outcomes = dict[int, float](), {}, {}
     for log_record in log_records:

@@ -37,7 +37,7 @@ def federation() -> Federation:
 
 @pytest.fixture(scope="module")
 def plain() -> Federation:
-    """The same clients with a model without running statistics."""
+    """Return the clients with a model without running statistics."""
     return assemble(Experiment(clients=4, per_round=2, model="pflego_mlp"))
 
 
@@ -74,7 +74,7 @@ def learner() -> FarLearner:
 
 
 def test_what_is_read_cannot_be_written_and_is_spoilt_by_a_change() -> None:
-    """The learner of these tests does notice those who break the protocol."""
+    """The learner of these tests notices methods that break the protocol."""
     under_test: Learner = learner()
     read = under_test.read()
     name, value = next(iter(read.items()))

@@ -80,7 +80,7 @@ class LostError(Exception):
 def test_a_run_that_is_lost_after_a_round_resumes_bit_for_bit(
     name: str, round: int, federation: Federation, finished: dict[str, Any], tmp_path: Path
 ) -> None:
-    """t_restart_bitwise: rounds 1 and 3 are not committed; what clients wrote in them is repeated."""
+    """t_restart_bitwise: rounds 1 and 3 are not committed, and what clients wrote in them is repeated."""
 
     def lose(log_record: dict[str, Any]) -> None:
         if log_record["round"] == round:

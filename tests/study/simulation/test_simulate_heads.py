@@ -121,7 +121,7 @@ def test_personal_models_are_evaluated_and_no_global_one(name: str, finished: di
 
 
 def test_after_training_the_clients_of_the_round_are_tested(federation: Federation, finished: dict[str, Any]) -> None:
-    """eval_point: and only then; FedAvg too."""
+    """eval_point: they are tested only then, under FedAvg, too."""
     for name, method in METHODS.items():
         asked = vars(method)["eval_point"] == "post_local"
         for record in finished[name][2][0]["clients"]:
@@ -190,7 +190,7 @@ def test_presets_are_table_1_s_settings() -> None:
 def test_pflego_executes_its_trunk_twice_forward_and_once_backward(
     federation: Federation, finished: dict[str, Any]
 ) -> None:
-    """ALGORITHMS 10.1: what a client executes grows with tau by two products of the head; evaluation is none of it."""
+    """ALGORITHMS 10.1: a client's work grows with tau by two products of the head. Evaluation is not a part of it."""
     *body, head = federation.graph.macs().values()
     for log_record in finished["pflego"][2]:
         for record in log_record["clients"]:

@@ -56,7 +56,7 @@ def test_methods_end_where_they_end_on_kernels(name: str, tmp_path: Path) -> Non
 
 
 def payloads(found: dict[str, Any]) -> list[Any]:
-    """Who was asked in each round, and the bytes each way."""
+    """Return who was asked in each round, and the bytes each way."""
     names = ("client", "status", "down", "up")
     return [
         [{n: v for n, v in c.items() if n in names or "bytes" in n} for c in log_record["clients"]]

@@ -1,8 +1,8 @@
-"""The operations a graph is made of: their settings, shapes, parameters and cost. No tensor arithmetic happens here.
+"""The operations of which a graph is made: their settings, shapes, parameters and cost.
 
-Each class has the meaning, parameter names and parameter shapes of the torch.nn module of the same name. Shapes leave
-out the batch: [channels, height, width], [channels, length] or [features]. What torch allows beyond these fields
-(padding modes, norms without affine parameters) has no representation.
+No tensor arithmetic happens here. Each class has the meaning, parameter names and parameter shapes of the torch.nn
+module of its name. Shapes leave out the batch: [channels, height, width], [channels, length] or [features]. Further
+settings of torch, such as padding modes and norms without affine parameters, cannot be represented.
 """
 
 from edgefl.models.graph.operations.activation import (

@@ -1,6 +1,6 @@
-"""Functions of single values: rectifiers, whose backward pass reads a bit of each, and smooth ones.
+"""Activations, which are functions of single values: rectifiers and smooth functions.
 
-PReLU is the one with a parameter.
+The backward pass of a rectifier reads one bit of each value. PReLU is the only activation with a parameter.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from edgefl.models.graph.operations.base import LARGEST_FLOAT, Operation, ParamI
 
 @dataclass(frozen=True)
 class Rectifier(Operation):
-    """An activation whose backward pass reads one bit of each value, x > 0: what ReLU and its kinds share."""
+    """The base class of ReLU and its variants. The backward pass reads one bit of each value: x > 0."""
 
 
 @dataclass(frozen=True)
 class ReLU(Rectifier):
-    """max(x, 0)."""
+    """The function max(x, 0)."""
 
 
 @dataclass(frozen=True)
 class ReLU6(Rectifier):
-    """min(max(x, 0), 6); its bit says 0 < x < 6."""
+    """The function min(max(x, 0), 6). Its bit says whether 0 < x < 6."""
 
 
 @dataclass(frozen=True)
 class LeakyReLU(Rectifier):
-    """x where it is positive, else negative_slope * x. The slope may have either sign."""
+    """The function x where x is positive, and negative_slope * x elsewhere. The slope may have either sign."""
 
     negative_slope: float = 0.01
 
@@ -38,12 +38,12 @@ class LeakyReLU(Rectifier):
 
 @dataclass(frozen=True)
 class Smooth(Operation):
-    """An activation whose backward pass reads its input or its result: what all but the rectifiers share."""
+    """The base class of all activations but rectifiers and PReLU. The backward pass reads the input or the result."""
 
 
 @dataclass(frozen=True)
 class Sigmoid(Smooth):
-    """1 / (1 + e^-x)."""
+    """The function 1 / (1 + e^-x)."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,15 @@ class Tanh(Smooth):
 
 @dataclass(frozen=True)
 class SiLU(Smooth):
-    """x sigmoid(x), also named swish."""
+    """The function x sigmoid(x), also named swish."""
 
 
 @dataclass(frozen=True)
 class GELU(Smooth):
-    """x times the normal distribution function of x, or with approximate="tanh" the usual approximation of it."""
+    """The function x times the normal distribution function of x.
+
+    approximate  "none", or "tanh" for the usual approximation by tanh
+    """
 
     approximate: str = "none"
 
@@ -69,17 +72,17 @@ class GELU(Smooth):
 
 @dataclass(frozen=True)
 class Hardsigmoid(Smooth):
-    """min(max(x / 6 + 1/2, 0), 1)."""
+    """The function min(max(x / 6 + 1/2, 0), 1)."""
 
 
 @dataclass(frozen=True)
 class Hardswish(Smooth):
-    """x hardsigmoid(x)."""
+    """The function x hardsigmoid(x)."""
 
 
 @dataclass(frozen=True)
 class Softplus(Smooth):
-    """log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
+    """The function log(1 + e^(beta x)) / beta, and x itself where beta x > threshold."""
 
     beta: float = 1.0
     threshold: float = 20.0
@@ -87,7 +90,7 @@ class Softplus(Smooth):
 
 @dataclass(frozen=True)
 class PReLU(Operation):
-    """x where it is positive, else weight * x, with one weight, or one for each channel."""
+    """The function x where x is positive, and weight * x elsewhere, with one weight or one weight for each channel."""
 
     num_parameters: int = 1
 

@@ -1,4 +1,4 @@
-"""The operations that move values, or put several results together."""
+"""The operations that move values or combine several results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgefl.models.graph.operations.base import Operation, Pair, Quad, Shape, pl
 
 @dataclass(frozen=True)
 class Flatten(Operation):
-    """All axes into one, channel-major: [channels, height, width] to [channels * height * width]."""
+    """All axes in one, channel after channel: [channels, height, width] becomes [channels * height * width]."""
 
     def output(self, *inputs: Shape) -> Shape:
         return (math.prod(inputs[0]),)
@@ -19,7 +19,7 @@ class Flatten(Operation):
 
 @dataclass(frozen=True)
 class Add(Operation):
-    """Sum of two results of the same shape."""
+    """The sum of two results of equal shape."""
 
     arity: ClassVar[int] = 2
 
@@ -31,7 +31,10 @@ class Add(Operation):
 
 @dataclass(frozen=True)
 class Mul(Operation):
-    """Product of two results of one shape, or of planes with a gate for each, a second result [channels, 1, 1]."""
+    """The product of two results of equal shape, or of planes and gates.
+
+    The gates are a second result [channels, 1, 1] with one value for each plane.
+    """
 
     arity: ClassVar[int] = 2
 
@@ -44,7 +47,7 @@ class Mul(Operation):
 
 @dataclass(frozen=True)
 class Concat(Operation):
-    """The channels of several results one after another; their other extents are equal."""
+    """The channels of several results, one after another. The other extents of the results are equal."""
 
     arity: ClassVar[int | None] = None
 
@@ -57,7 +60,7 @@ class Concat(Operation):
 
 @dataclass(frozen=True)
 class ZeroPad2d(Operation):
-    """Zeros around each plane: left, right, top, bottom as in torch."""
+    """Zeros around each plane. The padding is (left, right, top, bottom) in cells, as in torch."""
 
     padding: Quad
 
@@ -69,8 +72,9 @@ class ZeroPad2d(Operation):
 
 @dataclass(frozen=True)
 class Upsample(Operation):
-    """Each cell of a plane repeated: scale_factor[0] times downwards and scale_factor[1] times to the right. Of a line
-    the second.
+    """Each cell of a plane repeated scale_factor[0] times downwards and scale_factor[1] times to the right.
+
+    For a sequence, scale_factor[0] is 1, and each position is repeated scale_factor[1] times.
     """
 
     scale_factor: Pair
@@ -84,7 +88,7 @@ class Upsample(Operation):
 
 @dataclass(frozen=True)
 class Reshape(Operation):
-    """The same values in the same order as [channels, *places]; as many channels as that leaves."""
+    """The values in unchanged order as [channels, *places]. The number of values gives the number of channels."""
 
     places: Shape
 
@@ -95,7 +99,7 @@ class Reshape(Operation):
 
     @property
     def as_planes(self) -> Reshape:
-        """The same to planes of one row."""
+        """Return the equivalent operation whose result is planes of one row."""
         return self if len(self.places) == 2 else Reshape((1, *self.places))
 
     def output(self, *inputs: Shape) -> Shape:
@@ -107,7 +111,7 @@ class Reshape(Operation):
 
 @dataclass(frozen=True)
 class Permute(Operation):
-    """Axes in another order: axis i of the result is axis axes[i] of what it reads, without the batch."""
+    """The axes in another order: axis i of the result is axis axes[i] of the input, where the batch is not counted."""
 
     axes: Shape
 
@@ -118,7 +122,7 @@ class Permute(Operation):
 
     @property
     def as_planes(self) -> Permute:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         return Permute((2, 1, 0)) if self.axes == (1, 0) else Permute((0, 1, 2))
 
     def output(self, *inputs: Shape) -> Shape:
@@ -129,7 +133,7 @@ class Permute(Operation):
 
 @dataclass(frozen=True)
 class FlattenPlaces(Operation):
-    """All axes into one, a place after another: the order of torch, where it has the channels last."""
+    """All axes joined into one, position after position. This is torch's order where torch has the channels last."""
 
     def output(self, *inputs: Shape) -> Shape:
         return (math.prod(inputs[0]),)
@@ -137,14 +141,14 @@ class FlattenPlaces(Operation):
 
 @dataclass(frozen=True)
 class Slice(Operation):
-    """The positions of [channels, length] from `start` on, so many."""
+    """The `length` positions of a sequence [channels, positions] that begin with position `start`."""
 
     start: int
     length: int
 
     @property
     def as_planes(self) -> SliceOfRow:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         return SliceOfRow(self.start, self.length)
 
     def output(self, *inputs: Shape) -> Shape:
@@ -159,7 +163,7 @@ class Slice(Operation):
 
 @dataclass(frozen=True)
 class SliceOfRow(Slice):
-    """Slice of planes of one row, as kernels see it; in no graph's JSON."""
+    """A Slice of planes of one row, as kernels see it. The JSON of a graph never names this class."""
 
     def output(self, *inputs: Shape) -> Shape:
         channels, _, length = planes(self, inputs[0])

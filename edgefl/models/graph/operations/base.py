@@ -14,15 +14,17 @@ Quad = tuple[int, int, int, int]
 Kind = Literal["learn", "stat", "frozen"]
 
 LARGEST_SETTING = 2**31 - 1  # ids, extents and strides travel as int32
-LARGEST_FLOAT = 3.4028234663852886e38  # of float32
-LENGTHS: dict[str, int | None] = {"Pair": 2, "Quad": 4, "Shape": None}  # of tuples of integers; None: any
+LARGEST_FLOAT = 3.4028234663852886e38  # largest finite float32
+LENGTHS: dict[str, int | None] = {"Pair": 2, "Quad": 4, "Shape": None}  # number of integers, where None is any
 NUMERALS = {"Pair": "a pair", "Quad": "four", "Shape": "a tuple"}
 ZERO_ALLOWED = ("padding", "output_padding", "momentum", "axes", "start", "p", "ones")
 
 
 class ParamInfo(NamedTuple):
-    """Shape and kind of a parameter: "learn" is trained by gradient, "stat" is a running statistic of BatchNorm, and
-    "frozen" is a parameter or a statistic that keeps its bits (Graph.frozen).
+    """The shape and the kind of a parameter.
+
+    A "learn" parameter is trained by gradient. A "stat" is a running statistic of BatchNorm. A "frozen" parameter or
+    statistic keeps its bits (Graph.frozen).
     """
 
     shape: Shape
@@ -31,11 +33,14 @@ class ParamInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation. Settings are checked on construction; a bad one raises GraphError with its name and value."""
+    """The base class of operations. Settings are checked on construction.
 
-    arity: ClassVar[int | None] = 1  # results that it reads; None: two or more
-    main: ClassVar[str] = "weight"  # the parameter whose rows are its neurons, and whose columns its input's
-    later: ClassVar[tuple[str, ...]] = ()  # settings that came later: the JSON form leaves out their defaults
+    Raises  GraphError with the name and the value of a setting that does not fit.
+    """
+
+    arity: ClassVar[int | None] = 1  # number of results that it reads, where None is two or more
+    main: ClassVar[str] = "weight"  # the parameter with a row for each neuron and a column for each input neuron
+    later: ClassVar[tuple[str, ...]] = ()  # later settings, which the JSON form leaves out at their defaults
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -46,32 +51,35 @@ class Operation:
 
     @property
     def title(self) -> str:
-        """The name of the operation, as in the JSON form."""
+        """Return the name of the operation, as in the JSON form."""
         return type(self).__name__
 
     def output(self, *inputs: Shape) -> Shape:
-        """Shape of the result for the shapes of the inputs. Raises GraphError if they do not fit."""
+        """Return the shape of the result for the shapes of the inputs. Raises GraphError if the shapes do not fit."""
         return inputs[0]
 
     def parameters(self) -> dict[str, ParamInfo]:
-        """Parameters in torch's order, by the last part of their name."""
+        """Return the parameters in torch's order, by the last part of their names."""
         return {}
 
     def macs(self, output: Shape) -> int:
-        """Multiply-accumulates of one example's forward pass; 0 for what is no product."""
+        """Return the multiply-accumulates of one sample's forward pass: 0 if the operation is not a product."""
         return sum(self.macs_by_weight(output).values())
 
     def macs_by_weight(self, output: Shape) -> dict[str, int]:
-        """The same by the parameter that is multiplied with, "" for products of results."""
+        """Return the multiply-accumulates by the parameter that multiplies. For products of two results it is ""."""
         return {}
 
     def refuse(self, setting: str, expected: str) -> None:
-        """Raise GraphError: `setting` as name=value, and what was expected."""
+        """Raise GraphError with `setting`, written as name=value, and with what was expected."""
         raise GraphError(f"{self.title}: {setting}; expected {expected}")
 
 
 def planes(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int, int, int]:
-    """`shape` as [channels, height, width], with the given number of channels if one is given."""
+    """Return `shape` as [channels, height, width].
+
+    Raises  GraphError for another number of extents, or of channels if `channels` is given.
+    """
     if len(shape) != 3:
         op.refuse(f"input of shape {shape}", "[channels, height, width]")
     if channels is not None and shape[0] != channels:
@@ -80,16 +88,21 @@ def planes(op: Operation, shape: Shape, channels: int | None = None) -> tuple[in
 
 
 def sequence(op: Operation, shape: Shape, channels: int | None = None) -> tuple[int, int]:
-    """`shape` as [channels, length], with the given number of channels if one is given."""
+    """Return `shape` as [channels, length].
+
+    Raises  GraphError for another number of extents, or of channels if `channels` is given.
+    """
     if len(shape) != 2:
         op.refuse(f"input of shape {shape}", "[channels, length]")
     return planes(op, (shape[0], 1, shape[1]), channels)[::2]
 
 
 def slide(op: Operation, size: Shape, reach: Shape, stride: Shape, padding: Shape, ceil_mode: bool = False) -> Shape:
-    """Extents of the result of sliding a window of `reach` cells over `size` cells.
+    """Return the extents of the result of sliding a window of `reach` cells over `size` cells.
 
-    ceil_mode  rounded up; but a window begins in the cells or in the padding before them
+    ceil_mode  whether the number of positions is rounded up, where each window begins in the cells or the padding
+               before them
+    Raises  GraphError if the result would have no cell.
     """
     axes = zip(size, reach, stride, padding, strict=True)
     positions = _positions_rounded_up if ceil_mode else _positions

@@ -1,4 +1,4 @@
-"""Dropout: in training some values, or whole channels, are 0 and the others larger; everywhere else it does nothing."""
+"""Dropout, which sets some values or channels to 0 in training and scales the others. Elsewhere it does nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from edgefl.models.graph.operations.base import Operation, Shape, planes, sequen
 
 @dataclass(frozen=True)
 class AnyDropout(Operation):
-    """Each value is 0 with probability p, else x / (1 - p): what all of them share. With p = 0 nothing is dropped."""
+    """The base class of dropouts: each value is 0 with probability p, and x / (1 - p) otherwise.
+
+    With p = 0 nothing is dropped.
+    """
 
     p: float = 0.5
 
@@ -38,7 +41,7 @@ class Dropout1d(AnyDropout):
 
     @property
     def as_planes(self) -> Dropout2d:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         return Dropout2d(self.p)
 
     def output(self, *inputs: Shape) -> Shape:

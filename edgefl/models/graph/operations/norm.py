@@ -1,4 +1,4 @@
-"""Normalisations."""
+"""Normalisations over the batch, over groups of channels and over the values of a sample."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class BatchNorm2d(BatchNorm):
 
 @dataclass(frozen=True)
 class BatchNorm1d(BatchNorm):
-    """Batch normalisation of features, or of [channels, length]."""
+    """Batch normalisation of features, or of sequences [channels, length]."""
 
     @property
     def as_planes(self) -> BatchNorm2d:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         return BatchNorm2d(self.num_features, self.eps, self.momentum)
 
     def output(self, *inputs: Shape) -> Shape:
@@ -51,7 +51,7 @@ class BatchNorm1d(BatchNorm):
 
 @dataclass(frozen=True)
 class GroupNorm(Operation):
-    """Normalisation over num_groups equal runs of channels, with one affine pair per channel."""
+    """Normalisation over num_groups equal runs of channels, with one affine pair (weight and bias) for each channel."""
 
     num_groups: int
     num_channels: int
@@ -71,8 +71,10 @@ class GroupNorm(Operation):
 
 @dataclass(frozen=True)
 class LayerNorm(Operation):
-    """Normalisation of all of an example's values, with an affine pair for each of them. With one extent, of the
-    channels of each place, with a pair for each channel: what torch does over its last axis.
+    """Normalisation over all values of a sample, with an affine pair (weight and bias) for each value.
+
+    With one extent it normalises over the channels at each position, with an affine pair for each channel. Torch does
+    this over the last axis.
     """
 
     normalized_shape: Shape
@@ -85,7 +87,7 @@ class LayerNorm(Operation):
 
     @property
     def as_planes(self) -> LayerNorm:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         if len(self.normalized_shape) == 1:
             return self
         channels, length = self.normalized_shape

@@ -1,4 +1,4 @@
-"""Operations with a parameter that multiplies no channels: rows of a table, and values that are added or multiplied."""
+"""Operations with a parameter and no matrix product: rows of a table, and values that are added or multiplied."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from edgefl.models.graph.operations.base import Operation, ParamInfo, Shape
 
-LARGEST_ID = 2**24  # ids travel as float32, which holds no more whole numbers
+LARGEST_ID = 2**24  # number of ids that float32, in which ids travel, can tell apart
 
 
 @dataclass(frozen=True)
 class Embedding(Operation):
-    """The row of the weight [num_embeddings, embedding_dim] for each id of [length]: [embedding_dim, length].
+    """The rows of the weight [num_embeddings, embedding_dim] for ids [length]. The result is [embedding_dim, length].
 
     padding_idx  a row without a gradient, or None
     """
@@ -33,7 +33,7 @@ class Embedding(Operation):
 
     @property
     def as_planes(self) -> EmbeddingOfRow:
-        """The same to planes of one row."""
+        """Return the equivalent operation whose result is planes of one row."""
         return EmbeddingOfRow(self.num_embeddings, self.embedding_dim, self.padding_idx)
 
     def output(self, *inputs: Shape) -> Shape:
@@ -47,7 +47,7 @@ class Embedding(Operation):
 
 @dataclass(frozen=True)
 class EmbeddingOfRow(Embedding):
-    """Embedding with a result of planes of one row, as kernels see it; in no graph's JSON."""
+    """An Embedding whose result is planes of one row, as kernels see it. The JSON of a graph never names this class."""
 
     def output(self, *inputs: Shape) -> Shape:
         features, length = super().output(*inputs)
@@ -56,14 +56,15 @@ class EmbeddingOfRow(Embedding):
 
 @dataclass(frozen=True)
 class WithParameter(Operation):
-    """A parameter put together with a result: one value for each channel, or for each value of an example.
+    """A parameter that is combined with a result: one value for each channel, or for each value of a sample.
 
-    shape          of the parameter in torch, without leading ones: [channels], [channels, 1, 1], or as the result
-    channels_last  whether it is ordered as torch's [..., places, channels]
-    ones           how many leading ones it has in torch
+    shape          shape of the parameter in torch without leading ones: [channels], [channels, 1, 1], or the shape of
+                   the result
+    channels_last  whether the parameter is ordered as torch's [..., places, channels]
+    ones           number of leading ones in the parameter's shape in torch
     """
 
-    main: ClassVar[str] = ""  # the parameter has the node's name
+    main: ClassVar[str] = ""  # an empty text, because the parameter has the node's name
 
     shape: Shape
     channels_last: bool = False
@@ -75,7 +76,7 @@ class WithParameter(Operation):
             self.refuse(f"shape={self.shape}, ones={self.ones}", "1 to 3 extents behind at most 3 ones")
 
     def is_whole(self, source: Shape) -> bool:
-        """Whether there is a value for each of the result's, which are more than channels."""
+        """Return whether the parameter has a value for each value of a result with more values than channels."""
         return math.prod(self.shape) == math.prod(source) > source[0]
 
     def output(self, *inputs: Shape) -> Shape:
@@ -91,9 +92,9 @@ class WithParameter(Operation):
 
 @dataclass(frozen=True)
 class AddParameter(WithParameter):
-    """The sum, as with learned positions."""
+    """The sum of a result and a parameter, as with learned positions."""
 
 
 @dataclass(frozen=True)
 class MulParameter(WithParameter):
-    """The product, as in ConvNeXt's layer scale."""
+    """The product of a result and a parameter, as in ConvNeXt's layer scale."""

@@ -1,4 +1,4 @@
-"""Windows over planes, and along lines: pooling."""
+"""Pooling: windows over planes and along sequences."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from edgefl.models.graph.operations.base import Operation, Pair, Shape, planes, sequence, slide
 
-LARGEST_WINDOW = 255  # cells of a max pool's window: the position that won is stored in one byte
+LARGEST_WINDOW = 255  # cells in the window of a max pool, because the largest value's position is kept in one byte
 
 
 @dataclass(frozen=True)
 class Pool(Operation):
-    """A window over each plane: what MaxPool2d and AvgPool2d share."""
+    """A window over each plane: the base class of MaxPool2d and AvgPool2d."""
 
     kernel_size: Pair
     stride: Pair
@@ -31,13 +31,13 @@ class Pool(Operation):
 
     @property
     def rounds_up(self) -> bool:
-        """Whether the last windows may be cut."""
+        """Return whether the last windows may reach beyond the padding, where they are cut."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class MaxPool2d(Pool):
-    """Largest value of each window; padding never wins."""
+    """The largest value of each window. A padded cell is never the largest."""
 
     ceil_mode: bool = False
     later: ClassVar[tuple[str, ...]] = ("ceil_mode",)
@@ -54,7 +54,10 @@ class MaxPool2d(Pool):
 
 @dataclass(frozen=True)
 class AvgPool2d(Pool):
-    """Mean of each window; with count_include_pad the divisor counts padded cells too, those of a cut window none."""
+    """The mean of each window. With count_include_pad the divisor counts padded cells, too.
+
+    The divisor never counts the cells by which a window is cut.
+    """
 
     count_include_pad: bool = True
     ceil_mode: bool = False
@@ -67,7 +70,7 @@ class AvgPool2d(Pool):
 
 @dataclass(frozen=True)
 class GlobalAvgPool(Operation):
-    """Mean over each plane: [channels, height, width] to [channels, 1, 1], or [channels, length] to [channels, 1]."""
+    """The mean over each plane or sequence, which leaves [channels, 1, 1] or [channels, 1]."""
 
     def output(self, *inputs: Shape) -> Shape:
         shape = inputs[0]
@@ -78,14 +81,16 @@ class GlobalAvgPool(Operation):
 
 @dataclass(frozen=True)
 class AdaptiveAvgPool2d(Operation):
-    """Means of windows that cover each plane, as many as output_size says: equal ones where it divides height and
-    width, else some are longer by a cell, which two may share.
+    """The means of windows that cover each plane. output_size is the number of windows downwards and to the right.
+
+    The windows are equal if output_size divides height and width. Otherwise some windows are longer by one cell, and
+    two windows may share a cell.
     """
 
     output_size: Pair
 
     def window(self, shape: Shape) -> AvgPool2d | None:
-        """The windows over planes of this shape, where they are equal."""
+        """Return the average pool with these windows for planes of this shape, or None if the windows are not equal."""
         _, *size = planes(self, shape)
         if any(cells % parts for cells, parts in zip(size, self.output_size, strict=True)):
             return None
@@ -99,13 +104,13 @@ class AdaptiveAvgPool2d(Operation):
 
 @dataclass(frozen=True)
 class AdaptiveAvgPool1d(Operation):
-    """Means of output_size windows that cover each line."""
+    """The means of output_size windows that cover each sequence."""
 
     output_size: int
 
     @property
     def as_planes(self) -> AdaptiveAvgPool2d:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         return AdaptiveAvgPool2d((1, self.output_size))
 
     def output(self, *inputs: Shape) -> Shape:
@@ -115,7 +120,7 @@ class AdaptiveAvgPool1d(Operation):
 
 @dataclass(frozen=True)
 class Pool1d(Operation):
-    """A window along [channels, length]: what MaxPool1d and AvgPool1d share."""
+    """A window along [channels, length]: the base class of MaxPool1d and AvgPool1d."""
 
     kernel_size: int
     stride: int
@@ -127,7 +132,7 @@ class Pool1d(Operation):
 
     @property
     def as_planes(self) -> Pool:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         raise NotImplementedError
 
     @property
@@ -141,7 +146,7 @@ class Pool1d(Operation):
 
 @dataclass(frozen=True)
 class MaxPool1d(Pool1d):
-    """Largest value of each window."""
+    """The largest value of each window."""
 
     ceil_mode: bool = False
     later: ClassVar[tuple[str, ...]] = ("ceil_mode",)
@@ -153,7 +158,10 @@ class MaxPool1d(Pool1d):
 
 @dataclass(frozen=True)
 class AvgPool1d(Pool1d):
-    """Mean of each window; with count_include_pad the divisor counts padded cells too, those of a cut window none."""
+    """The mean of each window. With count_include_pad the divisor counts padded cells, too.
+
+    The divisor never counts the cells by which a window is cut.
+    """
 
     count_include_pad: bool = True
     ceil_mode: bool = False

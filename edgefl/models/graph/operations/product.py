@@ -1,4 +1,4 @@
-"""Products with a weight: convolutions and Linear."""
+"""Products with a weight: convolutions and Linear layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from edgefl.models.graph.operations.base import Operation, Pair, ParamInfo, Shap
 
 @dataclass(frozen=True)
 class Conv2d(Operation):
-    """2-d cross-correlation with zero padding. Depthwise: groups == in_channels > 1."""
+    """A 2-d cross-correlation of [channels, height, width] with zero padding.
+
+    It is depthwise if groups == in_channels > 1.
+    """
 
     in_channels: int
     out_channels: int
@@ -46,7 +49,7 @@ class Conv2d(Operation):
 
 @dataclass(frozen=True)
 class Conv1d(Operation):
-    """Conv2d of one row: 1-d cross-correlation of [channels, length] with zero padding."""
+    """A 1-d cross-correlation of [channels, length] with zero padding, which is a Conv2d of planes of one row."""
 
     in_channels: int
     out_channels: int
@@ -63,7 +66,7 @@ class Conv1d(Operation):
 
     @property
     def as_planes(self) -> Conv2d:
-        """The same of planes of one row."""
+        """Return the equivalent operation on planes of one row."""
         settings = ((1, self.kernel_size), (1, self.stride), (0, self.padding), (1, self.dilation))
         return Conv2d(self.in_channels, self.out_channels, *settings, self.groups, self.bias)
 
@@ -85,7 +88,10 @@ class Conv1d(Operation):
 
 @dataclass(frozen=True)
 class ConvTranspose2d(Operation):
-    """The transpose of Conv2d, as which it spreads each cell over a window; output_padding rows are added below."""
+    """The transpose of Conv2d, which spreads each cell over a window.
+
+    output_padding  (rows, columns) that are added to the result at the bottom and on the right
+    """
 
     in_channels: int
     out_channels: int
@@ -105,7 +111,7 @@ class ConvTranspose2d(Operation):
 
     @property
     def transposed(self) -> Conv2d:
-        """The convolution whose input gradient this computes."""
+        """Return the convolution whose input gradient this operation computes."""
         settings = (self.kernel_size, self.stride, self.padding, self.dilation, self.groups)
         return Conv2d(self.out_channels, self.in_channels, *settings, bias=False)
 
@@ -136,8 +142,10 @@ class ConvTranspose2d(Operation):
 
 @dataclass(frozen=True)
 class Linear(Operation):
-    """Product of features with a matrix [out_features, in_features]: of [in_features], or at each place of
-    [in_features, length] or [in_features, height, width], where torch has the features last.
+    """The product of features with a matrix [out_features, in_features].
+
+    The input is [in_features], or [in_features, length] or [in_features, height, width] with one product at each
+    position. Torch has the features last.
     """
 
     in_features: int
@@ -146,7 +154,7 @@ class Linear(Operation):
 
     @property
     def as_planes(self) -> Conv2d:
-        """The same of planes."""
+        """Return the equivalent convolution of planes."""
         return Conv2d(self.in_features, self.out_features, (1, 1), bias=self.bias)
 
     def output(self, *inputs: Shape) -> Shape:

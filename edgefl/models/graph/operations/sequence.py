@@ -1,7 +1,8 @@
-"""Operations on sequences: GRU, LSTM and self-attention, on lines [features, steps].
+"""Operations on sequences [features, steps]: GRU, LSTM and self-attention.
 
-The parameters have torch's names and layouts; of several gates, or of queries, keys and values, the rows lie one below
-the other. Not here: a module's initial state, which is 0, masks but the causal one, and other directions and layers.
+The parameters have torch's names and layouts. The rows of several gates, or of queries, keys and values, lie one below
+the other in one matrix. The initial state is always 0. There is no mask but the causal one, and no second direction or
+layer.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from edgefl.models.graph.operations.base import Operation, ParamInfo, Shape
 
 
 def steps(op: Operation, shape: Shape, features: int) -> Shape:
-    """The number of steps, which follows the features in the shape of a sequence, or of a plane of one row; other
-    shapes raise GraphError.
+    """Return the extents that follow the features in the shape of a sequence, or of a plane of one row.
+
+    Raises  GraphError for every other shape, and for another number of features.
     """
     if len(shape) not in (2, 3) or shape[0] != features or (len(shape) == 3 and shape[1] != 1):
         op.refuse(f"input of shape {shape}", f"({features}, steps)")
@@ -23,7 +25,10 @@ def steps(op: Operation, shape: Shape, features: int) -> Shape:
 
 @dataclass(frozen=True)
 class Recurrent(Operation):
-    """One layer in one direction over a sequence from the state 0: the states after each step, [hidden_size, steps]."""
+    """One recurrent layer in one direction over a sequence. It begins with the state 0.
+
+    The result is the states after each step, [hidden_size, steps].
+    """
 
     input_size: int
     hidden_size: int
@@ -47,24 +52,25 @@ class Recurrent(Operation):
 
 @dataclass(frozen=True)
 class GRU(Recurrent):
-    """h' = (1 - z) n + z h with the gates r, z and n."""
+    """A gated recurrent unit: h' = (1 - z) n + z h with the gates r, z and n."""
 
     gates: ClassVar[int] = 3
 
 
 @dataclass(frozen=True)
 class LSTM(Recurrent):
-    """h' = o tanh(c') and c' = f c + i g with the gates i, f, g and o."""
+    """A long short-term memory: h' = o tanh(c') and c' = f c + i g with the gates i, f, g and o."""
 
     gates: ClassVar[int] = 4
 
 
 @dataclass(frozen=True)
 class SelfAttention(Operation):
-    """The first half of nn.MultiheadAttention, up to its out_proj, which is a Linear: [heads * head_dim, places].
+    """The first half of nn.MultiheadAttention, up to its out_proj, which is a Linear.
 
-    Queries, keys and values of every place are products with in_proj_weight; by heads, each place takes of the values
-    the shares softmax(k . q / sqrt(head_dim)), where causal of the places up to itself only.
+    The result is [heads * head_dim, positions]. Queries, keys and values of every position are products with
+    in_proj_weight. In each head, a position takes the mean of the values, weighted by softmax(k . q / sqrt(head_dim)).
+    With `causal` it takes values of positions up to itself only.
     """
 
     in_features: int
@@ -76,7 +82,7 @@ class SelfAttention(Operation):
 
     @property
     def features(self) -> int:
-        """The features of the result, which are those of queries, keys and values each."""
+        """Return the number of features of the result, which queries, keys and values have, too."""
         return self.num_heads * self.head_dim
 
     def output(self, *inputs: Shape) -> Shape:

@@ -1,6 +1,8 @@
-"""Builds the stand-in for libcuda, and has the backend use it. EDGEFL_LIBCUDA, where it is set, names the real one;
-EDGEFL_STANDIN a stand-in that has been built (scripts/cuda_barriers.py); EDGEFL_STANDIN_PTX a file of PTX that is run
-in place of the sources of the kernels (scripts/cuda_ptx.py).
+"""Builds the stand-in for libcuda, and has the backend use it.
+
+EDGEFL_LIBCUDA, where it is set, names the real library. EDGEFL_STANDIN names a stand-in that has been built
+(scripts/cuda_barriers.py). EDGEFL_STANDIN_PTX names a file of PTX that is run in place of the sources of the kernels
+(scripts/cuda_ptx.py).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ WATCH = ("-DEFL_WATCH", "-fno-threadsafe-statics")  # see watch.h
 
 
 def is_real() -> bool:
-    """Whether a device's own driver was named."""
+    """Return whether a device's own driver was named."""
     return bool(os.environ.get("EDGEFL_LIBCUDA")) and not os.environ.get("EDGEFL_STANDIN")
 
 
@@ -43,7 +45,7 @@ def can_be_built() -> bool:
 
 @functools.cache
 def built(*more: str, kernels: Path = ROOT / "csrc" / "cuda", ptx: str | None = None) -> Path:
-    """The library, made of these kernels once for all runs that have the same sources; or of a file of PTX."""
+    """Return the library, made of these kernels or of a file of PTX once for all runs with equal sources."""
     files = [*HERE.glob("*.cc"), *HERE.glob("*.h")]
     files += [Path(ptx), HERE / "ptx.py"] if ptx else kernels.glob("*.cu*")
     parts = [*FLAGS, *more, *(file.read_text() for file in sorted(files))]
@@ -68,8 +70,9 @@ def _source_of(ptx: str, library: Path) -> Path:
 
 
 def _make(library: Path, flags: Sequence[str], kernels: Path, is_watched: bool) -> None:
-    """With a watch the kernels alone are instrumented, and nothing is linked with the sanitizer's library. Those of PTX
-    tell of their loads and stores themselves.
+    """Make the library. With a watch only the kernels are instrumented, and the sanitizer's library is not linked.
+
+    Kernels of PTX tell of their loads and stores themselves.
     """
     is_ptx, compiled = kernels != KERNELS, library.with_suffix(".o")
     alone = ["-w"] if is_ptx else ["-fsanitize=thread"] if is_watched else []
@@ -89,7 +92,9 @@ def backend(name: str = "cuda") -> ModuleType:
 
 
 def environment(*more: str) -> dict[str, str]:
-    """What has a process use the stand-in, built with these flags too; nothing where there is a real driver."""
+    """Return the variables with which a process uses the stand-in, built with these flags, too, or {} with a real
+    driver.
+    """
     if is_real():
         return {}
     given = os.environ.get("EDGEFL_STANDIN")

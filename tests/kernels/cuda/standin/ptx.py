@@ -1,10 +1,9 @@
-"""PTX as C++ for the emulation: each instruction is a call of a function of ptx.h by its name, each kernel a body that
-the stand-in launches. So what nvcc or NVRTC made of the kernels is run, and not their sources. What a driver then makes
-of it is a GPU's to show.
+"""PTX as C++ for the emulation, so that what nvcc or NVRTC made of the kernels is run, and not their sources.
 
-An instruction becomes `put(register, op_NAME<TYPES>(operands))`: `mul.wide.s32 %rd1, %r2, 4` becomes
-`put(rd1_, op_mul_wide<s32>(r2_, 4))`. Loads and stores, branches, calls and moves of several registers are told apart
-by `_statement`. Source: PTX ISA 9.0.
+Each instruction is a call of a function of ptx.h by its name, and each kernel is a body that the stand-in launches.
+Only a GPU can show what a driver then makes of it. An instruction becomes `put(register, op_NAME<TYPES>(operands))`:
+`mul.wide.s32 %rd1, %r2, 4` becomes `put(rd1_, op_mul_wide<s32>(r2_, 4))`. `_statement` tells apart loads and stores,
+branches, calls and moves of several registers. Source: PTX ISA 9.0.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def translated(source: str) -> str:
 
 
 def _body(source: str, first: int) -> str:
-    """What stands between the brace that opens before `first` and the one that closes it."""
+    """Return what stands between the brace that opens before `first` and the brace that closes it."""
     depth, at = 1, first
     while depth:
         depth += {"{": 1, "}": -1}.get(source[at], 0)
@@ -64,7 +63,7 @@ def _kernel(name: str, parameters: str, directives: str, body: str) -> str:
 
 
 def _function(result: str, name: str, parameters: str, body: str) -> str:
-    """Its parameters and its result are bytes, as they are in PTX."""
+    """Return a function. Its parameters and its result are bytes, as in PTX."""
     names = [match[3] for match in _PARAMETER.finditer(f"{result}, {parameters}")]
     lines = _lines(body)[1]
     return "\n".join([f"static void {name}({', '.join(f'char* {each}' for each in names)}) {{", *lines, "}"])
@@ -95,7 +94,7 @@ def _lines(body: str) -> tuple[int, list[str]]:
 
 
 def _statements(body: str) -> Iterator[str]:
-    """Each without its semicolon; a label with its colon, a brace of a scope by itself."""
+    """Yield each statement without its semicolon, each label with its colon, and each brace of a scope by itself."""
     at = 0
     while match := re.compile(r"\s*(?:([{}])|(\$[\w$]+:)|([^;]+);)").match(body, at):
         brace, label, statement = match.groups()
@@ -106,7 +105,9 @@ def _statements(body: str) -> Iterator[str]:
 
 
 def _declaration(statement: str) -> str:
-    """Of registers or of a call's parameters, of a scope or of a label; empty if it is none of them."""
+    """Return the declaration of registers, of a call's parameters, of a scope or of a label, or "" for other
+    statements.
+    """
     if statement in "{}":
         return statement
     if statement.endswith(":"):
@@ -181,7 +182,7 @@ def _call(name: str, modifiers: list[str], operands: list[str]) -> str:
 
 
 def _several(kind: str, operands: list[str]) -> str:
-    """mov.b64 {low, high}, whole; or the other way round."""
+    """Return a move between two registers and one whole, mov.b64 {low, high}, whole, or the other way round."""
     parts = _group(operands[0] if operands[0].startswith("{") else operands[1])
     width = int(kind[1:]) // len(parts)
     if operands[0].startswith("{"):
@@ -198,7 +199,7 @@ def _address(operand: str) -> str:
 
 
 def _transfer(name: str, modifiers: list[str], operands: list[str]) -> str:
-    """ld or st; of arguments, or of memory, of one value or several side by side."""
+    """Return a load or store of arguments or of memory, of one value or of several side by side."""
     kind = modifiers[-1]
     pointed, values = (operands[1], operands[0]) if name == "ld" else operands
     if modifiers[0] == "param":
