@@ -32,8 +32,8 @@ LONG = 40  # words that a sentence may have
 RULES = ("clauseless", "fronted", "semicolon", "pointer", "long")
 LIMITS = {  # occurrences per 100 sentences
     "pages": {"clauseless": 0.7, "fronted": 0.0, "semicolon": 2.6, "pointer": 0.1, "long": 0.6},
-    "docstrings": {"clauseless": 7.1, "fronted": 0.6, "semicolon": 7.4, "pointer": 2.7, "long": 0.3},
-    "comments": {"fronted": 0.0, "semicolon": 4.3, "pointer": 0.7, "long": 0.0},
+    "docstrings": {"clauseless": 1.0, "fronted": 0.1, "semicolon": 1.2, "pointer": 0.5, "long": 0.0},
+    "comments": {"fronted": 0.0, "semicolon": 1.6, "pointer": 0.2, "long": 0.0},
     "help texts": {"clauseless": 52.0, "fronted": 0.0, "semicolon": 72.0, "pointer": 0.4, "long": 2.6},
 }
 LABEL = re.compile(  # no sentence: a tag, a lead-in such as `Options:`, an ordinal, or code alone

@@ -1,7 +1,7 @@
-"""The server of a run; imported as edgefl.server.
+"""The server of a run, which is imported as edgefl.server.
 
-In a checkout this folder lies beside edgefl/, and edgefl/_finder.py finds it there. It has no other name: the same
-file imported twice would make two classes of each of its classes.
+In a checkout this folder lies next to edgefl/, and edgefl/_finder.py finds it there. It has no other name, because a
+file that is imported under two names would define each of its classes twice.
 """
 
 if __name__ != "edgefl.server":

@@ -8,7 +8,7 @@ from edgefl.server.events import Action, Record, Save, Send
 
 
 class ActionQueue:
-    """Actions that have been decided on and not yet handed to the server.
+    """The actions that have been decided on and not yet handed to the server.
 
     Every part of a coordinator adds to one queue, so that the order of actions is the order of decisions.
     """
@@ -17,18 +17,18 @@ class ActionQueue:
         self._actions: list[Action] = []
 
     def add(self, action: Action) -> None:
-        """Puts the action behind the actions that are waiting."""
+        """Add an action behind the actions that are waiting."""
         self._actions.append(action)
 
     def save(self, record: Record) -> None:
-        """Adds the action that makes the record durable."""
+        """Add the action that makes the record durable."""
         self._actions.append(Save(record))
 
     def send(self, link: ClientConnection, message: Message) -> None:
-        """Adds the action that sends the message over the client's connection."""
+        """Add the action that sends the message over the client's connection."""
         self._actions.append(Send(link.number, message))
 
     def taken(self) -> list[Action]:
-        """The waiting actions in order; the queue is empty afterwards."""
+        """Return the waiting actions in order. The queue is empty afterwards."""
         actions, self._actions = self._actions, []
         return actions

@@ -1,11 +1,11 @@
-"""Whom to let in: how many connections may be there that have not shown who they are. Pure: no socket, no clock.
+"""The limit of connections that have not yet shown who they are. It has no socket and no clock.
 
-Such a connection is a stranger until its device is welcomed. When there are too many, the address that has the most of
-them loses its oldest: an honest handshake takes a few round trips, so who has been at it for longest is least likely to
-finish, and the newcomer may be a device. That alone would let whoever connects fastest push everybody out; so new
-connections are let in at a pace at which a stranger has LIFE_S even when all others are hostile, and those beyond it
-wait in the kernel's queue, where they cost nothing. A stranger that turns out to be a device gives its turn back: any
-number of devices may come at once.
+Such a connection is a stranger until its device is welcomed. When there are too many strangers, the address that has
+most of them loses its oldest one. An honest handshake takes a few round trips, so the oldest stranger is least likely
+to finish, and the newcomer may be a device. This rule alone would let the fastest address push everybody out. So new
+connections are let in at a rate at which a stranger has LIFE_S seconds even when all others are hostile. Further
+connections wait in the kernel's queue, where they cost nothing. A stranger that turns out to be a device gives its turn
+back, so any number of devices may come at once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-LIFE_S = 2.0  # for a handshake while strangers crowd in; without a crowd it has Patience.handshake_s
+LIFE_S = 2.0  # seconds for a handshake in a crowd of strangers. Without a crowd it has Patience.handshake_s
 
 
 @dataclass(frozen=True)
 class Caps:
-    """Most strangers at a time, of all addresses and of one. Devices that are enrolled are not counted."""
+    """The largest number of strangers at a time, of all addresses and of one address. Enrolled devices do not count."""
 
     strangers: int = 512
     per_address: int = 256
@@ -29,21 +29,21 @@ class Caps:
                 raise ValueError(f"{name}={getattr(self, name)}; expected {name} >= 1")
 
     def within(self, strangers: int) -> Caps:
-        """These caps, or smaller ones in the same proportion for so few strangers at most."""
+        """Return these caps, or smaller ones in the same proportion with at most this number of strangers."""
         if strangers >= self.strangers:
             return self
         return Caps(strangers, max(1, min(self.per_address, self.per_address * strangers // self.strangers)))
 
     @property
     def rate(self) -> float:
-        """New connections per second that leave every stranger LIFE_S."""
+        """The number of new connections per second that leaves every stranger LIFE_S seconds."""
         return min(self.strangers, self.per_address) / LIFE_S
 
 
 class Admission:
-    """The strangers of a server, oldest first, and its throughput.
+    """The strangers of a server, oldest first, and the rate of new connections.
 
-    room  most connections in all, devices included: what the process has descriptors for
+    room  largest number of connections, including devices, for which the process has descriptors
     """
 
     def __init__(self, caps: Caps, room: int, now: float) -> None:
@@ -58,7 +58,7 @@ class Admission:
         return len(self._strangers)
 
     def wait_s(self, now: float) -> float:
-        """Seconds until the next connection may be let in; 0 if it may be now."""
+        """Return the seconds until the next connection may be let in, or 0 if it may come now."""
         self._turns = min(self._most_turns, self._turns + (now - self._at) * self._caps.rate)
         self._at = now
         if not self._strangers and len(self._known) >= self._room:
@@ -66,7 +66,7 @@ class Admission:
         return 0.0 if self._turns >= 1 else (1 - self._turns) / self._caps.rate
 
     def arrive(self, link: int, host: str) -> int | None:
-        """A new connection from this IP address. The link of the stranger that has to go for it, or None."""
+        """Add a connection from this IP address. Return the link of the stranger that has to go for it, or None."""
         address = network(host)
         goes = self._crowded_out(address)
         self._turns -= 1
@@ -75,13 +75,13 @@ class Admission:
         return goes
 
     def know(self, link: int) -> None:
-        """The stranger is a device that is enrolled."""
+        """Note that the stranger is an enrolled device."""
         if self._forget(link):
             self._known.add(link)
             self._turns = min(self._most_turns, self._turns + 1)
 
     def leave(self, link: int) -> None:
-        """The connection is gone, whoever it was."""
+        """Note that the connection is gone, of a device or of a stranger."""
         self._forget(link)
         self._known.discard(link)
 
@@ -109,8 +109,9 @@ class Admission:
 
 
 def network(host: str) -> str:
-    """The part of an address that counts as one: an IPv4 address, or the 64 bits of an IPv6 address that its holder
-    cannot choose.
+    """Return the part of an address that counts as one: an IPv4 address, or the upper 64 bits of an IPv6 address.
+
+    The holder of an IPv6 address cannot choose its upper 64 bits.
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

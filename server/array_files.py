@@ -1,6 +1,6 @@
-"""The files of a method's arrays in a run's directory, one a closed round: which there are, and which are kept.
+"""The files of a method's arrays in a run's directory, one file for each closed round: which exist, and which are kept.
 
-Not what is in them (rounds/state_file.py), nor when they are written (store.py).
+rounds/state_file.py has their content, and store.py decides when they are written.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from pathlib import Path
 from edgefl.errors import RunError
 
 FOLDER = "server"
-KEPT = 2  # rounds whose arrays are kept: the last closed one's, and the one's before
+KEPT = 2  # rounds whose arrays are kept: the last closed round and the round before it
 
 
 def arrays_file(path: Path, round: int) -> Path:
-    """The file of the arrays after a round."""
+    """Return the file of the arrays after a round."""
     return path / FOLDER / f"{round:06d}.safetensors"
 
 
 def arrays_files(path: Path) -> list[Path]:
-    """Every file of arrays that there is, the oldest first."""
+    """Return every file of arrays that exists, the oldest first."""
     return sorted((path / FOLDER).glob("[0-9]*.safetensors"), key=_round)
 
 
 def check_newest(path: Path, closed: int) -> None:
-    """Raises RunError if there are arrays that no crash after this closed round can have left: it may have left those
-    of the next round, written before the commit that closes it.
+    """Raise RunError if there are arrays that no crash after the closed round `closed` can have left.
+
+    A crash may leave the arrays of the next round, which are written before the commit that closes it.
     """
     files = arrays_files(path)
     if files and _round(files[-1]) > closed + 1:
@@ -33,7 +34,7 @@ def check_newest(path: Path, closed: int) -> None:
 
 
 def remove_superseded(path: Path, round: int) -> None:
-    """Removes the arrays of all rounds but the last KEPT, which end with this one, and what a crash left of writing."""
+    """Remove the arrays of all rounds but the last KEPT, which end with this round, and unfinished files of a crash."""
     kept = {arrays_file(path, round - age) for age in range(KEPT)}
     for file in (path / FOLDER).iterdir():
         if file not in kept:

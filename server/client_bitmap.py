@@ -1,4 +1,4 @@
-"""A set of clients as few bytes, for a row of the log: a compressed bitmap, bit c of byte c // 8 for client c."""
+"""A set of clients as few bytes, for a row of the log: a compressed bitmap, bit c % 8 of byte c // 8 for client c."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 
 
 def pack(clients: frozenset[int]) -> bytes:
-    """About a byte for eight clients, and far fewer where neighbours are alike."""
+    """Pack a set of clients. It takes about a byte for eight clients, and far fewer where neighbours are alike."""
     bits = bytearray(max(clients, default=-1) // 8 + 1)
     for client in clients:
         bits[client // 8] |= 1 << client % 8
@@ -14,7 +14,7 @@ def pack(clients: frozenset[int]) -> bytes:
 
 
 def unpack(data: bytes) -> frozenset[int]:
-    """The inverse. Raises ValueError for other bytes."""
+    """Unpack what `pack` has packed. Raises ValueError for other bytes."""
     try:
         bits = zlib.decompress(data)
     except zlib.error as error:

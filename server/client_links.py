@@ -1,22 +1,24 @@
-"""The enrolled clients, and the connection that speaks for each client: the newest connection supersedes an
-older one.
-"""
+"""The enrolled clients, and the connection that speaks for each client: the newest connection replaces an older one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-MOST_PROVENANCES = 16  # of a client that are kept
+MOST_PROVENANCES = 16  # provenances of a client that are kept
 
 
 @dataclass
 class ClientConnection:
-    """The connection of a client. `pending`: the round of a reply that it has still to send, 0 if there is none.
+    """The connection of a client.
 
-    declares  its device says how fast it is before it trains; has_declared: it has done so
-    asked     the round that it was last asked to train in, 0 if there is none
-    admitted  the client's enrolment, and the life of its device's directory, are durable: messages may be sent to it
+    number        number of the connection
+    pending       round of a reply that the client has still to send, 0 if it owes no reply
+    life          life of the device's directory (device/identity.py)
+    admitted      whether the enrolment and the life are durable, so that messages may be sent
+    declares      whether its device tells how fast it is before it trains
+    has_declared  whether its device has done so
+    asked         last round in which it was asked to train, 0 before the first
     """
 
     number: int
@@ -32,10 +34,10 @@ class ClientConnection:
 class Clients:
     """The `count` clients of a run, and their open connections by number and by client.
 
-    capacities  declared by those whose enrolment is durable
-    secrets     that the clients' devices prove, in a run without keys
-    declared    training samples that they have, likewise, of those that say it
-    provenances      (client, provenance) of every device that has said with what it trains
+    capacities   capacities of the clients whose enrolment is durable
+    secrets      secrets that the clients' devices prove, in a run without keys
+    declared     numbers of training samples that enrolled clients have declared
+    provenances  (client, provenance) of every device that has said with what it trains
     """
 
     def __init__(
@@ -54,23 +56,23 @@ class Clients:
         for client, provenance in provenances:
             self._provenances.setdefault(client, set()).add(provenance)
         self.count = count
-        self._lowest = 0  # that may be free
+        self._lowest = 0  # lowest id that may be free
         self._enrolling: set[int] = set()
         self._by_number: dict[int, ClientConnection] = {}
         self._by_client: dict[int, ClientConnection] = {}
 
     def find(self, wanted: int | None, secret: bytes = b"") -> int | None:
-        """The id for a device that asks for this one, for its own by secret, or for any free one; None if none is."""
+        """Return the id for a device that asks for this id, for its own id by secret, or for a free id, or None."""
         if wanted is not None:
             return wanted if 0 <= wanted < self.count else None
         if secret in self._owners:
             return self._owners[secret]
-        while self._lowest in self.capacities or self._lowest in self._enrolling:  # who has enrolled stays
+        while self._lowest in self.capacities or self._lowest in self._enrolling:  # an enrolled client keeps its id
             self._lowest += 1
         return self._lowest if self._lowest < self.count else None
 
     def begin_enrolment(self, client: int, secret: bytes = b"") -> bool:
-        """True if the client must enrol: it has not, and is not doing so. From now on it is, and has this secret."""
+        """Begin the enrolment of a client with this secret. Return False if it has enrolled or is enrolling already."""
         if client in self.capacities or client in self._enrolling:
             return False
         self.bind(client, secret)
@@ -78,22 +80,20 @@ class Clients:
         return True
 
     def bind(self, client: int, secret: bytes) -> None:
-        """The client's device proves this secret from now on, if it is one."""
+        """Bind a secret, unless it is empty, to the client. The client's device proves it from now on."""
         if secret:
             self._owners.pop(self.secrets.get(client, b""), None)
             self.secrets[client], self._owners[secret] = secret, client
 
     def end_enrolment(self, client: int, capacity: float, examples: int | None = None) -> None:
-        """The client's enrolment is durable. What it declared first stays."""
+        """Note that the client's enrolment is durable. Its first declaration stays."""
         self._enrolling.discard(client)
         self.capacities.setdefault(client, capacity)
         if examples is not None:
             self.declared.setdefault(client, examples)
 
     def add_provenance(self, client: int, provenance: str) -> bool:
-        """True the first time that the client's device is of this provenance. It may be changed, but not without
-        end.
-        """
+        """Add a provenance of the client's device. Return True if it is new, and the client has few of them so far."""
         known = self._provenances.setdefault(client, set())
         if provenance in known or len(known) >= MOST_PROVENANCES:
             return False
@@ -101,7 +101,7 @@ class Clients:
         return True
 
     def connect(self, link: ClientConnection) -> ClientConnection | None:
-        """Takes a new connection; the older one of the same client, which it replaces, if there is one."""
+        """Take a new connection. Return the older connection of the client that it replaces, or None."""
         older = self._by_client.get(link.client)
         if older is not None:
             self.disconnect(older.number)
@@ -109,7 +109,7 @@ class Clients:
         return older
 
     def disconnect(self, number: int) -> None:
-        """Forgets a connection; nothing happens if it is not known (any more)."""
+        """Forget a connection. An unknown connection changes nothing."""
         link = self._by_number.pop(number, None)
         if link is not None:
             del self._by_client[link.client]
@@ -121,9 +121,9 @@ class Clients:
         return self._by_client.get(client)
 
     def connected(self) -> set[int]:
-        """The clients whose connection messages may be sent to."""
+        """Return the clients to whose connections messages may be sent."""
         return {link.client for link in self.admitted()}
 
     def admitted(self) -> list[ClientConnection]:
-        """The connections that messages may be sent to, in client order."""
+        """Return the connections to which messages may be sent, in the order of clients."""
         return [self._by_client[client] for client in sorted(self._by_client) if self._by_client[client].admitted]

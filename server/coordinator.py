@@ -1,8 +1,8 @@
-"""The coordinator of a run as a state machine: events and the time come in, actions go out. No I/O and no clock.
+"""The coordinator of a run as a state machine: events and the time come in, actions go out. It has no I/O and no clock.
 
 A coordinator has two parts: the rounds (round_sequence.py) and the devices (device_sessions.py). Both add their actions
-to one queue. A coordinator made from what is durable (Progress) goes on as the one that was lost would have: what had
-been sent is sent again, and devices answer a repeated request with the same reply.
+to one queue. A coordinator can be made from the durable state (Progress), and goes on as the lost one would have. It
+sends again what had been sent, and devices answer a repeated request with the same reply.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ from edgefl.server.verdict_log import Rulings
 
 
 class Coordinator:
-    """Decides what a server does next. Make one, call `start` once, then `handle` for everything that happens.
+    """A state machine that decides what a server does next. Call `start` once, then `handle` for every event.
 
-    task    of the method, with the capacities of clients and the clients that have lost what they kept, as these are at
-            any time
+    task    the method's task, with the present capacities of clients and the clients that have lost what they kept
     """
 
     def __init__(
@@ -64,8 +63,11 @@ class Coordinator:
         common: Callable[[Params], Tested] | None = None,
         accepting: Collection[int] = (),
     ) -> None:
-        """`initial`: the model before round 1. `common`: evaluates a model on the test set that no client owns.
-        `accepting`: clients whose next loss of what they kept, or of their secret, is accepted, once.
+        """Make the coordinator of a run.
+
+        initial    model before round 1
+        common     evaluates a model on the test set that no client owns
+        accepting  clients whose next loss of what they kept, or of their secret, is accepted, once
         """
         self._rules, self._queue = rules, ActionQueue()
         self._clients = clients = Clients(
@@ -90,12 +92,12 @@ class Coordinator:
         )
 
     def start(self, now: float) -> list[Action]:
-        """Goes on from what is durable."""
+        """Go on from the durable state."""
         self._rounds.start(now)
         return self._queue.taken()
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """The actions that follow from an event, in order. `now`: seconds of a monotonic clock."""
+        """Return the actions that follow from an event, in order. `now` is in seconds of a monotonic clock."""
         if isinstance(event, DeviceJoined):
             self._devices.join(event, now)
         elif isinstance(event, DeviceLeft):
@@ -130,10 +132,12 @@ class Coordinator:
         return self._clients.capacities.keys()
 
     def secret_of(self, client: int) -> bytes | None:
-        """The secret that the client's device has to prove in a run without keys; None if it has not enrolled."""
+        """Return the secret that the client's device has to prove in a run without keys, or None if it has not
+        enrolled.
+        """
         return self._clients.secrets.get(client)
 
-    # How far the run has got.
+    # The progress of the run.
 
     @property
     def phase(self) -> Phase:
@@ -152,7 +156,7 @@ class Coordinator:
 
     @property
     def done(self) -> bool:
-        """Whether no round follows the last closed round."""
+        """True if no round follows the last closed round."""
         return self._rounds.done
 
     @property
@@ -162,20 +166,21 @@ class Coordinator:
 
     @property
     def opened_at(self) -> float | None:
-        """The time at which the open round or evaluation was opened; None: neither is open."""
+        """The time at which the open round or evaluation was opened, or None if neither is open."""
         return self._rounds.opened_at
 
     def left_s(self, now: float) -> float | None:
-        """Seconds until the open round or evaluation is closed in any case; None: it has no deadline."""
+        """Return the seconds until the deadline of the open round or evaluation, or None if there is no deadline."""
         return self._rounds.left_s(now)
 
     def activities(self) -> dict[int, str]:
-        """By client, what its device does, as far as the server knows (device_activity.py)."""
+        """Return by client what its device does, as far as the server knows (device_activity.py)."""
         return activities(self._clients, self._rounds)
 
     def awaited(self, now: float) -> str | None:
-        """The clients that the server waits for, in one line of text; None if the server waits for nobody. `stage`
-        changes when the server waits for something else.
+        """Return the clients that the server waits for, in one line of text, or None if it waits for nobody.
+
+        `stage` changes when the server waits for something else.
         """
         if self.phase == "waiting" and self.round == 0 and len(self.enrolled) < self._rounds.wanted:
             return waiting_text.enrolments(self.enrolled, self._rounds.wanted, self.task.clients)

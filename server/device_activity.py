@@ -1,6 +1,6 @@
-"""The present activity of every device of a served run, in one of a few words. Pure: no I/O, no clock.
+"""The present activity of every device of a served run, in one of a few words. The function has no I/O and no clock.
 
-It is what the server knows: a device that was asked to train counts as training until its reply is there.
+The words tell what the server knows: a device that was asked to train counts as training until its reply is there.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from edgefl.server.round_sequence import RoundSequence
 TRAINING, REPLIED = "training", "replied"
 EVALUATING, EVALUATED = "evaluating", "evaluated"
 IDLE, AWAY, REFUSED, MISSING = "idle", "away", "refused", "not enrolled"
-AWAITED = "awaited, away"  # it is planned, or has to evaluate, and is not connected
-PREPARING = "preparing"  # it is planned and connected, and has yet to say how fast it is, or what it owes
+AWAITED = "awaited, away"  # a device that is planned, or has to evaluate, and is not connected
+PREPARING = "preparing"  # a planned and connected device that still owes its throughput or an earlier reply
 WAITED_FOR = (TRAINING, EVALUATING, AWAITED, PREPARING)
 
 
 def activities(clients: Clients, rounds: RoundSequence) -> dict[int, str]:
-    """By client, of those that have enrolled, that are connected or that are planned."""
+    """Return the activity by client, for clients that have enrolled, are connected, are planned or have refused."""
     planned: AbstractSet[int] = frozenset() if rounds.open is None else frozenset(rounds.open.clients)
     there = {link.client: link for link in clients.admitted()}
     everybody = clients.capacities.keys() | there.keys() | planned | rounds.refusing

@@ -1,8 +1,7 @@
-"""The history of a served run from run.db, round by round and device by device, added up as rounds close. Nothing is
-written.
+"""The history of a served run from run.db, round by round and device by device, added up as rounds close.
 
-A look reads what has been committed since the look before, so that a page that follows a run of 500 rounds does not
-read 500 rounds every second. Who is connected is in live_file.py; what both say together is device_rows.py's business.
+A look reads what has been committed since the last look, so a page that follows a run of 500 rounds does not read 500
+rounds every second. Nothing is written. live_file.py knows who is connected, and device_rows.py combines both.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from edgefl.methods.rounds.round_metrics import REFRESHED, TRAINING
 from edgefl.server.run_history import snapshot
 from edgefl.server.schema import DATABASE, LOG
 
-WINDOW = 16  # last closed rounds whose late replies are still counted by every look
-NOT_MODELS = (REFRESHED, TRAINING, "global_common")  # of an evaluation: not by client, or beside the run
+WINDOW = 16  # number of last closed rounds whose late replies every look still counts
+NOT_MODELS = (REFRESHED, TRAINING, "global_common")  # parts of an evaluation that are not shown as models
 OUTCOMES = ("accepted", "late", "refused", "absent")
 COUNTED = """SELECT client, coalesce(outcome, 'absent'), count(*), max(round), reason FROM participation
     WHERE round > ? AND round <= ? GROUP BY client, coalesce(outcome, 'absent')"""
@@ -33,7 +32,7 @@ BY_ROUND = """SELECT round, coalesce(outcome, 'absent'), count(*) FROM participa
 
 @dataclass
 class Trouble:
-    """The last round in which a client's reply was late, refused or absent, and why, if that was said."""
+    """The last round in which a client's reply was late, refused or absent, and the reason if it was given."""
 
     round: int = 0
     outcome: str = ""
@@ -53,16 +52,16 @@ class Trouble:
 class ServedDevice:
     """One client as run.db knows it.
 
-    capacity    share of the neurons that it trains; None: it has not enrolled
-    examples    training samples, as it declared; None: it does not say
-    versions    with what it has trained
+    capacity    share of the neurons that it trains. None: it has not enrolled
+    examples    number of training samples that it declared. None: it does not say
+    versions    the versions and kernels with which it has trained
     memory      bytes that its training may take, as it declared
-    refusal     why it takes no part until its device comes back; empty: it does
-    replies     by outcome, of closed rounds that are older than WINDOW
-    recent      the same of the others
-    seconds     of training, by round it replied in, ascending
-    joules      that it measured, by the kind of source
-    accuracy    on its own test samples in the last evaluation, with its own model if it has one
+    refusal     why it takes no part until its device comes back. Empty: it takes part
+    replies     number of replies by outcome, in closed rounds that are older than WINDOW
+    recent      number of replies by outcome, in the other closed rounds
+    seconds     seconds of training in each round in which it replied, ascending
+    joules      joules that it measured, by the kind of source
+    accuracy    accuracy on its own test samples in the last evaluation, with its own model if it has one
     """
 
     capacity: float | None = None
@@ -79,12 +78,12 @@ class ServedDevice:
     accuracy: float | None = None
 
     def count(self, outcome: str) -> int:
-        """Replies with this outcome."""
+        """Return the number of replies with this outcome."""
         return self.replies[outcome] + self.recent[outcome]
 
     @property
     def median_s(self) -> float | None:
-        """Seconds of training, the median over its rounds."""
+        """The median of the seconds of training over its rounds."""
         found, middle = self.seconds, len(self.seconds) // 2
         if not found:
             return None
@@ -92,23 +91,24 @@ class ServedDevice:
 
     @property
     def trouble(self) -> Trouble:
-        """The last one."""
+        """The last trouble of the device."""
         return max(self.new_trouble, self.old_trouble, key=lambda each: each.round)
 
 
 class DeviceHistory:
     """A run's rounds and devices, as of the last `look`.
 
-    devices    by client
+    devices    devices by client
     rounds     a dictionary for each closed round: round, seconds, down, up, train_loss, replies by outcome, evaluation
-    closed     the last closed round
-    done       no round follows
-    opened     the clients of the round after it, if that has begun; answered: those whose replies are there
-    socket_bytes  through the server's sockets
+    closed     last closed round
+    done       whether no round follows
+    opened     clients of the round after it, if that has begun
+    answered   clients of that round whose replies are there
+    socket_bytes  number of bytes through the server's sockets
     """
 
     def __init__(self, run: Path) -> None:
-        """Raises RunError, as `look` does, if there is no served run."""
+        """Look at the run for the first time. Raises RunError, as `look` does, if there is no served run."""
         self._run = run
         self._seen: tuple[int, ...] = ()
         self._settled = self._scored = 0
@@ -122,7 +122,7 @@ class DeviceHistory:
         self.look()
 
     def look(self) -> bool:
-        """Reads what has been committed since. False if nothing has."""
+        """Read what has been committed since the last look. Return False if nothing has."""
         seen = tuple(number for name in (DATABASE, LOG) for number in _stamp(self._run / name))
         if seen == self._seen:
             return False
@@ -155,7 +155,7 @@ class DeviceHistory:
                 self._device(client).memory = memory
 
     def _read_rounds(self, database: sqlite3.Connection) -> None:
-        """The closed rounds that are new, and the open one."""
+        """Read the closed rounds that are new, and the open round."""
         for round, text in database.execute(
             "SELECT round, line FROM logged WHERE round > ? ORDER BY round", (self.closed,)
         ):
@@ -171,7 +171,7 @@ class DeviceHistory:
         self.socket_bytes = last[0] if last else 0
 
     def _add(self, round: int, line: Mapping[str, Any]) -> None:
-        """A round that was closed with these metrics."""
+        """Add a round that was closed with these metrics."""
         found = {
             "round": round,
             "seconds": line.get("seconds"),
@@ -194,7 +194,7 @@ class DeviceHistory:
                         record.joules[kind] = record.joules.get(kind, 0.0) + value
 
     def _read_evaluations(self, database: sqlite3.Connection) -> None:
-        """The evaluations that are new; the devices' accuracies are of the last one."""
+        """Read the evaluations that are new. The devices' accuracies are taken from the last one."""
         query = "SELECT round, bundle FROM logged WHERE round > ? AND bundle IS NOT NULL ORDER BY round"
         last: dict[str, Any] = {}
         for round, text in database.execute(query, (self._scored,)):
@@ -217,7 +217,7 @@ class DeviceHistory:
                 self._device(client).accuracy = right / (count * decisions)
 
     def _read_replies(self, database: sqlite3.Connection) -> None:
-        """What became of the replies of closed rounds."""
+        """Read the verdicts on the replies of closed rounds."""
         settled = max(self.closed - WINDOW, self._settled)
         for client, outcome, count, round, reason in database.execute(COUNTED, (self._settled, settled)):
             record = self._device(client)
@@ -242,7 +242,7 @@ def _note(trouble: Trouble, outcome: str, round: int, reason: str) -> None:
 
 
 def _stamp(file: Path) -> tuple[int, int]:
-    """What changes when the file is written."""
+    """Return the time of change and the size of the file, or zeros if it is missing."""
     try:
         found = file.stat()
     except OSError:

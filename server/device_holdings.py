@@ -1,10 +1,9 @@
-"""Whether a device that joins holds what this run's log says that it holds, and in words what happened if not. It knows
-no connections and no files.
+"""The check whether a joining device holds what this run's log says, and what happened if not, in words.
 
-What a client's device holds is named by the round it is of: that of its last reply that was accepted or came late, or
-after a loss that was accepted the round that it went on from; 0 is nothing. A device that has not heard the verdict on
-such a reply holds it all the same, as it gets that verdict first. A copy that holds the same is known by its life
-(device/identity.py).
+The state of a client's device is named by its round. It is the round of the last reply that was accepted or came late.
+After a loss that was accepted, it is the round from which the client went on. 0 means no state. A device that has not
+heard the verdict on such a reply holds the state already, because it gets that verdict first. A copy in the same state
+is known by its life (device/identity.py). The module knows no connections and no files.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ HasTrained = Callable[[int, int], bool]
 class DeviceStateTracker:
     """The states that the clients' devices hold, by the log.
 
-    lives      by client, the last life that was heard of
+    lives      last known life by client
     accepting  clients whose next loss is accepted, once
     behind     clients that have lost what they kept, or some of it, and have not trained since
     """
@@ -35,33 +34,31 @@ class DeviceStateTracker:
         accepting: Iterable[int] = (),
         keeps: bool = True,
     ) -> None:
-        """`has_trained`: of (round, client), whether the client keeps what it trained, durably or not; `last`: the last
-        such round of each client; `losses`: see Progress; `keeps`: the method's clients keep something, so that it can
-        be lost.
+        """Begin with the log. `has_trained`, of (round, client), tells whether the client keeps what it trained,
+        durably or not. `last` is the last such round of each client, and `losses` is as in Progress. `keeps` tells
+        whether the method's clients keep a state that can be lost.
         """
         self._has_trained, self._last, self._losses = has_trained, dict(last), dict(losses)
         self.lives, self.accepting, self._keeps = dict(lives), set(accepting), keeps
         self.behind = {client for client, after in losses if after == self._last.get(client, 0)}
 
     def judged(self, client: int, round: int, outcome: str) -> None:
-        """A reply of the client has been judged, durably or not."""
+        """Note that a reply of the client has been judged, durably or not."""
         if outcome in TRAINED:
             self._last[client] = max(round, self._last.get(client, 0))
             self.behind.discard(client)
 
     def due(self, client: int) -> int:
-        """The round whose state the client's device should hold."""
+        """Return the round whose state the client's device should hold."""
         last = self._last.get(client, 0)
         return self._losses.get((client, last), last)
 
     def found(self, client: int, claim: Claim) -> int:
-        """The round whose state it holds."""
+        """Return the round whose state the device holds."""
         return claim.pending if self._has_trained(claim.pending, client) else claim.round
 
     def problem(self, client: int, claim: Claim) -> str | None:
-        """A sentence for the device's user about its state; None if the device may take part, with or
-        without a loss.
-        """
+        """Return a sentence for the device's user about its state, or None if the device may take part as it is."""
         found = self.found(client, claim)
         if found and not self._has_trained(found, client):
             return (
@@ -74,11 +71,11 @@ class DeviceStateTracker:
         return self._loss(client, claim) or self._copy(client, claim)
 
     def has_changed(self, client: int, claim: Claim) -> bool:
-        """Whether it holds something else than it should."""
+        """Return whether the device holds another state than it should."""
         return self.found(client, claim) != self.due(client)
 
     def lost(self, client: int, claim: Claim) -> ClientStateLost | None:
-        """Accepts the device as it is; the loss to record, if there is one. The log knows of it from now on."""
+        """Accept the device as it is. Return the loss to record, which the log knows from now on, or None."""
         self.accepting.discard(client)
         if not self._keeps or not self.has_changed(client, claim):
             return None
@@ -112,9 +109,7 @@ class DeviceStateTracker:
 
 
 def check_secret(client: int, known: bytes, given: bytes, accepting: Iterable[int]) -> str | None:
-    """A sentence about a wrong secret of a device that enrols as a client that has enrolled; None if the secret is
-    right.
-    """
+    """Return a sentence about the wrong secret of a device that enrols as an enrolled client, or None if it fits."""
     if not known or hmac.compare_digest(known, given) or client in accepting:
         return None
     return (

@@ -1,4 +1,4 @@
-"""One row for each device of a served run: what run.db says of it, and what the running server knows. Values only.
+"""One row for each device of a served run, with facts from run.db and facts that the running server knows.
 
 The command line, the page and /metrics show the same rows, so that they cannot disagree.
 """
@@ -19,22 +19,22 @@ NOBODY = LiveDevice(False, None, AWAY, "")
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """One device. What is not known is None.
+    """One device. An unknown value is None.
 
-    capacity        share of the neurons that it trains at most: its tier
-    version         with what it trains, as it says; of several the last in order
-    connected       now; None: the run's server says nothing of it
-    doing           see device_activity.py
-    waited_for      the open round, or evaluation, lacks its answer
-    last_seen       when its last bytes came, in seconds since 1970
+    capacity        largest share of the neurons that it trains: its tier
+    version         version and kernels with which it trains, as it says. The last one in order if there are several
+    connected       whether it is connected now. None: the run's server says nothing about it
+    doing           activity, see device_activity.py
+    waited_for      whether the open round, or evaluation, lacks its answer
+    last_seen       time of its last bytes, in seconds since 1970
     last_seen_s     seconds since then
-    median_seconds  of training in a round, as it says
-    accepted, late, absent, refused  its replies of closed rounds, by what became of them
-    why             of the last that was late, absent or refused; or why it takes no part
-    examples        training samples
-    memory_bytes    that its training may take, where it was asked
-    joules          that it measured, by the kind of source
-    accuracy        of its own model, or the global one, on its own test samples in the last evaluation
+    median_seconds  median of the seconds of training in a round, as it says
+    accepted, late, absent, refused  number of its replies in closed rounds, by outcome
+    why             reason of the last trouble, or the reason why it takes no part
+    examples        number of training samples
+    memory_bytes    bytes that its training may take, where it was asked
+    joules          joules that it measured, by the kind of source
+    accuracy        accuracy of its own model, or of the global one, on its own test samples in the last evaluation
     """
 
     client: int
@@ -59,12 +59,12 @@ class DeviceRow:
     accuracy: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the row as plain values."""
         return {**vars(self), "joules": dict(self.joules)}
 
 
 def device_rows(history: DeviceHistory, live: LiveState | None, clients: int, now: float) -> list[DeviceRow]:
-    """The rows of all clients of the run, in their order. `now`: seconds since 1970."""
+    """Return the rows of all clients of the run, in their order. `now` is in seconds since 1970."""
     if live is not None and not is_alive(live, now):
         live = as_gone(live)
     everybody = range(max([clients - 1, *history.devices, *(live.devices if live else ())]) + 1)
@@ -72,7 +72,7 @@ def device_rows(history: DeviceHistory, live: LiveState | None, clients: int, no
 
 
 def waited_for(rows: list[DeviceRow]) -> list[int]:
-    """The clients whose answers the open round or evaluation lacks."""
+    """Return the clients whose answers the open round or evaluation lacks."""
     return [row.client for row in rows if row.waited_for]
 
 

@@ -1,7 +1,7 @@
-"""The devices of a served run: who joins and leaves, and what follows from the messages of a device that is admitted.
+"""The devices of a served run: who joins and leaves, and what follows from the messages of an admitted device.
 
-A reply's verdict is sent once the reply is durable. When rounds begin and end is decided in round_sequence.py. No I/O,
-no clock, no randomness.
+A verdict is sent once the reply is durable. round_sequence.py decides when rounds begin and end. The module has no I/O,
+no clock and no randomness.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DeviceSessions:
         refusals: RefusalRegister,
         too_small: Callable[[int, int], str],
     ) -> None:
-        """`method`: the method's name, for messages to people."""
+        """Make the sessions. `method` is the method's name, for messages to people."""
         self._rounds, self._clients, self._holdings, self._rulings = rounds, clients, holdings, rulings
         self._declarations, self._queue, self._refusals = declarations, queue, refusals
         self._arrivals = Arrivals(clients, holdings, method, queue, self._admit, rounds.plan_again, refusals, too_small)
@@ -52,24 +52,24 @@ class DeviceSessions:
     # Connections.
 
     def join(self, event: DeviceJoined, now: float) -> None:
-        """A device asks to take part: it is turned away, or it is admitted at once or when that is durable."""
+        """Handle a device that asks to take part: it is turned away, or admitted at once or when that is durable."""
         self._arrivals.join(event, now)
 
     def leave(self, number: int, now: float) -> None:
-        """The connection with this number is gone."""
+        """Note that the connection with this number is gone."""
         link = self._clients.link(number)
         if link is not None and link.admitted:
             self._rounds.hear(link.client, now)
         self._clients.disconnect(number)
 
     def refused(self, number: int, reason: str) -> None:
-        """The device on this connection refuses the server for good."""
+        """Note that the device on this connection refuses the server for good."""
         link = self._clients.link(number)
         if link is not None and link.admitted:
             self._refusals.add(link.client, reason)
 
     def enrolled(self, record: Enrolment, now: float) -> None:
-        """The enrolment is durable."""
+        """Go on after the enrolment is durable."""
         self._clients.end_enrolment(record.client, record.capacity, record.examples)
         if record.capacity < 1:
             self._rounds.plan_again(record.client)
@@ -87,27 +87,27 @@ class DeviceSessions:
         self._rounds.hear(link.client, now)
         self._queue.add(Admit(link.number, link.client))
         if self._rounds.phase == "waiting":
-            self._rounds.go_on(now)  # which asks it, too
+            self._rounds.go_on(now)  # the next round asks this client, too
         else:
             self._rounds.ask(link, now)
 
     def _admitted(self, client: int) -> ClientConnection | None:
-        """The client's connection, if messages may be sent to it."""
+        """Return the client's connection if messages may be sent to it."""
         link = self._clients.link_of(client)
         return link if link is not None and link.admitted else None
 
     def _refuse(self, link: ClientConnection, reason: str) -> None:
-        """Closes the connection for this reason."""
+        """Close the connection for this reason."""
         self._queue.add(Close(link.number, reason))
         self._clients.disconnect(link.number)
 
     # Messages.
 
     def receive(self, number: int, message: Trained | Evaluated | ThroughputReport, now: float) -> None:
-        """A message has come over the connection with this number."""
+        """Handle a message that has come over the connection with this number."""
         link = self._clients.link(number)
         if link is None or not link.admitted:
-            return  # what a superseded connection still sends is sent again on the new one
+            return  # the device repeats over its new connection what an old one still sends
         if isinstance(message, Trained):
             self._take_reply(link, message, now)
         elif isinstance(message, ThroughputReport):
@@ -129,7 +129,7 @@ class DeviceSessions:
             self._rounds.close_if_complete(message.round, now)
 
     def _take_throughput(self, link: ClientConnection, message: ThroughputReport, now: float) -> None:
-        """Records what the device says of its speed. The client is asked by the record once the record is durable."""
+        """Record what the device says of its speed. The client is asked to train once the record is durable."""
         is_free = self._rounds.is_free(link)
         since = self._rounds.round + (1 if self._rounds.open is None or is_free else 2)
         record = self._declarations.hear(link, message, since, self._clients.declared.get(link.client, 0))
@@ -142,7 +142,7 @@ class DeviceSessions:
             self._rounds.plan_again(link.client)
 
     def _take_scores(self, link: ClientConnection, message: Evaluated, now: float) -> None:
-        """Takes an answer to the open evaluation; an answer to an earlier one, or a second answer, changes nothing."""
+        """Take an answer to the open evaluation. A second answer, or one to an earlier evaluation, changes nothing."""
         evaluation = self._rounds.evaluation
         if evaluation is None or message.round != evaluation.round or link.client in evaluation.answers:
             return
@@ -161,7 +161,7 @@ class DeviceSessions:
             self._ask_if_free(link, now)
 
     def ruled(self, record: ReplyJudged) -> None:
-        """The verdict on a reply is durable: the client is told."""
+        """Tell the client the verdict on a reply, which is durable."""
         ruling = Ruling(record.outcome, record.reason)
         self._rulings.rule(record.round, record.client, ruling)
         link = self._admitted(record.client)
@@ -173,7 +173,7 @@ class DeviceSessions:
             self._rounds.ask(link, now)
 
     def _rule(self, link: ClientConnection, round: int, ruling: Ruling) -> None:
-        """Tells the client the verdict on its reply, and the end of the run where that had to wait for the verdict."""
+        """Tell the client the verdict on its reply, and then the end of the run if that had to wait for the verdict."""
         self._queue.send(link, Verdict(round, *ruling))
         if link.pending:
             link.pending = 0

@@ -1,8 +1,8 @@
-"""A run's directory as a server or a reader finds it: is it new, and do its files agree? It changes nothing there.
+"""The check of a run's directory for a server or a reader: is it new, and do its files agree? It changes nothing there.
 
-run.db has the digest of its own rows, of the settings in run.json and of each file of arrays; last_commit says which
-commit it must have reached, and id repeats the run's. So a file that is lost, damaged or older than the others is named
-before anything is made of it. Not noticed: all of them together replaced by an older copy, which devices notice.
+run.db has the digest of its own rows, of the settings in run.json and of each file of arrays. last_commit says which
+commit it must have reached, and `id` repeats the run's id. So a file that is lost, damaged or older than the others is
+named before it is used. The check does not notice if an older copy replaces all files together, which devices notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IDENTITY = "id"
 
 
 def is_new(path: Path) -> bool:
-    """True if no server has been here. Raises RunError if the database is missing where one has been."""
+    """Return whether no server has used the directory. Raises RunError if only the database is missing there."""
     if (path / DATABASE).exists():
         return False
     for trace in (path / IDENTITY, path / LAST_COMMIT, path / LOG, *arrays_files(path)):
@@ -34,12 +34,12 @@ def is_new(path: Path) -> bool:
 
 @contextmanager
 def checked(path: Path) -> Iterator[sqlite3.Connection]:
-    """A snapshot of the run's database, found whole and no older than its last commit.
+    """Open a snapshot of the run's database, which is whole and not older than its last commit.
 
-    Raises  RunError naming the file that is missing, damaged or older than the others; also for what the with block
-            finds in the database.
+    Raises  RunError naming the file that is missing, damaged or older than the others. RunError also for damage that
+            the with block finds in the database.
     """
-    expected = read_last_commit(path)  # before the database: a server that runs goes on meanwhile
+    expected = read_last_commit(path)  # read before the database, because a running server goes on meanwhile
     with closing(open_for_reading(path)) as database:
         try:
             database.execute("BEGIN")
@@ -51,13 +51,13 @@ def checked(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def damaged(path: Path, why: object) -> RunError:
-    """The database, with its log if there is one, cannot be right."""
+    """Return the error for a damaged database, or for its damaged log if there is a log."""
     log = f", read with {path / LOG}," if (path / LOG).exists() else ""
     return RunError(f"{path / DATABASE}{log} is damaged ({why})")
 
 
 def run_id(database: sqlite3.Connection) -> str:
-    """The name that devices know the run by."""
+    """Return the name by which devices know the run."""
     (found,) = database.execute("SELECT id FROM run").fetchone()
     return str(found)
 

@@ -13,7 +13,7 @@ ENDPOINT = "endpoint"
 
 @contextmanager
 def announced(run: Path, host: str, port: int) -> Iterator[None]:
-    """The file is there for the length of the with block; a server that is killed leaves it behind."""
+    """Write the file for the length of the with block. A server that is killed leaves it behind."""
     file = run / ENDPOINT
     write_atomically(file, f"{host}:{port}\n".encode())
     try:
@@ -23,7 +23,7 @@ def announced(run: Path, host: str, port: int) -> Iterator[None]:
 
 
 def read_endpoint(run: Path) -> str | None:
-    """HOST:PORT, or None if the file is not there."""
+    """Return HOST:PORT, or None if the file is missing."""
     try:
         return (run / ENDPOINT).read_text(errors="replace").strip()
     except FileNotFoundError:

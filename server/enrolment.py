@@ -1,6 +1,7 @@
-"""Devices that join: which client each is, whether it may take part, and what has to be durable before it is admitted.
+"""The devices that join: which client each one is, whether it may take part, and what must be durable before that.
 
-Not what an admitted one is sent (round_sequence.py), nor the judgement of what it holds (device_holdings.py). No I/O.
+round_sequence.py decides what an admitted device is sent, and device_holdings.py judges what it holds. The module has
+no I/O.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from edgefl.server.refusal_register import RefusalRegister
 class Arrivals:
     """The devices that are joining.
 
-    clients, holdings  of the run; both are told of what comes in
-    method             its name, for what is said
+    clients, holdings  clients and states of the run, which are told of what comes in
+    method             name of the method, for messages to people
     queue              takes the actions of the server
     admit              takes a connection that may be sent messages from now on, and the time
     plan_again         takes a client whose plans have changed, as it has lost what it kept
     refusals           takes clients that are turned away for good
-    too_small          why a client with so many training samples cannot train, in words; "" if the client can
+    too_small          takes a client and its number of training samples, and returns why it cannot train with so few,
+                       or ""
     """
 
     def __init__(
@@ -49,10 +51,10 @@ class Arrivals:
         self._clients, self._holdings, self._method = clients, holdings, method
         self._queue, self._admit, self._plan_again = queue, admit, plan_again
         self._refusals, self._too_small = refusals, too_small
-        self._beginning: dict[int, bytes] = {}  # by client, lives that are not durable yet
+        self._beginning: dict[int, bytes] = {}  # lives by client that are not durable yet
 
     def join(self, event: DeviceJoined, now: float) -> None:
-        """A device asks to take part: it is turned away in words, or it is admitted, now or once that is durable."""
+        """Handle a device that asks to take part: turn it away in words, or admit it, now or once that is durable."""
         client = self._clients.find(event.client, event.secret)
         problem = self._nobody(event) if client is None else self._wrong(client, event)
         if client is None or problem:
@@ -73,7 +75,7 @@ class Arrivals:
             self._queue.save(ProvenanceRecorded(client, event.provenance))
 
     def enrolled(self, record: Enrolment, now: float) -> None:
-        """An enrolment is durable, and the clients have been told."""
+        """Go on after an enrolment is durable, and the clients have been told."""
         link = self._clients.link_of(record.client)
         if link is not None and link.life == record.life:
             self._admit(link, now)
@@ -83,20 +85,20 @@ class Arrivals:
     def begun(self, record: DeviceReplaced, now: float) -> None:
         """Go on after it is durable that another process of a client's device has begun."""
         if self._beginning.get(record.client) != record.life:
-            return  # yet another one has begun
+            return  # yet another process has begun
         del self._beginning[record.client]
         link = self._clients.link_of(record.client)
         if link is not None and not link.admitted and link.life == record.life:
             self._admit(link, now)
 
     def _nobody(self, event: DeviceJoined) -> str:
-        """Why there is no client for this device."""
+        """Return why there is no client for this device."""
         if event.client is None:
             return f"no id is free; all {self._clients.count} clients of this run have enrolled"
         return f"client {event.client}; expected an id below {self._clients.count}"
 
     def _wrong(self, client: int, event: DeviceJoined) -> str | None:
-        """Why a device may not take part as this client, in one sentence."""
+        """Return why a device may not take part as this client, in one sentence, or None."""
         if event.claim is None:
             return None
         known = self._clients.secrets.get(client, b"") if event.claim.is_new else b""
@@ -104,13 +106,13 @@ class Arrivals:
         return problem or self._holdings.problem(client, event.claim)
 
     def _small(self, event: DeviceJoined, client: int) -> str:
-        """Why a device that enrols has too few samples, in words; "" if it has enough or does not say."""
+        """Return why a device that enrols has too few samples, or "" if it has enough or does not say."""
         if client in self._clients.capacities or event.examples is None:
             return ""
         return self._too_small(client, event.examples)
 
     def _connect(self, event: DeviceJoined, client: int) -> ClientConnection:
-        """The client's connection from now on; an older one is closed."""
+        """Return the client's new connection, after closing an older one."""
         link = ClientConnection(
             event.link, client, event.pending, event.claim.life if event.claim else b"", declares=event.declares
         )
@@ -121,7 +123,7 @@ class Arrivals:
         return link
 
     def _return(self, link: ClientConnection, event: DeviceJoined, now: float) -> None:
-        """A client that has enrolled is there again: it is admitted once what is new about it is durable."""
+        """Admit a client that has enrolled before, once the news about it are durable."""
         loss = None if event.claim is None else self._accept(link.client, event.claim)
         is_new = loss is not None or link.life != self._holdings.lives.get(link.client, b"")
         if is_new or (event.secret and event.secret != self._clients.secrets.get(link.client)):
@@ -130,13 +132,13 @@ class Arrivals:
             self._admit(link, now)
 
     def _begin(self, link: ClientConnection, secret: bytes = b"") -> None:
-        """Another process of the client's device is there: it is admitted once that is durable."""
+        """Record that another process of the client's device is there. It is admitted once that is durable."""
         self._holdings.lives[link.client] = self._beginning[link.client] = link.life
         self._clients.bind(link.client, secret)
         self._queue.save(DeviceReplaced(link.client, link.life, secret))
 
     def _accept(self, client: int, claim: Claim) -> ClientStateLost | None:
-        """Lets in a device as it is."""
+        """Let in a device as it is. Return its loss, if it has lost a state."""
         has_changed, due = self._holdings.has_changed(client, claim), self._holdings.due(client)
         loss = self._holdings.lost(client, claim)
         if loss is not None:

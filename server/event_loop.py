@@ -1,8 +1,8 @@
-"""The server's event loop: connections <-> Coordinator <-> Store. The only file with `await`; it decides nothing.
+"""The server's event loop between connections, Coordinator and Store. It has the only `await`, and decides nothing.
 
-Everything runs on one thread except the store, which gets a thread of its own: records that pile up while it writes are
+One thread runs everything but the store, which has a thread of its own. Records that pile up while the store writes are
 saved as one batch, and each record comes back to the coordinator as an event once it is durable. A batch that cannot be
-saved (a full disk) is kept and tried again; until then nobody is told that it happened.
+saved, as on a full disk, is kept and tried again. Until then nobody is told that it happened.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from edgefl.server.server_log import Log
 from edgefl.server.store import Store
 from edgefl.system.log_lines import Detail, LogLine, kind_of
 
-RETRY_S = 1.0  # between attempts to save what the disk refused
-LINGER_S = 45.0  # at the end; a device that is away tries again after 30 s at most, and needs 10 to connect
-LOOK_EVERY_S = 5.0  # whether the server has waited for long
-SOON_S = 1.0  # for devices that are there to hear of the end
+RETRY_S = 1.0  # seconds between attempts to save what the disk refused
+LINGER_S = 45.0  # seconds at the end. A device that is away tries again after at most 30 s and needs 10 s to connect
+LOOK_EVERY_S = 5.0  # seconds between looks whether the server has waited for long
+SOON_S = 1.0  # seconds for connected devices to hear of the end
 
 
 Ready = Callable[[str, int], AbstractContextManager[None]]
 
 
 def serve(server: Server, address: ListenAddress, ready: Ready, linger_s: float = LINGER_S) -> None:
-    """Runs a server until its run is over.
+    """Run a server until its run is over.
 
-    ready     called with host and port once it listens; what it returns is entered until it no longer does
-    linger_s  at the end, for the devices to hear of it
+    ready     called with host and port once the server listens. The returned context is entered until it no longer does
+    linger_s  seconds at the end in which devices may hear of it
     Raises    OSError if it cannot listen there, RunError if the run contradicts what is stored, KeyboardInterrupt on
               SIGINT or SIGTERM.
     """
@@ -87,14 +87,14 @@ class Server:
         self._log, self._watch = Log(say), watch
         self._peers: dict[int, Peer] = {}
         self._links = 0
-        self._past = Traffic(0)  # of connections that are gone
+        self._past = Traffic(0)  # bytes of connections that are gone
         self._heard: set[int] = set()  # clients that were told of the end
         self._wake: asyncio.TimerHandle | None = None
         self._reminder = Reminder()
         self._live = LiveReport(store.path, coordinator, self._peers)
 
     async def run(self, address: ListenAddress, ready: Ready, linger_s: float) -> None:
-        """Listens, serves the run to its end, and leaves the devices `linger_s` seconds to hear of it."""
+        """Listen, serve the run to its end, and leave the devices `linger_s` seconds to hear of it."""
         self._loop = asyncio.get_running_loop()
         self._records: asyncio.Queue[Record] = asyncio.Queue()
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -123,7 +123,7 @@ class Server:
             self._log.end()
 
     def _remind(self) -> None:
-        """Says for whom the server waits, when it has waited for a while."""
+        """Say for whom the server waits, when it has waited for a while."""
         now = self._loop.time()
         if self._reminder.is_due(self._coordinator.stage, now) and (line := self._coordinator.awaited(now)) is not None:
             self.say(line, "waiting")
@@ -131,7 +131,7 @@ class Server:
         self._looking = self._loop.call_later(LOOK_EVERY_S, self._remind)
 
     def _open(self, address: ListenAddress) -> Entrance:
-        """Listens, with as many descriptors as this process may have."""
+        """Listen, with as many descriptors as this process may have."""
         shared = file_descriptors.provide(self.service.clients, address.caps.strangers)
         entrance = Entrance(self, address, address.caps.within(shared.strangers), shared.connections)
         if shared.problem is not None:
@@ -139,7 +139,7 @@ class Server:
         return entrance
 
     async def _linger(self, seconds: float) -> None:
-        """Until every client has heard of the end, also one that is away, but no longer than that."""
+        """Wait until every client has heard of the end, but at most this number of seconds."""
         self._end_if_all_have_heard()
         gone = self._loop.create_task(self._gone.wait())
         await asyncio.wait([gone], timeout=min(seconds, SOON_S))
@@ -153,10 +153,10 @@ class Server:
         if self._over.done() and not devices and self._coordinator.enrolled <= self._heard:
             self._gone.set()
 
-    # What connections tell it (peer.Hub, entrance.Owner).
+    # Calls from connections (peer.Hub, listener.Owner).
 
     def say(self, line: str, kind: str = "server") -> None:
-        """Shows a line to people, unless there have been many of its kind."""
+        """Show a line to people, unless there have been many of its kind."""
         self._log.say(line, kind_of(line, kind) if kind == "server" else kind, self._loop.time())
 
     @property
@@ -172,10 +172,10 @@ class Server:
     def received(self, peer: Peer, message: Message) -> None:
         self._handle(
             MessageReceived(peer.link, cast(Trained | Evaluated | ThroughputReport, message))
-        )  # the state table lets in no others
+        )  # the state table lets in no other messages
 
     def arrived(self, name: str) -> Peer:
-        """A new connection, not greeted yet."""
+        """Take a new connection, which has not greeted yet."""
         self._links += 1
         peer = self._peers[self._links] = Peer(self._links, self.service, self, name)
         self.say(Detail(f"a connection from {name}", "connect"), "connections")
@@ -210,7 +210,7 @@ class Server:
         self._live.changed()
         try:
             self._carry_out(self._coordinator.handle(event, self._loop.time()))
-        except Exception as error:  # a mistake of ours: end this process; the run resumes from what is stored
+        except Exception as error:  # a mistake of ours ends this process, and the run resumes from what is stored
             self._fail(error)
 
     def _carry_out(self, actions: list[Action]) -> None:
@@ -248,7 +248,7 @@ class Server:
     # The store.
 
     async def _keep_storing(self) -> None:
-        """Saves batch after batch, for ever."""
+        """Save batch after batch, for ever."""
         with ThreadPoolExecutor(1, "store") as thread:
             while True:
                 batch = [await self._records.get()]
@@ -263,7 +263,7 @@ class Server:
                         self._handle(RecordSaved(record))
 
     async def _save(self, thread: ThreadPoolExecutor, batch: list[Record]) -> None:
-        """Saves the batch, however long the disk refuses."""
+        """Save the batch, however long the disk refuses."""
         complained = False
         while True:
             try:
@@ -282,7 +282,7 @@ class Server:
             self._fail(error)
 
     def _traffic(self, round: int) -> Traffic:
-        """What went through the sockets since this process started."""
+        """Return the number of bytes that went through the sockets since this process started."""
         total = replace(self._past, round=round)
         for peer in self._peers.values():
             total = _added(total, peer)

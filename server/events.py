@@ -14,16 +14,17 @@ from edgefl.protocol.wire.messages import Evaluated, Message, ThroughputReport, 
 
 Outcome = Literal["accepted", "late", "refused"]
 
-# Records: what the store saves. Each comes back to the coordinator in a RecordSaved event once it is durable.
+# Records, which the store saves. Each comes back to the coordinator in a RecordSaved event once it is durable.
 
 
 @dataclass(frozen=True)
 class Enrolment:
-    """A client's first appearance; what it declares never changes afterwards.
+    """The enrolment of a client. Its declarations never change afterwards.
 
-    secret    that its device proves from then on, in a run without keys
-    life      of its device's directory (device/identity.py)
-    examples  that it has for training; None: it does not say
+    capacity  largest share of the neurons that it trains
+    secret    secret that its device proves from then on, in a run without keys
+    life      life of its device's directory (device/identity.py)
+    examples  number of its training samples. None: it does not say
     """
 
     client: int
@@ -35,7 +36,7 @@ class Enrolment:
 
 @dataclass(frozen=True)
 class DeviceReplaced:
-    """Another process uses the directory of the client's device. `secret`: a new one, where that was accepted."""
+    """A new process uses the directory of the client's device. `secret` is a new secret, where that was accepted."""
 
     client: int
     life: bytes
@@ -44,8 +45,8 @@ class DeviceReplaced:
 
 @dataclass(frozen=True)
 class ClientStateLost:
-    """The client's device has lost what it kept after round `after`; it goes on from what it kept after `kept`, 0 for
-    nothing. Somebody has accepted that.
+    """A loss that somebody has accepted: the client's device has lost what it kept after round `after`. It goes on from
+    what it kept after round `kept`, or from nothing if that is 0.
     """
 
     client: int
@@ -55,7 +56,7 @@ class ClientStateLost:
 
 @dataclass(frozen=True)
 class ProvenanceRecorded:
-    """A client's device trains with this version and these kernels (rounds/provenance.py)."""
+    """The version and the kernels with which a client's device trains (rounds/provenance.py)."""
 
     client: int
     provenance: str
@@ -63,7 +64,7 @@ class ProvenanceRecorded:
 
 @dataclass(frozen=True)
 class ThroughputRecorded:
-    """The throughput that a client's device has measured; plans follow it from the round `since` on."""
+    """The throughput that a client's device has measured. Plans follow it from the round `since` on."""
 
     client: int
     since: int
@@ -72,7 +73,7 @@ class ThroughputRecorded:
 
 @dataclass(frozen=True)
 class DeviceRefusal:
-    """A client's device takes no part until it comes back, for this reason. An empty reason: it has come back."""
+    """The reason why a client's device takes no part until it comes back. An empty reason: it has come back."""
 
     client: int
     reason: str
@@ -80,10 +81,10 @@ class DeviceRefusal:
 
 @dataclass(frozen=True)
 class RoundOpened:
-    """A round has begun with these clients.
+    """The beginning of a round with these clients.
 
-    deadline_s  after which it will be closed; None: it has no deadline
-    candidates  clients that they were chosen among; None: all of the run
+    deadline_s  seconds after which it will be closed. None: it has no deadline
+    candidates  clients among which they were chosen. None: all clients of the run
     """
 
     round: int
@@ -94,7 +95,7 @@ class RoundOpened:
 
 @dataclass(frozen=True)
 class ReplyJudged:
-    """A reply and what became of it. `message` is kept until the round is closed; not at all if it is late."""
+    """A reply with its verdict. `message` is kept until the round is closed, and not at all if it is late."""
 
     round: int
     client: int
@@ -105,7 +106,12 @@ class ReplyJudged:
 
 @dataclass(frozen=True)
 class RoundClosed:
-    """A round is over: the method's state after it and its line of metrics (as simulate writes it, no evaluation)."""
+    """The end of a round.
+
+    state       state of the method after the round
+    log_record  metrics of the round, as simulate writes them, without an evaluation
+    done        whether no round follows
+    """
 
     round: int
     state: State
@@ -115,7 +121,7 @@ class RoundClosed:
 
 @dataclass(frozen=True)
 class RoundEvaluated:
-    """The evaluation after a round, as in simulate's metrics."""
+    """The evaluation after a round, as in the metrics of simulate."""
 
     round: int
     bundle: dict[str, Any]
@@ -123,10 +129,10 @@ class RoundEvaluated:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that went through the server's sockets since it started, up to the end of the round. For the record only.
+    """The bytes that went through the server's sockets since it started, up to the end of the round, for the record.
 
-    The messages of the next round are not in it. Headers are what is neither payload, selection nor model: frame
-    headers and the messages' other fields.
+    Messages of the next round do not count. Header bytes are all bytes that are neither payload, selection nor model:
+    frame headers and the other fields of messages.
     """
 
     round: int
@@ -150,17 +156,17 @@ Record = (
     | Traffic
 )
 
-# Events: what happens to the coordinator.
+# Events, which happen to the coordinator.
 
 
 @dataclass(frozen=True)
 class Claim:
     """The state that a device says it holds.
 
-    round    the last one that was acknowledged and counts
-    pending  the round of a reply that it has not seen acknowledged, 0 if there is none
-    life, before  of its directory (device/identity.py)
-    is_new   it has not enrolled, or does not know that it has
+    round    last round that was acknowledged and counts
+    pending  round of a reply that it has not seen acknowledged, 0 if there is no such reply
+    life, before  present and earlier life of its directory (device/identity.py)
+    is_new   whether it has not enrolled, or does not know that it has
     """
 
     round: int
@@ -172,14 +178,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class DeviceJoined:
-    """A device has proven who it is, as far as it can. `client` None asks for a free id.
+    """The event that a device has proven who it is, as far as it can. `client` None asks for a free id.
 
-    pending  the round of a reply that it has not seen acknowledged, 0 if there is none
-    secret   of one that enrols in a run without keys: if it has done so before, it gets the same id
-    provenance    what trains there; empty if it does not say
-    claim    what it holds; None: that is not looked at
-    examples for training; None if it does not say
-    declares it says how fast it is before it trains, in a run that plans by it
+    capacity    largest share of the neurons that it is willing to train
+    pending     round of a reply that it has not seen acknowledged, 0 if there is no such reply
+    secret      secret of a device that enrols in a run without keys. A known secret gets the same id again
+    provenance  version and kernels that train there. Empty: it does not say
+    claim       state that it says it holds. None: the state is not checked
+    examples    number of its training samples. None: it does not say
+    declares    whether it tells how fast it is before it trains, in a run that plans by speed
     """
 
     link: int
@@ -195,14 +202,14 @@ class DeviceJoined:
 
 @dataclass(frozen=True)
 class DeviceLeft:
-    """The connection is gone."""
+    """The event that the connection is gone."""
 
     link: int
 
 
 @dataclass(frozen=True)
 class DeviceRefused:
-    """The device on this link refuses the server for good: its process ends."""
+    """The event that the device on this link refuses the server for good. Its process ends."""
 
     link: int
     reason: str
@@ -210,7 +217,7 @@ class DeviceRefused:
 
 @dataclass(frozen=True)
 class MessageReceived:
-    """A message of an admitted device."""
+    """The event that a message of an admitted device has come."""
 
     link: int
     message: Trained | Evaluated | ThroughputReport
@@ -218,24 +225,24 @@ class MessageReceived:
 
 @dataclass(frozen=True)
 class RecordSaved:
-    """The record is durable."""
+    """The event that the record is durable."""
 
     record: Record
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Time has passed; only the `now` of the call matters."""
+    """The event that time has passed. Only the argument `now` of the call matters."""
 
 
 Event = DeviceJoined | DeviceLeft | DeviceRefused | MessageReceived | RecordSaved | Tick
 
-# Actions: what the coordinator asks for, carried out in order.
+# Actions, which the coordinator asks for, and which are carried out in order.
 
 
 @dataclass(frozen=True)
 class Admit:
-    """The device on this link is enrolled, durably, as this client: welcome it. Only then is anything sent to it."""
+    """Welcome the device on this link, which is durably enrolled as this client. Nothing is sent to it before."""
 
     link: int
     client: int
@@ -257,7 +264,7 @@ class Close:
 
 @dataclass(frozen=True)
 class Say:
-    """Tell people."""
+    """Show this line to people."""
 
     line: str
 
@@ -271,14 +278,14 @@ class Save:
 
 @dataclass(frozen=True)
 class WakeAt:
-    """Call with a Tick at this time; replaces an earlier wish. None: no wish."""
+    """Call with a Tick at this time, which replaces an earlier time. If the time is None, do not call."""
 
     time: float | None
 
 
 @dataclass(frozen=True)
 class RunCompleted:
-    """The run is over and every device that is connected has been told."""
+    """The end of the run, of which every connected device has been told."""
 
 
 Action = Admit | Send | Close | Say | Save | WakeAt | RunCompleted

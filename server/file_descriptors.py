@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-RESERVE = 64  # the database and its log, arrays being written, the lock, the event loop, what Python itself has open
-FEWEST_STRANGERS = 16  # or no device gets in
+RESERVE = 64  # open files of database and log, arrays, the lock, the event loop and Python itself
+FEWEST_STRANGERS = 16  # with fewer, no device would get in
 
 
 class Share(NamedTuple):
-    """connections: in all. strangers: of these, before they have enrolled. problem: what is missing, or None."""
+    """The share of connections among the open files.
+
+    connections  largest number of connections
+    strangers    largest number of connections that have not enrolled
+    problem      a sentence about missing files, or None
+    """
 
     connections: int
     strangers: int
@@ -17,7 +22,10 @@ class Share(NamedTuple):
 
 
 def provide(clients: int, strangers: int) -> Share:
-    """Raises the soft limit of open files to what so many devices and strangers need, as far as the hard one allows."""
+    """Raise the soft limit of open files for so many devices and strangers, as far as the hard limit allows.
+
+    The result is the share under the new limit.
+    """
     import resource  # POSIX only
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,11 +1,11 @@
-"""RUN/last_commit: number and digest of the last commit of run.db, written after it. A database that has lost commits,
-with its log or to an older copy, is behind it. Not what is committed (store.py), nor what is made of it
-(directory_check.py).
+"""The file RUN/last_commit: number and digest of the last commit of run.db, written after the commit.
 
-Two lines of one length, for commits of even and of odd number: number, digest, CRC-32. A commit takes the place of the
-last but one, so a line that is damaged or half written leaves the commit before it. It is written before anything that
-follows from the commit, but the disk is not waited for: after a loss of power it may be some commits older than run.db,
-never newer.
+If a database has lost commits, with its log or by an older copy, it is behind this file. The file has two lines of one
+length, for commits of even and of odd number: number, digest, CRC-32. A commit replaces the last but one, so a damaged
+or half written line leaves the previous commit. The file is written before anything that follows from the commit, but
+without waiting for the disk. After a loss of power it may be some commits older than run.db, and never newer.
+
+store.py makes the commits, and directory_check.py uses the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ LAST_COMMIT = "last_commit"
 
 
 class Commit(NamedTuple):
-    """A commit of run.db. `digest`: of all that the database holds after it, 64 hexadecimal digits."""
+    """A commit of run.db.
+
+    digest  digest of all that the database holds after the commit, 64 hexadecimal digits
+    """
 
     number: int
     digest: str
@@ -31,7 +34,7 @@ class LastCommit:
     """The file, open for the process that commits."""
 
     def __init__(self, folder: Path, commit: Commit) -> None:
-        """Makes the file if there is none, of a database whose last commit is this one. Raises OSError."""
+        """Open the file, and make it if it is missing, for a database whose last commit is this one. Raises OSError."""
         file = folder / LAST_COMMIT
         if not file.exists():
             write_atomically(file, 2 * _line(commit))
@@ -41,14 +44,14 @@ class LastCommit:
         self._file.close()
 
     def write(self, commit: Commit) -> None:
-        """From now on this is the last commit. Raises OSError."""
+        """Write the last commit. Raises OSError."""
         line = _line(commit)
         self._file.seek(commit.number % 2 * len(line))
         self._file.write(line)
 
 
 def read_last_commit(folder: Path) -> Commit | None:
-    """The last commit; None if there is no such file. Raises RunError if no line of it is whole."""
+    """Return the last commit, or None if there is no file. Raises RunError if no line of the file is whole."""
     file = folder / LAST_COMMIT
     try:
         content = file.read_bytes()
@@ -66,7 +69,7 @@ def _line(commit: Commit) -> bytes:
 
 
 def _commit(line: bytes) -> Commit | None:
-    """What a line says; None if it is not whole."""
+    """Return the commit in a line, or None if the line is not whole."""
     number, _, digest = line[: -len(" 00000000\n")].decode("ascii", "replace").partition(" ")
     found = Commit(int(number), digest) if number.isascii() and number.isdigit() else None
     return found if found is not None and _line(found) == line else None

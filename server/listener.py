@@ -16,20 +16,21 @@ from edgefl.server.admission import Admission, Caps
 from edgefl.server.peer import Peer
 from edgefl.server.tls_transport import TlsTransport
 
-AT_ONCE = 16  # connections that are let in before others are attended to
-PAUSE_S = 1.0  # after accept has failed
-MOST_LEAVING = 16  # strangers that were turned out, and hold a file of descriptors.RESERVE until they are gone
-LEAVING_S = 0.02  # before it is looked whether they are
-QUEUED_S = 4.0  # what may wait in the kernel's queue at the throughput of a crowd; a device gives up after 10 s
+AT_ONCE = 16  # connections that are let in before other work
+PAUSE_S = 1.0  # seconds of a pause after accept has failed
+MOST_LEAVING = 16  # strangers that were turned out, and hold a file of file_descriptors.RESERVE until they are gone
+LEAVING_S = 0.02  # seconds before a look whether they are gone
+QUEUED_S = 4.0  # seconds for which a crowd may wait in the kernel's queue. A device gives up after 10 s
 LONGEST_QUEUE = 4096
 
 
 @dataclass(frozen=True)
 class ListenAddress:
-    """The address at which a server listens, and the number of connections that have not shown who they are. Port 0
-    stands for any free port.
+    """The address at which a server listens. Port 0 stands for any free port.
 
-    sockets  that listen there already, see `bound`
+    tls      context for TLS, or None
+    caps     largest numbers of connections that have not shown who they are
+    sockets  sockets that listen there already, see `bound`
     """
 
     host: str
@@ -40,7 +41,7 @@ class ListenAddress:
 
 
 class Owner(Protocol):
-    """The protocol of the listener's owner; server/event_loop.py."""
+    """The protocol of the listener's owner, which is in server/event_loop.py."""
 
     def arrived(self, name: str) -> Peer: ...
 
@@ -53,7 +54,7 @@ class Owner(Protocol):
 class Entrance:
     """The listening sockets of a server, open until `close`. Use it inside the event loop.
 
-    caps, room  as for Admission
+    caps, room  limits, as for Admission
     Raises      OSError if it cannot listen there.
     """
 
@@ -62,7 +63,7 @@ class Entrance:
         self._loop = asyncio.get_running_loop()
         self._admission = Admission(caps, room, self._loop.time())
         self._strangers: dict[int, socket.socket] = {}
-        self._leaving: dict[int, float] = {}  # turned out, and not gone yet: when
+        self._leaving: dict[int, float] = {}  # when strangers were turned out that are not gone yet
         self._tasks: set[asyncio.Task[object]] = set()
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
         queue = min(LONGEST_QUEUE, max(AT_ONCE, int(caps.rate * QUEUED_S)))
@@ -73,23 +74,23 @@ class Entrance:
 
     @property
     def name(self) -> tuple[str, int]:
-        """Host and port of the first socket."""
+        """The host and port of the first socket."""
         host, port = self._listeners[0].getsockname()[:2]
         return host, port
 
     def know(self, link: int) -> None:
-        """The connection is that of an enrolled device."""
+        """Note that the connection is that of an enrolled device."""
         self._admission.know(link)
         self._strangers.pop(link, None)
 
     def leave(self, link: int) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self._admission.leave(link)
         self._leaving.pop(link, None)
         self._strangers.pop(link, None)
 
     def close(self) -> None:
-        """Stops listening, and closes the connections of strangers."""
+        """Stop listening, and close the connections of strangers."""
         for pause in self._pauses.values():
             pause.cancel()
         for listener in self._listeners:
@@ -99,7 +100,7 @@ class Entrance:
             self._turn_out(link)
 
     def _accept(self, listener: socket.socket) -> None:
-        """Lets in who waits, as many as may come now."""
+        """Let in as many waiting connections as may come now."""
         for _ in range(AT_ONCE):
             wait_s = self._admission.wait_s(self._loop.time())
             if wait_s > 0:
@@ -121,7 +122,7 @@ class Entrance:
             self._let_in(link, *address[:2])
 
     def _are_leaving(self) -> bool:
-        """Whether so many are on their way out that those who come in might find no file; of the last second."""
+        """Return whether so many strangers have left within a second that there may be no file for newcomers."""
         if len(self._leaving) < MOST_LEAVING:
             return False
         since = self._loop.time() - PAUSE_S
@@ -161,26 +162,27 @@ class Entrance:
         return TlsTransport(self._context, peer, self._owner.handshake_s, failed)
 
     def _turn_out(self, link: int) -> None:
-        """Ends a stranger's connection; its Peer hears of it as if the stranger had left."""
+        """End a stranger's connection. Its Peer hears of it as if the stranger had left."""
         self._leaving[link] = self._loop.time()
         with suppress(OSError):
             self._strangers[link].shutdown(socket.SHUT_RDWR)
 
 
 def bound(address: ListenAddress) -> ListenAddress:
-    """The address with sockets that listen there, for an Entrance, which closes them. Until it is made, those who
-    connect wait in the kernel's queue. Raises OSError if it cannot listen there.
+    """Return the address with sockets that listen there, for an Entrance, which closes them.
+
+    Until the Entrance is made, connections wait in the kernel's queue. Raises OSError if it cannot listen there.
     """
     return replace(address, sockets=tuple(_listen(address, AT_ONCE)))
 
 
 def inherited(address: ListenAddress, descriptor: int) -> ListenAddress:
-    """The address with the socket that another process has bound there and has handed over by this descriptor."""
+    """Return the address with the socket that another process has bound there and passed on as this descriptor."""
     return replace(address, sockets=(socket.socket(fileno=descriptor),))
 
 
 def _listen(address: ListenAddress, queue: int) -> list[socket.socket]:
-    """A socket per address that the name stands for."""
+    """Return a socket for each address that the name stands for."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:

@@ -1,6 +1,7 @@
-"""Tells those who look on what the server knows of its devices: makes the state once a second and has it written.
+"""The report of what the server knows of its devices, for observers. It writes the state once a second.
 
-A part of the event loop, without `await`. It reads what is there and changes nothing: a coordinator, connections.
+The report is a part of the event loop, without `await`. It reads the coordinator and the connections, and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from edgefl.server.peer import Peer
 class LiveReport:
     """The states of one server. Use it inside the event loop.
 
-    peers  the open connections by number, which the owner changes
+    peers  open connections by number, which the owner changes
     """
 
     def __init__(self, run: Path, coordinator: Coordinator, peers: Mapping[int, Peer]) -> None:
         self._run, self._coordinator, self._peers = run, coordinator, peers
-        self._heard: dict[int, float] = {}  # by client, when the connections that are gone last brought something
+        self._heard: dict[int, float] = {}  # by client, time of the last bytes over connections that are gone
         self._addresses: dict[int, str] = {}
         self._has_changed, self._told_at = True, float("-inf")
         self._writing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Tells from now on, until `end`."""
+        """Report from now on, until `end`."""
         self._loop = asyncio.get_running_loop()
         self._tell()
 
     def changed(self) -> None:
-        """Something has happened that the next state may show."""
+        """Note that something has happened that the next state may show."""
         self._has_changed = True
 
     def left(self, peer: Peer) -> None:
-        """The connection of a client is gone."""
+        """Note that the connection of a client is gone."""
         if peer.client is not None:
             self._heard[peer.client], self._addresses[peer.client] = peer.heard_at, peer.address
             self._has_changed = True
 
     def end(self) -> None:
-        """Leaves a last state, of a server that has ended by itself."""
+        """Leave a last state, of a server that has ended by itself."""
         if self._timer is not None:
             self._timer.cancel()
         write_live(self._run, as_gone(self.state()))
@@ -61,7 +62,7 @@ class LiveReport:
         self._timer = self._loop.call_later(EVERY_S, self._tell)
 
     def state(self) -> LiveState:
-        """The present state to tell."""
+        """Return the present state."""
         now, wall = self._loop.time(), time.time()
         there = {peer.client: peer for peer in self._peers.values() if peer.client is not None}
         devices = {
@@ -81,7 +82,7 @@ class LiveReport:
         )
 
     def _device(self, client: int, peer: Peer | None, doing: str, to_wall_s: float) -> LiveDevice:
-        """`to_wall_s`: what the loop's time lacks of the seconds since 1970."""
+        """Return the state of a device. `to_wall_s` is the difference from the loop's time to seconds since 1970."""
         heard_at = self._heard.get(client) if peer is None else peer.heard_at
         address = self._addresses.get(client, "") if peer is None else peer.address
         heard = None if heard_at is None else round(heard_at + to_wall_s, 3)

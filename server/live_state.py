@@ -1,8 +1,8 @@
 """The state of the devices that only a running server knows: connected clients, the time of each client's last message,
-and its activity. Values.
+and its activity.
 
-The rest is in run.db, which every commit syncs to the disk; what changes every second and is worth nothing after a
-crash does not belong there. The file that it is kept in is live_file.py's business.
+The rest is in run.db, where every commit waits for the disk. This state changes every second and is worth nothing after
+a crash, so it does not belong there. live_file.py keeps it in a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class LiveDevice(NamedTuple):
-    """One device. `heard`: when its last bytes came, in seconds since 1970; None: not since the server started."""
+    """One device. `heard` is the time of its last bytes, in seconds since 1970, or None before its first bytes."""
 
     is_connected: bool
     heard: float | None
@@ -30,14 +30,14 @@ class LiveDevice(NamedTuple):
 class LiveState:
     """The state of a server at one time. Times are seconds since 1970.
 
-    time     of this state; a server that runs makes a new one every few seconds
-    process  the server's process id; 0 once the server has ended by itself
+    time     time of this state. A running server makes a new state every few seconds
+    process  the server's process id, or 0 once the server has ended by itself
     phase    see round_sequence.py
     round    the open round, or else the last closed one
-    opened   when the round, or the evaluation, was opened; None: neither is open
-    closes   when it is closed in any case; None: it has no deadline
-    waiting  for whom the server waits, in words; empty: for nobody
-    devices  by client, of those that have enrolled, are connected or are planned
+    opened   when the round, or the evaluation, was opened. None: neither is open
+    closes   when it is closed in any case. None: it has no deadline
+    waiting  for whom the server waits, in words. Empty: for nobody
+    devices  devices by client, for clients that have enrolled, are connected or are planned
     """
 
     time: float
@@ -50,13 +50,13 @@ class LiveState:
     devices: Mapping[int, LiveDevice] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """The state as one line of JSON."""
+        """Return the state as one line of JSON."""
         found = {**vars(self), "devices": [[client, *device] for client, device in self.devices.items()]}
         return json.dumps({"version": VERSION, **found}, separators=(",", ":")).encode()
 
     @staticmethod
     def of_json(data: bytes) -> LiveState:
-        """The inverse. Raises RunError for anything else."""
+        """Read a state that `to_json` has written. Raises RunError for anything else."""
         try:
             found: dict[str, Any] = json.loads(data)
             if found.pop("version") != VERSION:

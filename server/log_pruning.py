@@ -1,6 +1,7 @@
-"""The pruning of the database: of old rounds the total metrics are kept, and not the metrics of each client.
+"""The pruning of the database: for old rounds it keeps the total metrics, and not the metrics of each client.
 
-Who took part in a round stays, as a replay needs it, and what became of every reply. Only lines for people lose detail.
+The clients of a round stay, as a replay needs them, and so does the verdict on every reply. Only lines for people lose
+detail.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import json
 import sqlite3
 from typing import Any
 
-KEPT = 1000  # rounds with all of their metrics
-BY_CLIENT = ("clients",)  # of a line
+KEPT = 1000  # number of rounds that keep all of their metrics
+BY_CLIENT = ("clients",)  # parts of the metrics that are by client
 
 
 def prune(database: sqlite3.Connection, round: int) -> None:
-    """Moves a closed round to those that are long past; nothing happens if it is there, or never was."""
+    """Move a closed round to the old rounds. If it is not among the recent rounds, nothing happens."""
     row = database.execute("SELECT deadline, candidates, line, bundle FROM rounds WHERE round = ?", (round,)).fetchone()
     if row is None:
         return
@@ -25,7 +26,7 @@ def prune(database: sqlite3.Connection, round: int) -> None:
 
 
 def _totals(scores: dict[str, Any]) -> dict[str, Any]:
-    """Of a kind of accuracy. Only lists are by client; the common test set's numbers go by the same names."""
+    """Return the totals of a kind of accuracy. Only lists are by client."""
     return {name: value for name, value in scores.items() if not isinstance(value, list)}
 
 

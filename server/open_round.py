@@ -1,7 +1,7 @@
-"""One open round: who was asked, what came back, and what it adds up to. It knows no connections and no time.
+"""One open round: the clients that were asked, their replies, and the sum of the replies.
 
-A round's plans are a function of the task, the method's state before it and its number, so a restarted server has the
-same ones again.
+A round's plans are a function of the task, the method's state before the round, and its number. So a restarted server
+makes the same plans again. The module knows no connections and no time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from edgefl.server.events import ReplyJudged
 class OpenRound:
     """A round between its plans and its result.
 
-    number   of the round
-    clients  planned, ascending
+    number   number of the round
+    clients  planned clients, ascending
     answers  messages read so far, by client
     """
 
@@ -34,11 +34,11 @@ class OpenRound:
         self._plans = {plan.client: plan for plan in plans}
         self.clients = tuple(sorted(self._plans))
         self._requests: dict[int, Train] = {}
-        self._encoded: dict[tuple[int, int], tuple[object, dict[str, bytes]]] = {}  # what plans share, encoded once
+        self._encoded: dict[tuple[int, int], tuple[object, dict[str, bytes]]] = {}  # shared parts of plans
         self.answers: dict[int, tuple[Trained, Answer]] = {}
 
     def request(self, client: int, deadline_s: float | None) -> Train:
-        """The message that asks this client to train. `deadline_s`: seconds until the round closes, if it does."""
+        """Return the message that asks this client to train. `deadline_s` is in seconds from now, or None."""
         if client not in self._requests:
             plan = self._plans[client]
             key = id(plan.payload), id(plan.held)
@@ -51,27 +51,25 @@ class OpenRound:
         return Train(kept.round, kept.selection, kept.payload, kept.settings, deadline_s, kept.expects)
 
     def plan_again(self, client: int) -> None:
-        """A planned client has declared its capacity or throughput, or lost what it kept, which the task knows by
-        now.
-        """
+        """Plan again for a client whose capacity, throughput or loss has become known to the task."""
         self._plans[client] = self._algorithm.replan(self._task, self._state, self._plans[client])
         self._requests.pop(client, None)
 
     def judge(self, client: int, message: Trained, declared: ReplyClaim = NOT_DECLARED) -> ReplyJudged:
-        """Reads a planned client's reply, which then is accepted or refused. One reply of a client is judged."""
+        """Read a planned client's reply, and accept or refuse it. One reply of a client is judged."""
         answer = read_answer(message, self._plans[client], self._task.spec, declared)
         self.answers[client] = message, answer
         outcome, reason = ("accepted", "") if answer.refusal is None else ("refused", answer.refusal)
         return ReplyJudged(self.number, client, outcome, reason[:LONGEST_TEXT], message)  # type: ignore[arg-type]
 
     def is_complete(self, quorum: int | None, absent: AbstractSet[int] = frozenset()) -> bool:
-        """True if each planned client but the `absent` has been judged, or `quorum` of the authorised ones accepted."""
+        """Return whether each planned client but the `absent` is judged, or `quorum` authorised ones are accepted."""
         replied = [client for client, (_, answer) in self.answers.items() if answer.reply is not None]
         accepted = sum(self._plans[client].authorised for client in replied)
         return self.answers.keys() | absent >= self._plans.keys() or (quorum is not None and accepted >= quorum)
 
     def close(self, seconds: float, aggregation_settings: AggregationSettings) -> tuple[State, dict[str, Any]]:
-        """The state after the round and its metrics."""
+        """Return the state after the round and its metrics."""
         replies = {client: answer.reply for client, (_, answer) in self.answers.items()}
         accepted = [(self._plans[client], reply) for client, reply in replies.items() if reply is not None]
         closing = close(self._task, self._algorithm, self._state, accepted, self.number, aggregation_settings)

@@ -1,7 +1,7 @@
-"""One connection of the server: bytes <-> messages, the handshake, timeouts, and the model in chunks. No decisions.
+"""One connection of the server: bytes <-> messages, the handshake, timeouts, and the model in chunks.
 
-An asyncio Protocol: every method is a callback that never blocks. Whatever a peer sends ends at most its own
-connection, with one line that says why on both sides.
+Peer is an asyncio Protocol: every method is a callback that never blocks, and it decides nothing about the run. A peer
+can at most end its own connection, with one line that says why on both sides.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.system.log_lines import Alert
 
 LOADING = ("welcomed", "loading")  # states of a connection whose device lacks the model
-UNREAD = 2  # largest messages that may wait for a device to read them
-SLOWEST = 16_384  # bytes per second; a frame of n bytes may take n / SLOWEST seconds beyond Patience.frame_s
+UNREAD = 2  # number of largest messages that a device may leave unread
+SLOWEST = 16_384  # bytes per second. A frame of n bytes may take n / SLOWEST seconds beyond Patience.frame_s
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds after which a peer that does not keep up is dropped."""
+    """The seconds after which a peer that does not keep up is dropped."""
 
     handshake_s: float = 10.0  # from connected to enrolled
     frame_s: float = 20.0  # from the first to the last byte of a small frame
-    silence_s: float = 60.0  # for acknowledging what was sent to it; the kernel's TCP_USER_TIMEOUT
+    silence_s: float = 60.0  # for acknowledging bytes that were sent (TCP_USER_TIMEOUT of the kernel)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ConnectionTerms(EnrolmentTerms):
 
 
 class Hub(Protocol):
-    """The protocol of the hub that a connection reports to; server/event_loop.py."""
+    """The protocol of the hub to which a connection reports, which is in server/event_loop.py."""
 
     def enrol(self, peer: Peer, joined: DeviceJoined) -> None: ...
 
@@ -59,10 +59,15 @@ class Hub(Protocol):
 
 
 class Peer(asyncio.Protocol):
-    """A connected device. `client` is its id once it is welcome; `name` is for people; `address`: where it comes from;
-    `is_broken`: it may not have heard what was said last; `heard_at`: when its last bytes came, by the loop's time.
+    """A connected device.
 
-    A device loads the model before anything else: messages of the run wait until it has all of it.
+    client     id of the client once it is welcome
+    name       name for people
+    address    address from which it comes
+    is_broken  whether it may not have heard what was said last
+    heard_at   time of its last bytes, by the loop's time
+
+    A device loads the model before anything else: messages of the run wait until it has all of the model.
     """
 
     def __init__(self, link: int, service: ConnectionTerms, hub: Hub, name: str) -> None:
@@ -77,7 +82,7 @@ class Peer(asyncio.Protocol):
         self._paused = False
         self._timer: asyncio.TimerHandle | None = None
 
-    # What asyncio calls.
+    # Calls from asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -112,17 +117,17 @@ class Peer(asyncio.Protocol):
         self.is_broken |= isinstance(error, ssl.SSLError)
         self._hub.left(self)
 
-    # What the server calls.
+    # Calls from the server.
 
     def welcome(self, client: int) -> None:
-        """The client is enrolled: from now on it may send anything a round needs."""
+        """Welcome the client, which is enrolled. From now on it may send anything that a round needs."""
         self.client = client
         self.name = f"client {client}"
         self._forget_timer()
         self._write(self._service.welcome(client))
 
     def send(self, message: Message) -> None:
-        """Sends a message of the run, as soon as the device has the model. A device that reads nothing is dropped."""
+        """Send a message of the run, as soon as the device has the model. A device that reads nothing is dropped."""
         if self.connection.state in LOADING:
             self._waiting.append(message)
             return
@@ -132,12 +137,12 @@ class Peer(asyncio.Protocol):
             self.drop(f"it has left {unread} bytes unread; expected at most {limit}")
 
     def _write(self, message: Message) -> None:
-        """Nothing is written to a device that has refused in bytes that came with what this answers."""
+        """Write a message, unless the device has refused in the bytes that are being answered."""
         if not self._transport.is_closing() and self.connection.state != "closed":
             self._transport.write(self.connection.send(message))
 
     def refuse(self, reason: str) -> None:
-        """Tells the peer why, and closes the connection."""
+        """Tell the peer why, and close the connection."""
         if self._transport.is_closing():
             return
         self._say("refused", reason)
@@ -145,11 +150,11 @@ class Peer(asyncio.Protocol):
         self._transport.close()
 
     def close(self) -> None:
-        """Closes the connection once everything is sent."""
+        """Close the connection once everything is sent."""
         self._transport.close()
 
     def drop(self, reason: str) -> None:
-        """Closes the connection at once."""
+        """Close the connection at once."""
         self.is_broken = True
         self._say("dropped", reason)
         self._transport.abort()
@@ -186,7 +191,7 @@ class Peer(asyncio.Protocol):
         self._write(challenge)
 
     def _check(self, request: Enrol) -> None:
-        assert self._meeting is not None  # the state table has Enrol after Hello only
+        assert self._meeting is not None  # the state table allows Enrol only after Hello
         self._hub.enrol(self, replace(self._meeting.joined(request, self.link), declares=True))
 
     # The model.
@@ -219,7 +224,7 @@ class Peer(asyncio.Protocol):
 
 
 def _watch_silence(sock: socket.socket | None, seconds: float) -> None:
-    """Lets the kernel notice a peer that vanished, idle or not."""
+    """Let the kernel notice a peer that vanished, idle or not."""
     if sock is None:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Set
 class Presence:
     """The time at which every enrolled client was last heard of.
 
-    within_s  seconds for which a client that has left still counts; None: everybody always does
-    At a restart all that are enrolled count as just heard of: their connections broke with the server, not with them.
+    within_s  seconds for which a client that has left still counts. None: every client always counts
+    At a restart all enrolled clients count as just heard of, because the end of the server broke their connections.
     """
 
     def __init__(self, within_s: float | None, enrolled: Iterable[int], now: float) -> None:
@@ -17,7 +17,7 @@ class Presence:
         self._heard = dict.fromkeys(enrolled, now)
 
     def hear(self, client: int, now: float) -> None:
-        """The client is there, or was until now."""
+        """Note that the client is there, or was there until now."""
         self._heard[client] = now
 
     @property
@@ -26,7 +26,7 @@ class Presence:
         return frozenset(self._heard)
 
     def lately(self, connected: Set[int], now: float) -> frozenset[int] | None:
-        """The clients that may be chosen; None: all of the run."""
+        """Return the clients that may be chosen, or None for all clients of the run."""
         if self._within_s is None:
             return None
         since = now - self._within_s

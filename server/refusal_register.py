@@ -1,7 +1,7 @@
-"""The clients whose devices take no part, because they have refused the server or were refused for good. No I/O.
+"""The clients whose devices take no part, because they have refused the server or were refused for good.
 
-Such a client is absent from the open round and from the rounds and evaluations after it, until its device comes back.
-What is said here is durable (DeviceRefusal). When a round closes without such clients is round_sequence.py's business.
+Such a client is absent from the open round and from later rounds and evaluations, until its device comes back. Each
+change is made durable (DeviceRefusal). round_sequence.py decides when a round closes without such clients.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from edgefl.system.log_lines import Alert, LogLine
 
 
 class RefusalRegister:
-    """reasons  by client, of those that are absent; their records may not be durable yet"""
+    """The register of absent clients. `reasons` has the reason by client, whose record may not be durable yet."""
 
     def __init__(self, reasons: Mapping[int, str], queue: ActionQueue) -> None:
         self.reasons, self._queue = dict(reasons), queue
 
     @property
     def clients(self) -> AbstractSet[int]:
-        """Those that are absent."""
+        """The clients that are absent."""
         return self.reasons.keys()
 
     def add(self, client: int, reason: str) -> None:
-        """The client's device takes no part for this reason."""
+        """Note that the client's device takes no part for this reason."""
         kept = reason[:LONGEST_TEXT] or "no reason given"
         if self.reasons.get(client) == kept:
             return
@@ -37,7 +37,7 @@ class RefusalRegister:
         self._queue.save(DeviceRefusal(client, kept))
 
     def remove(self, client: int) -> None:
-        """The client's device has come back."""
+        """Note that the client's device has come back."""
         if self.reasons.pop(client, None) is not None:
             self._queue.add(Say(LogLine(f"client {client} is back", "back", client)))
             self._queue.save(DeviceRefusal(client, ""))

@@ -1,11 +1,11 @@
-"""The server's half of a run by envelopes (wire/envelope.py): nodes of a framework <-> Coordinator <-> Store. No
-framework.
+"""The server's half of a run by envelopes (wire/envelope.py), between nodes of a framework, Coordinator and Store.
 
-Whoever carries the envelopes says which nodes are there and what came back; it is told what to send next. What
-event_loop.py does with connections is done here with envelopes, one at a time for each node (relay_nodes.py).
+The carrier of the envelopes says which nodes are there and what came back, and is told what to send next. It does with
+envelopes what event_loop.py does with connections, one envelope at a time for each node (relay_nodes.py). The module
+uses no framework.
 
-Records are durable before anything follows from them. An envelope that is lost costs time and no bit: the node is
-called again, and says what it holds.
+Records are durable before anything follows from them. A lost envelope costs time and does not change the result: the
+node is called again, and says what it holds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from edgefl.server.server_handshake import EnrolmentTerms, ServerHandshake
 from edgefl.server.server_log import Log
 from edgefl.server.store import Store
 
-RETRY_S = 1.0  # between attempts to save what the disk refused
+RETRY_S = 1.0  # seconds between attempts to save what the disk refused
 
 
 class OutgoingEnvelope(NamedTuple):
@@ -62,8 +62,9 @@ class RelayServer:
 
     say      takes lines for people
     watch    takes every record once it is durable
-    clock    seconds, of which only differences count
-    is_done  the run is over; devices may not know it yet
+    clock    returns a time in seconds, of which only differences count
+    pause    waits some seconds
+    is_done  whether the run is over. Devices may not know it yet
     """
 
     def __init__(
@@ -90,11 +91,11 @@ class RelayServer:
         self.is_done = False
 
     def start(self) -> None:
-        """Goes on from what is stored."""
+        """Go on from what is stored."""
         self._carry_out(self._coordinator.start(self._clock()))
 
     def present(self, nodes: Collection[int]) -> None:
-        """These nodes are there now; envelopes to others are lost."""
+        """Note that these nodes are there now. Envelopes to other nodes are lost."""
         self._has_looked = True
         for name in nodes:
             self._nodes.setdefault(name, RelayNode(name))
@@ -102,7 +103,7 @@ class RelayServer:
             self._leave(self._nodes.pop(name))
 
     def due(self) -> list[OutgoingEnvelope]:
-        """The envelopes to send, at most one to a node that has not answered the last one."""
+        """Return the envelopes to send: at most one for each node that has answered its last envelope."""
         now = self._clock()
         if self._wake is not None and now >= self._wake:
             self._wake = None
@@ -114,7 +115,7 @@ class RelayServer:
         ]
 
     def answered(self, name: int, data: bytes) -> None:
-        """A node's answer to its last envelope."""
+        """Take a node's answer to its last envelope."""
         node = self._nodes.get(name)
         if node is None or node.sent is None:
             return
@@ -133,7 +134,7 @@ class RelayServer:
             self.failed(name, "it has answered nothing")
 
     def failed(self, name: int, reason: str) -> None:
-        """An envelope to a node, or its answer, is lost: it is called again later."""
+        """Note that an envelope to a node, or its answer, is lost. The node is called again later."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -143,7 +144,7 @@ class RelayServer:
 
     @property
     def is_over(self) -> bool:
-        """The run is over, and every node that is there has been told, unless it was refused."""
+        """True if the run is over, and every node that is there has been told or was refused."""
         return (
             self.is_done
             and self._has_looked
@@ -151,7 +152,7 @@ class RelayServer:
         )
 
     def waits_for(self) -> str | None:
-        """The clients that the server waits for, in one line; None if it waits for nobody."""
+        """Return the clients that the server waits for, in one line, or None if it waits for nobody."""
         return self._coordinator.awaited(self._clock())
 
     @property
@@ -160,11 +161,11 @@ class RelayServer:
         return self._coordinator.stage
 
     def say(self, line: str, kind: str = "server") -> None:
-        """Shows a line to people, unless there have been many of its kind."""
+        """Show a line to people, unless there have been many of its kind."""
         self._log.say(line, kind, self._clock())
 
     def end(self) -> None:
-        """Says what was not shown."""
+        """Say how many lines were not shown."""
         self._log.end()
 
     # Envelopes.
@@ -199,7 +200,7 @@ class RelayServer:
                 self._handle(MessageReceived(node.link, message))
 
     def _enrol(self, node: RelayNode, hello: Hello, request: Enrol) -> None:
-        assert node.meeting is not None  # by which it was called
+        assert node.meeting is not None  # the node was called with it
         self._last_link += 1
         node.stage, node.link, self._links[self._last_link] = "open", self._last_link, node
         node.has_model, node.owes = request.model == self._digest, request.pending > 0
@@ -221,7 +222,7 @@ class RelayServer:
         node.stage, node.box = "refused", [Refused(reason[:LONGEST_TEXT])]
 
     def _leave(self, node: RelayNode) -> None:
-        """What it was told is lost, and so is what it had to say."""
+        """Forget a node's connection. Messages on their way in both directions are lost."""
         link = node.leave()
         if self._links.pop(link, None) is not None:
             self._handle(DeviceLeft(link))
@@ -255,7 +256,7 @@ class RelayServer:
             self._refuse(node, action.reason)
 
     def _store_all(self) -> None:
-        """Saves what is to be saved, and goes on with what follows from that, in the order of the records."""
+        """Save the records, and go on with what follows from them, in the order of the records."""
         self._is_storing = True
         while self._records:
             batch, self._records = self._records, []
@@ -268,7 +269,7 @@ class RelayServer:
         self._is_storing = False
 
     def _save(self, batch: list[Record]) -> None:
-        """Saves the batch, however long the disk refuses."""
+        """Save the batch, however long the disk refuses."""
         has_complained = False
         while True:
             try:

@@ -1,6 +1,4 @@
-"""The times of the reminder that the server waits: after half a minute, then ever more rarely. Pure: the
-time comes in.
-"""
+"""The times of the reminder that the server waits: after half a minute, then ever more rarely."""
 
 from __future__ import annotations
 
@@ -9,14 +7,17 @@ RAREST_S = 3600.0
 
 
 class Reminder:
-    """`what` is anything that changes when the wait is another one."""
+    """A reminder of a wait. It has no clock."""
 
     def __init__(self) -> None:
         self._what: object = None
         self._after_s, self._at = FIRST_S, 0.0
 
     def is_due(self, what: object, now: float) -> bool:
-        """True if this wait has lasted long enough to be said, again."""
+        """Return whether this wait has lasted long enough for the next reminder.
+
+        what  any value that changes when another wait begins
+        """
         if what != self._what:
             self._what, self._after_s, self._at = what, FIRST_S, now + FIRST_S
             return False

@@ -1,9 +1,9 @@
 """The deadline of a round: a fixed number of seconds, or a time that follows the durations of earlier replies. Pure:
 the time comes in.
 
-A reply's time is counted from the opening of its round, be it in time or late, if its client was asked by this process:
-what a device had ready before a restart says nothing. Devices that never answer say nothing, so a dead one does not
-make rounds longer; one that is slow again and again does.
+The duration of a reply counts from the opening of its round, whether the reply is in time or late. It counts only if
+this process has asked the client, because a device may have had the reply ready before a restart. A device that never
+answers has no duration, so it does not make rounds longer. A device that is slow again and again does.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-ROUNDS = 64  # whose late replies are still counted
+ROUNDS = 64  # number of rounds whose late replies are still counted
 
 
 @dataclass(frozen=True)
 class AdaptiveDeadline:
-    """`multiple` times the `quantile` of the last `window` replies' times.
+    """A deadline of `multiple` times the `quantile` of the durations of the last `window` replies.
 
-    first_s  before any reply was seen; also the most, unless twice the quantile is more
-    floor_s  the least
+    first_s  seconds before any reply was seen. Also the longest deadline, unless twice the quantile is more
+    floor_s  shortest deadline, in seconds
     """
 
     first_s: float = 3600.0
@@ -29,7 +29,7 @@ class AdaptiveDeadline:
     window: int = 256
 
     def limit_s(self, times: deque[float]) -> float:
-        """The deadline after replies that took these times."""
+        """Return the deadline in seconds after replies with these durations in seconds."""
         if not times:
             return self.first_s
         ordered = sorted(times)
@@ -37,7 +37,7 @@ class AdaptiveDeadline:
         return max(self.floor_s, min(self.multiple * high, max(self.first_s, 2 * high)))
 
 
-Deadline = float | AdaptiveDeadline | None  # seconds; following the times seen; never
+Deadline = float | AdaptiveDeadline | None  # seconds, or a rule by earlier replies, or no deadline
 
 
 @dataclass
@@ -48,7 +48,7 @@ class _StartedRound:
 
 
 class RoundDeadline:
-    """The deadline of the next round, from those before it. `last_s`: of the last round before a restart."""
+    """The deadline of the next round, from earlier rounds. `last_s` is the last deadline before a restart."""
 
     def __init__(self, rule: Deadline, last_s: float | None = None) -> None:
         self._rule, self._last_s = rule, last_s
@@ -57,23 +57,23 @@ class RoundDeadline:
 
     @property
     def limit_s(self) -> float | None:
-        """Seconds after which a round that begins now is closed; None: never."""
+        """The seconds after which a round that begins now is closed, or None for no deadline."""
         if not isinstance(self._rule, AdaptiveDeadline):
             return self._rule
         return self._last_s if self._last_s is not None and not self._times else self._rule.limit_s(self._times)
 
     def begin(self, round: int, now: float) -> float | None:
-        """The round has begun; its deadline in seconds."""
+        """Note that the round has begun, and return its deadline in seconds, or None."""
         self._begun[round] = _StartedRound(now, self.limit_s)
         self._begun.pop(round - ROUNDS, None)
         return self._begun[round].limit_s
 
     def ask(self, round: int, client: int) -> None:
-        """The client has been asked."""
+        """Note that the client has been asked."""
         self._begun[round].asked.add(client)
 
     def heard(self, round: int, client: int, now: float) -> None:
-        """The client's reply is there. One that was away for long counts as at most twice the round's deadline."""
+        """Note that the client's reply is there. Its duration counts as at most twice the deadline of its round."""
         begun = self._begun.get(round)
         if begun is None or client not in begun.asked:
             return

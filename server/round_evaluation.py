@@ -1,6 +1,6 @@
-"""The evaluation after a round: what every client is asked, what it answers, and the accuracies they give.
+"""The evaluation after a round: the request to every client, the answers, and the accuracies that they give.
 
-It knows no connections and no time.
+The module knows no connections and no time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from edgefl.protocol.wire.messages import Evaluated, Scores
 class OpenEvaluation:
     """An evaluation that is going on.
 
-    request  the message for every client
-    answers  by client; None from one whose answer could not be used
+    request  message for every client
+    answers  answers by client. None for a client whose answer could not be used
     """
 
     def __init__(self, task: Task, algorithm: Algorithm, state: State, round: int) -> None:
@@ -30,14 +30,14 @@ class OpenEvaluation:
         self._kind, self._model = algorithm.scored(state.arrays) or "personal", state.arrays.get(MODEL)
 
     def answer(self, client: int, message: Evaluated) -> str | None:
-        """Takes a client's scores. Why they cannot be used, in one sentence, or None; either way it has answered."""
+        """Take a client's scores, which count as its answer. Return why they cannot be used, in words, or None."""
         problem = self._wrong("personal", message.personal, self.request.personal)
         problem = problem or self._wrong("global", message.global_model, self._model is not None)
         self.answers[client] = message if problem is None else None
         return None if problem is None else f"evaluation of client {client} {problem}"
 
     def bundle(self, common: Callable[[Params], Tested] | None) -> dict[str, Any]:
-        """The accuracies, as evaluation.Evaluator gives them; a kind that nobody answered is left out.
+        """Return the accuracies, as evaluation.Evaluator gives them. A kind that nobody answered is left out.
 
         common  evaluates a model on the test set that no client owns, if there is one
         """

@@ -1,4 +1,4 @@
-"""The plans of the next round, and whom its clients are chosen among. Not when it begins (round_sequence.py)."""
+"""The plans of the next round, and the clients among which the method chooses. round_sequence.py begins the round."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from edgefl.server.round_rules import Rules
 
 
 class Planner:
-    """Asks the method, for all clients of the run or for those that the rules let it choose among.
+    """A planner that asks the method, for all clients of the run or for the clients that the rules let it choose among.
 
-    Never chosen are clients whose devices have refused, unless the method asks everybody in every round.
-    task  of the last plans: with the candidates that they are of
+    Clients whose devices have refused are never chosen, unless the method asks everybody in every round.
+    task  task of the last plans, with their candidates
     """
 
     def __init__(
@@ -29,17 +29,17 @@ class Planner:
         rules: Rules,
         throughputs: Callable[[int], Mapping[int, Throughput]] = lambda round: {},
     ) -> None:
-        """`throughputs`: how fast clients are, as it holds in a round."""
+        """Make the planner. `throughputs` returns how fast clients are, as it holds in a round."""
         self.task = self._everybody = task
         self._algorithm, self._rules, self._throughputs = algorithm, rules, throughputs
         self._plans: list[Plan] | None = None
 
     def start(self, enrolled: Iterable[int], now: float) -> None:
-        """Before anything else: these have enrolled in an earlier process."""
+        """Begin with the clients that have enrolled in an earlier process. Call it before any other method."""
         self._presence = Presence(self._rules.seen_s, enrolled, now)
 
     def hear(self, client: int, now: float) -> None:
-        """The client is there, or was until now."""
+        """Note that the client is there, or was there until now."""
         self._presence.hear(client, now)
 
     def prepare(
@@ -50,14 +50,14 @@ class Planner:
         now: float,
         refusing: AbstractSet[int] = frozenset(),
     ) -> bool:
-        """Plans the round that `take` will give. False if the run is over: there is none, whoever might come."""
+        """Plan the round that `take` will return. Return False if the run is over, whichever clients might come."""
         self._plans = self._plan(state, round, self._candidates(connected, now, refusing))
         if self._plans or self.task.candidates is None:
             return bool(self._plans)
         return bool(self._algorithm.plan(self._everybody, state, round))
 
     def forget(self) -> None:
-        """Drop the prepared plans: a client has declared its capacity, or its throughput."""
+        """Drop the prepared plans, because a client has declared its capacity or its throughput."""
         self._plans = None
 
     def take(
@@ -68,12 +68,12 @@ class Planner:
         now: float,
         refusing: AbstractSet[int] = frozenset(),
     ) -> list[Plan]:
-        """The plans of the round that begins; none where nobody is there who may be chosen."""
+        """Return the plans of the round that begins. The list is empty if nobody is there who may be chosen."""
         plans, self._plans = self._plans, None
         return plans or self._plan(state, round, self._candidates(connected, now, refusing))
 
     def _candidates(self, connected: AbstractSet[int], now: float, refusing: AbstractSet[int]) -> frozenset[int] | None:
-        """The clients that may be chosen; None: all of the run."""
+        """Return the clients that may be chosen, or None for all clients of the run."""
         if self._algorithm.asks_all:
             return None
         everybody = frozenset(range(self._everybody.clients))
@@ -85,7 +85,7 @@ class Planner:
         return None if found - refusing == everybody else found - refusing
 
     def again(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
-        """The plans of a round that was begun in an earlier process, with these candidates."""
+        """Return the plans of a round that was begun in an earlier process, with these candidates."""
         return self._plan(state, round, candidates)
 
     def _plan(self, state: State, round: int, candidates: frozenset[int] | None) -> list[Plan]:
@@ -93,7 +93,7 @@ class Planner:
         plans = self._algorithm.plan(self.task, state, round)
         for plan in plans:
             if candidates is not None and plan.client not in candidates:
-                if self._rules.seen_s is None:  # nobody asked for a choice: a method that makes none is let be
+                if self._rules.seen_s is None:  # nobody asked for a choice, so a method without one may plan everybody
                     return self._plan(state, round, None)
                 name = self._algorithm.name
                 raise RunError(

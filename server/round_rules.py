@@ -12,15 +12,16 @@ from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 class Rules:
     """The rules of a coordinator.
 
-    eval_every, evaluate_first  after which rounds clients evaluate their models (experiment/evaluation_rounds.py)
-    quorum                 accepted replies of authorised clients that close a round; None: a reply of every planned one
-    deadline_s             seconds after which a round closes; AdaptiveDeadline: by the times seen; None: never
-    evaluation_deadline_s  the same for an evaluation, which otherwise waits for every enrolled client
-    wait_for               enrolled clients before round 1
+    eval_every, evaluate_first  the rounds after which clients evaluate their models (experiment/evaluation_rounds.py)
+    quorum                 accepted replies of authorised clients that close a round. None: every planned client must
+                           reply
+    deadline_s             seconds after which a round closes. AdaptiveDeadline: by earlier replies. None: no deadline
+    evaluation_deadline_s  deadline of an evaluation in seconds. None: it waits for every enrolled client
+    wait_for               number of enrolled clients before round 1
     values                 number format of the payloads
-    seen_s                 a round's clients are chosen among those seen within these seconds; None: among all
+    seen_s                 a round's clients are chosen among those seen within these seconds. None: among all clients
     among_enrolled         where `seen_s` is None, a round's clients are chosen among those that have enrolled
-    aggregating                what is done with accepted replies when a round closes
+    aggregation_settings   how accepted replies are aggregated when a round closes
     max_empty_rounds       rounds in a row that accept nobody, after which the run ends with an error
     """
 

@@ -1,13 +1,13 @@
 """The rounds and evaluations of a served run: when each begins and ends, and what its clients are asked.
 
-    waiting   until enough clients have enrolled, or one that may be chosen is there
-    training  a round is open; it closes when every planned client has been judged, at the quorum, or at the deadline
+    waiting   until enough clients have enrolled, or a client that may be chosen is there
+    training  a round is open. It closes when every planned client has been judged, at the quorum, or at the deadline
     storing   a closed round, or an evaluation, is being made durable
-    scoring   every enrolled client evaluates; the evaluation ends when all have answered, or at the deadline
+    scoring   every enrolled client evaluates. The evaluation ends when all have answered, or at the deadline
     over      every device that asks is told that the run is over
 
-Nothing that follows from a closed round is decided before that round is durable. Which device a connection belongs to,
-and what its messages mean, is decided in device_sessions.py. No I/O, no clock, no randomness.
+Nothing that follows from a closed round is decided before that round is durable. device_sessions.py decides which
+device a connection belongs to, and what its messages mean. The module has no I/O, no clock and no randomness.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class RoundSequence:
     state       the method's state after the last closed round
     done        whether no round follows the last closed round
     phase       see the file's docstring
-    open        the round that clients train for at this time; None outside the phase "training"
-    evaluation  the evaluation that clients answer at this time; None outside the phase "scoring"
+    open        the round that clients train for at this time. None outside the phase "training"
+    evaluation  the evaluation that clients answer at this time. None outside the phase "scoring"
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class RoundSequence:
         refusals: RefusalRegister,
         common: Callable[[Params], Tested] | None = None,
     ) -> None:
-        """`state`: of the method after the last closed round of `progress`. `common`: evaluates a model on the test set
-        that no client owns.
+        """Make the sequence. `state` is the method's state after the last closed round of `progress`. `common`
+        evaluates a model on the test set that no client owns.
         """
         self._task, self._algorithm, self._rules, self._common = task, algorithm, rules, common
         self._clients, self._rulings, self._declarations, self._queue = clients, rulings, declarations, queue
@@ -90,15 +90,13 @@ class RoundSequence:
         self._log_record: dict[str, Any] = {}  # metrics of the last closed round
 
     def start(self, now: float) -> None:
-        """Goes on from the last closed round, or from the open one, that `progress` tells of."""
+        """Go on from the last closed round of `progress`, or from its open round."""
         self._planner.start(self._clients.capacities.keys(), now)
         self.go_on(now)
 
     @property
     def wanted(self) -> int:
-        """The number of enrolments that round 1 waits for. A client that was refused at its enrolment is no longer
-        awaited.
-        """
+        """The number of enrolments that round 1 waits for. Clients that were refused at enrolment are not awaited."""
         turned_away = len(self.refusing - self._clients.capacities.keys())
         return max(1, min(self._awaited_at_first, self._task.clients - turned_away))
 
@@ -109,7 +107,7 @@ class RoundSequence:
 
     @property
     def _is_refused_by_all(self) -> bool:
-        """Whether nobody who has come takes part, and as many have come as round 1 waits for."""
+        """True if nobody who has come takes part, and as many have come as round 1 waits for."""
         everybody = self._clients.capacities.keys() | self.refusing
         return bool(self.refusing) and self.refusing >= everybody and len(everybody) >= self._awaited_at_first
 
@@ -120,11 +118,11 @@ class RoundSequence:
 
     @property
     def opened_at(self) -> float | None:
-        """The time at which the open round or evaluation was opened; None: neither is open."""
+        """The time at which the open round or evaluation was opened, or None if neither is open."""
         return None if self.open is None and self.evaluation is None else self._opened_at
 
     def left_s(self, now: float) -> float | None:
-        """Seconds until the open round or evaluation is closed in any case; None: it has no deadline."""
+        """Return the seconds until the deadline of the open round or evaluation, or None if there is no deadline."""
         return None if self._deadline is None else max(self._deadline - now, 0.0)
 
     # Phases.
@@ -147,7 +145,7 @@ class RoundSequence:
         return is_evaluated(self.round, self._rules.eval_every, self._rules.evaluate_first)
 
     def tick(self, now: float) -> None:
-        """Closes what is open if its deadline has come."""
+        """Close the open round or evaluation if its deadline has come."""
         if self._deadline is None:
             return
         if now < self._deadline:
@@ -158,7 +156,7 @@ class RoundSequence:
             self._end_evaluation(now)
 
     def _begin(self, now: float) -> None:
-        """Opens the next round and asks its clients; waits where nobody is there who may be chosen."""
+        """Open the next round and ask its clients, or wait if nobody is there who may be chosen."""
         number, begun = self.round + 1, self._stored.opened is not None
         if begun:
             plans = self._planner.again(self.state, number, self._stored.candidates.get(number))
@@ -201,7 +199,7 @@ class RoundSequence:
         self._say_who_is_missing(closed)
 
     def _say_who_is_missing(self, closed: OpenRound) -> None:
-        """Names the clients whose replies the round is closed without, unless their devices have refused."""
+        """Name the clients without whose replies the round is closed, unless their devices have refused."""
         missing = [each for each in closed.clients if each not in closed.answers and each not in self.refusing]
         if missing:
             self._queue.add(Say(Alert(waiting_text.missing(closed.number, missing), "absent", *missing)))
@@ -226,15 +224,15 @@ class RoundSequence:
         self._queue.add(RunCompleted())
 
     def _wake_after(self, seconds: float | None, now: float) -> None:
-        """The open round or evaluation has a deadline after so many seconds from now on; None: no deadline."""
+        """Set the deadline of the open round or evaluation, in seconds from now on, or remove it with None."""
         before, self._deadline = self._deadline, None if seconds is None else now + seconds
         if before != self._deadline:
             self._queue.add(WakeAt(self._deadline))
 
-    # What clients are asked.
+    # Requests to clients.
 
     def ask(self, link: ClientConnection, now: float) -> None:
-        """Sends what this client has to do at this time, if it has anything to do."""
+        """Send what this client has to do at this time, if it has anything to do."""
         if self.open is not None and link.client in self.open.clients:
             is_due = link.client not in self.open.answers and link.pending != self.open.number
             if is_due and not self._declarations.holds(link):
@@ -248,12 +246,12 @@ class RoundSequence:
             self.tell_end(link)
 
     def tell_end(self, link: ClientConnection) -> None:
-        """Tells the client that the run is over. A device that still owes a reply is told after the verdict on it."""
+        """Tell the client that the run is over, unless it still owes a reply. The verdict on the reply comes first."""
         if not link.pending:
             self._queue.send(link, Finished(f"the run ended after round {self.round}"))
 
     def is_free(self, link: ClientConnection) -> bool:
-        """Whether the client is in the open round and has neither been asked to train in it nor has sent its reply."""
+        """Return whether the client is planned in the open round, is not asked yet, and has not sent its reply."""
         if self.open is None:
             return False
         number = self.open.number
@@ -264,31 +262,31 @@ class RoundSequence:
         for link in self._clients.admitted():
             self.ask(link, now)
 
-    # What clients say.
+    # Messages of clients.
 
     def hear(self, client: int, now: float) -> None:
-        """The client is there, or was there until now."""
+        """Note that the client is there, or was there until now."""
         self._planner.hear(client, now)
 
     def forget_plans(self) -> None:
-        """The plans that were prepared for the next round are out of date."""
+        """Forget the plans that were prepared for the next round, which are out of date."""
         self._planner.forget()
 
     def plan_again(self, client: int) -> None:
-        """The client's capacity, its speed, or what it has lost, changes the plans for it that it has not answered."""
+        """Plan again for a client whose capacity, speed or loss has changed, where it has not answered the plan."""
         self._planner.forget()
         if self.open is not None and client in self.open.clients and client not in self.open.answers:
             self.open.plan_again(client)
 
     def judge(self, client: int, message: Trained, now: float) -> ReplyJudged:
-        """The verdict on a planned client's reply: the open round's, or "late" if the reply is for another round."""
+        """Judge a planned client's reply: by the open round, or as "late" if the reply is for another round."""
         self._deadlines.heard(message.round, client, now)
         if self.open is None or self.open.number != message.round:
             return ReplyJudged(message.round, client, "late", LATE, message)
         return self.open.judge(client, message, self.expected_claim(client))
 
     def close_if_complete(self, number: int, now: float) -> None:
-        """Closes the round with this number if it is open and has all replies that it needs."""
+        """Close the round with this number if it is open and has all replies that it needs."""
         if self.open is not None and self.open.number == number and self._is_open_round_complete():
             self._close(now)
 
@@ -313,23 +311,23 @@ class RoundSequence:
             self._close(now)
 
     def expected_claim(self, client: int) -> ReplyClaim:
-        """The claims that the client's replies must make."""
+        """Return the claims that the client's replies must make."""
         examples = self._clients.declared.get(client)
         if examples is None:
             return NOT_DECLARED
         return self._rules.aggregation_settings.declared(self._algorithm, examples, self._task.graph)
 
     def score(self, client: int, message: Evaluated, now: float) -> str | None:
-        """Takes the first answer of a client to the open evaluation.
+        """Take the first answer of a client to the open evaluation.
 
-        Returns  what is wrong with the answer, in one sentence; None if nothing is wrong
+        Returns  what is wrong with the answer, in one sentence, or None
         """
         assert self.evaluation is not None
         self._evaluation_deadlines.heard(message.round, client, now)
         return self.evaluation.answer(client, message)
 
     def end_evaluation_if_complete(self, now: float) -> None:
-        """Ends the open evaluation if every enrolled client has answered."""
+        """End the open evaluation if every enrolled client has answered."""
         assert self.evaluation is not None
         if self._clients.capacities.keys() <= self.evaluation.answers.keys() | self.refusing:
             self._end_evaluation(now)

@@ -1,10 +1,10 @@
-"""A digest of every row in run.db, so that no bit of it changes unnoticed: SQLite has no checksums of its own there.
+"""A digest of every row in run.db, so that no bit of it changes unnoticed. SQLite has no checksums of its own there.
 
-It is the sum of the rows' SHA-256 modulo 2^256, and `run` holds it. So it needs no order, and a change costs the rows
-that it touches: triggers of the writing connection add a row's hash or take it off. It shows damage, not forgery: who
-can write the file can write the digest.
+The digest is the sum of the rows' SHA-256 modulo 2^256, and the table `run` holds it. So it needs no order, and a
+change costs only the rows that it touches: triggers of the writing connection add or subtract the hash of a row. The
+digest shows damage and not forgery, because who can write the file can write the digest.
 
-A reply's message is not in it but its CRC-32 is, so that a reply can be removed without being read.
+The message of a reply does not count, but its CRC-32 does, so that a reply can be removed without being read.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TRIGGERS = {"INSERT": "{new}", "DELETE": "{old}", "UPDATE": "{old}, {new}"}
 
 
 class Account:
-    """Counts what a connection changes. Make one, then `end` every transaction with it."""
+    """A counter of the changes that a connection makes. Make one, then `end` every transaction with it."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database, self._change = database, 0
         database.create_function("account", -1, self._add)
-        database.execute("PRAGMA recursive_triggers = ON")  # a row that is replaced is deleted, too
+        database.execute("PRAGMA recursive_triggers = ON")  # so that a replaced row counts as deleted
         for table, columns in _tables(database):
             old, new = (f"account({sign}, '{table}', {_of(row, columns)})" for sign, row in ((-1, "OLD"), (1, "NEW")))
             for event, calls in TRIGGERS.items() if table != "run" else ():
@@ -34,11 +34,11 @@ class Account:
                 database.execute(f"CREATE TEMP TRIGGER {event.lower()}_{table} {what}")
 
     def begin(self) -> None:
-        """A transaction has begun; what an earlier one left undone does not count."""
+        """Begin a transaction. Changes of an unfinished earlier transaction do not count."""
         self._change = 0
 
     def end(self) -> Commit:
-        """The last change of a transaction: its number and digest."""
+        """Make the last change of a transaction: write and return its number and digest."""
         *row, number, digest = self._database.execute("SELECT id, settings, commits, digest FROM run").fetchone()
         change = self._change - _hash("run", (*row, number)) + _hash("run", (*row, number + 1))
         commit = Commit(number + 1, f"{(int(digest, 16) + change) % MODULUS:064x}")
@@ -50,12 +50,12 @@ class Account:
 
 
 def last_commit(database: sqlite3.Connection) -> Commit:
-    """The commit that the database says it is at."""
+    """Return the commit that the database says it is at."""
     return Commit(*database.execute("SELECT commits, digest FROM run").fetchone())
 
 
 def digest(database: sqlite3.Connection) -> str:
-    """Of every row that there is, and of the tables themselves."""
+    """Return the digest of every row, and of the tables themselves, as 64 hexadecimal digits."""
     total = sum(_hash("schema", row) for row in database.execute("SELECT name, sql FROM sqlite_master"))
     for table, columns in _tables(database):
         total += sum(_hash(table, row) for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"))
@@ -63,7 +63,7 @@ def digest(database: sqlite3.Connection) -> str:
 
 
 def check_content(database: sqlite3.Connection) -> Commit:
-    """The commit that the database is at. Raises ValueError or sqlite3.Error if anything in it is damaged."""
+    """Return the commit that the database is at. Raises ValueError or sqlite3.Error if anything in it is damaged."""
     (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise ValueError(str(found).replace("\n", " "))
@@ -82,7 +82,7 @@ def _of(row: str, columns: list[str]) -> str:
 
 
 def _tables(database: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
-    """Every table, with its columns that are counted."""
+    """Yield every table, with its columns that count."""
     for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
         columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
         yield table, [column for column in columns if (table, column) not in NOT_COUNTED]

@@ -21,22 +21,25 @@ from edgefl.server.run_progress import Progress
 from edgefl.server.schema import DATABASE, open_for_reading
 from edgefl.server.store import last_closed, load_progress
 
-ATTEMPTS = 100  # at a file that the server may remove between our look at the database and at it
+ATTEMPTS = 100  # attempts to read a file that the server may have removed after we read the database
 
 
 def is_served(path: Path) -> bool:
-    """True if the directory holds a served run."""
+    """Return whether the directory holds a served run."""
     return (path / DATABASE).exists()
 
 
 def run_id(path: Path) -> str:
-    """The name that devices know the run by."""
+    """Return the name by which devices know the run."""
     with snapshot(path) as database:
         return directory_check.run_id(database)
 
 
 def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
-    """A line per closed round after this one, as simulate writes it; its evaluation is in it once there is one."""
+    """Return the metrics of each closed round after the round `after`, as simulate writes them.
+
+    An evaluation is among the metrics once there is one.
+    """
     query = "SELECT line, bundle FROM logged WHERE round > ? ORDER BY round"
     with snapshot(path) as database:
         rows = database.execute(query, (after,)).fetchall()
@@ -47,13 +50,15 @@ def metrics(path: Path, after: int = 0) -> list[dict[str, Any]]:
 
 
 def traffic(path: Path) -> list[Traffic]:
-    """The bytes that the server counted at its sockets, by round."""
+    """Return the bytes that the server counted at its sockets, by round."""
     with snapshot(path) as database:
         return [Traffic(*row) for row in database.execute("SELECT * FROM traffic ORDER BY round")]
 
 
 def progress(path: Path) -> Progress:
-    """The progress of the run: clients, rounds, and the verdict on every reply. All of run.db is checked for damage."""
+    """Return the progress of the run: clients, rounds, and the verdict on every reply. It checks all of run.db for
+    damage.
+    """
     for _ in range(ATTEMPTS):
         with checked(path) as database:
             try:
@@ -65,7 +70,7 @@ def progress(path: Path) -> Progress:
 
 
 def final_state(path: Path) -> State:
-    """The method's state after the last closed round. Raises RunError if there is none yet."""
+    """Return the method's state after the last closed round. Raises RunError if no round is closed."""
     state = progress(path).state
     if state is None:
         raise RunError(f"{path} has no closed round; expected at least one")
@@ -73,14 +78,14 @@ def final_state(path: Path) -> State:
 
 
 def _has_moved(path: Path, round: int) -> bool:
-    """True if a later round than this has been closed."""
+    """Return whether a later round than this has been closed."""
     with snapshot(path) as database:
         return last_closed(database) > round
 
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database as of its last commit, open for reading."""
+    """Open the database as of its last commit, for reading."""
     with closing(open_for_reading(path)) as database:
         try:
             database.execute("BEGIN")

@@ -1,6 +1,6 @@
 """The progress of a run that a restarted coordinator must know, without anything that can be computed again.
 
-The store makes one from what is durable; a new run starts with an empty one.
+The store makes a Progress from its durable records. A new run starts with an empty one.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Ruling(NamedTuple):
 class Progress:
     """The durable part of a run.
 
-    capacities  of the enrolled clients
-    round       the last closed round, 0 before the first
-    state       after that round; None before the first
-    done        no round follows
-    scored      the last round whose evaluation is complete, 0 if there is none
-    opened      the clients of the round after `round`, if that has begun
-    deadline_s  of the last round that has begun, if it has one
-    candidates  by round, whom its clients were chosen among, where that was not everybody
-    answers     the replies of that round so far
-    secrets     by client, that its device proves in a run without keys
-    lives       by client, the last life of its device's directory that was heard of
-    losses      by (client, after): the client has lost what it kept after that round, and goes on from what it kept
-                after this one, 0 for nothing
-    declared    training samples of the enrolled clients, of those that say it
-    throughputs       by (client, round): how fast its device is, as plans follow it from that round on
-    provenances      (client, provenance) of every device so far
-    refusals    why a client's device refused, or was refused, of those that have not come back since
-    rulings     by (round, client), for every planned client of every round so far, or of those that devices may still
-                ask for; None where no reply has come
+    capacities  capacities of the enrolled clients
+    round       last closed round, 0 before the first
+    state       state after that round, None before the first
+    done        whether no round follows
+    scored      last round whose evaluation is complete, 0 before the first
+    opened      clients of the round after `round`, if that has begun
+    deadline_s  deadline in seconds of the last round that has begun, if it has one
+    candidates  by round, the clients among which its clients were chosen, where they were not all clients
+    answers     replies of the open round so far
+    secrets     by client, the secret that its device proves in a run without keys
+    lives       by client, the last known life of its device's directory
+    losses      by (client, after): the client has lost what it kept after the round `after`. The value is the round
+                from whose state it goes on, 0 for no state
+    declared    by client, its number of training samples, where it has declared the number
+    throughputs  by (client, round): the speed of its device, which plans follow from that round on
+    provenances  (client, provenance) of every device so far
+    refusals    by client, why its device refused, or was refused, if it has not come back since
+    rulings     by (round, client), for every planned client of every round so far, or for those that devices may still
+                ask for. None where no reply has come
     trained     by client, the rounds after which it kept what it had trained: bit r for round r
     """
 

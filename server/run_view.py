@@ -1,6 +1,6 @@
-"""A served run as those see it who look on: its settings, its rounds, its devices. Read from the run's directory alone.
+"""A served run as observers see it: its settings, its rounds, its devices. Read from the run's directory alone.
 
-It asks the server nothing, so that nobody who looks on can make a round wait.
+The view asks the server nothing, so that no observer can make a round wait.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from edgefl.server.run_history import is_served
 
 
 class RunView:
-    """One run. `look` reads what is new; the rest is of the last look.
+    """One run as of the last `look`, which reads what is new.
 
-    history  of run.db
+    history  rounds and devices from run.db
     """
 
     def __init__(self, run: Path) -> None:
-        """Raises RunError if the directory holds no served run."""
+        """Open the run. Raises RunError if the directory holds no served run."""
         if not is_served(run):
             raise RunError(f"{run} holds no served run (run.db is missing); expected the directory of `edgefl serve`")
         self.run = run
@@ -33,18 +33,18 @@ class RunView:
         self.rows: list[DeviceRow] = []
 
     def look(self, now: float) -> None:
-        """Reads what is new. `now`: seconds since 1970."""
+        """Read what is new. `now` is in seconds since 1970."""
         self.history.look()
         self._live, self._now = read_live(self.run), now
         self.rows = device_rows(self.history, self._live, self.experiment.clients, now)
 
     @property
     def is_running(self) -> bool:
-        """Whether its server runs."""
+        """True if the run's server runs."""
         return is_alive(self._live, self._now)
 
     def facts(self) -> dict[str, Any]:
-        """The facts about the run as a whole."""
+        """Return the facts about the run as a whole."""
         live, history = self._live if self.is_running else None, self.history
         number = history.closed + 1
         is_over = history.done and not self.is_running

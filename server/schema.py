@@ -1,7 +1,6 @@
-"""The tables of run.db, how it is made, and how it is opened: for the one process that runs the server, or for reading
-beside it.
+"""The tables of run.db, and functions that make and open it, for the one process that runs the server or for readers.
 
-A row of `rounds` without `done` is the open round; `replies` are its replies and nobody else's. `run` has one row.
+A row of `rounds` without `done` is the open round, and `replies` has only its replies. `run` has one row.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from edgefl.server.row_digest import digest
 from edgefl.system.durable_files import sync
 
 DATABASE = "run.db"
-LOG = "run.db-wal"  # SQLite's, of commits that are not in run.db yet; gone when the server has ended by itself
-VERSION = 4  # of the tables; in the file's user_version
+LOG = "run.db-wal"  # SQLite's log of commits that are not in run.db yet. A server that ends by itself removes it
+VERSION = 4  # version of the tables, kept in the file's user_version
 LAST_READERS = {1: "9562d322", 2: "e6d57bf3", 3: "22a7a129"}  # version -> the last commit that reads and writes it
 
 TABLES = """
@@ -103,18 +102,18 @@ CREATE TABLE traffic (
 
 
 def create(folder: Path, run: str, settings: str) -> None:
-    """A database of a run without clients or rounds. It appears whole or not at all. Raises RunError."""
+    """Make the database of a run without clients or rounds. It appears whole or not at all. Raises RunError."""
     temporary = folder / f".{DATABASE}.tmp"
     try:
-        for left in folder.glob(f"{temporary.name}*"):  # of a crash
+        for left in folder.glob(f"{temporary.name}*"):  # files that a crash has left
             left.unlink()
         with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
-            database.execute("PRAGMA journal_mode = MEMORY")  # until it has its name a crash may leave anything
+            database.execute("PRAGMA journal_mode = MEMORY")  # a crash may leave anything in a temporary file
             database.execute("PRAGMA synchronous = OFF")
             database.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
             database.execute("INSERT INTO run VALUES (?, ?, 0, '')", (run, settings))
             database.execute("UPDATE run SET digest = ?", (digest(database),))
-            database.execute("PRAGMA journal_mode = WAL")  # not before: a log that a full disk keeps would stay behind
+            database.execute("PRAGMA journal_mode = WAL")  # set late, because a full disk could leave a log behind
         sync(temporary)
         os.replace(temporary, folder / DATABASE)
         sync(folder)
@@ -123,9 +122,9 @@ def create(folder: Path, run: str, settings: str) -> None:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """The database; a commit is on the disk when it returns. Any thread may use it, one at a time.
+    """Open the database for writing. A commit is on the disk when it returns. Any thread may use it, one at a time.
 
-    Raises  RunError if the file is no database of this version.
+    Raises  RunError if the file is not a database of this version.
     """
     file = folder / DATABASE
     try:
@@ -138,13 +137,13 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(folder: Path) -> sqlite3.Connection:
-    """The database as of its last commit. Without a log beside it nothing is written into the folder.
+    """Open the database as of its last commit, for reading. If it has no log, nothing is written into the folder.
 
-    Raises  RunError if there is none of this version.
+    Raises  RunError if the folder has no database of this version.
     """
     file = folder / DATABASE
     how = "mode=ro" if (folder / LOG).exists() else "immutable=1"
-    if not file.exists() or not file.stat().st_size:  # SQLite takes an empty one for new, and removes its log
+    if not file.exists() or not file.stat().st_size:  # SQLite takes an empty file for new, and removes its log
         raise RunError(f"{file} is {'empty' if file.exists() else 'missing'}; expected the database of a served run")
     try:
         database = sqlite3.connect(f"{file.absolute().as_uri()}?{how}", uri=True, isolation_level=None)
@@ -165,7 +164,7 @@ def _checked(database: sqlite3.Connection, file: Path) -> sqlite3.Connection:
 
 
 def _cure(version: int) -> str:
-    """Which edgefl reads tables of another version, and what to do."""
+    """Return the end of a sentence: which edgefl reads tables of another version, and what to do."""
     if version in LAST_READERS:
         return (
             ": edgefl of before 22 November 2026 made the run, and tables are not migrated; finish or export the run"

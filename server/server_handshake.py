@@ -1,6 +1,7 @@
-"""The handshake from the server's side: what a device says of itself, held against the run. No connection, no time.
+"""The handshake from the server's side: it checks what a device says of itself against the run.
 
-Whatever carries the messages: connections of our own (peer.py) or letters (relay.py).
+The messages may come over connections of our own (peer.py) or in envelopes (relay.py). The module knows no connections
+and no time.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from edgefl.server.events import Claim, DeviceJoined
 class EnrolmentTerms:
     """The offer to every device of a run, and the rule who may take part.
 
-    keys     the key of every client, or None where none are asked for
-    welcome  what a client is told once it is enrolled
-    model    the packed initial model
-    training_samples
-             how many those are of the samples that a device declares (Enrol.examples)
+    keys     key of every client, or None in a run without keys
+    welcome  returns the Welcome for an enrolled client
+    model    packed initial model
+    nonce    returns 32 random bytes
+    training_samples  returns the number of training samples among the samples that a device declares (Enrol.examples)
     """
 
     run: str
@@ -35,7 +36,7 @@ class EnrolmentTerms:
 
 
 class ServerHandshake:
-    """One device that says who it is. `secret_of`: what an enrolled client's device has to prove, or None.
+    """The handshake with one device. `secret_of` returns the secret of an enrolled client's device, or None.
 
     Raises  AuthError, from every method, if the device may not take part.
     """
@@ -47,16 +48,16 @@ class ServerHandshake:
 
     @property
     def call(self) -> Challenge:
-        """To a device that has not said anything yet, and to which nothing can be proven therefore."""
+        """The Challenge for a device that has not said anything yet. It proves nothing, as the device is not known."""
         return Challenge(self._offer.run, self._nonce, b"")
 
     def challenge(self, hello: Hello) -> Challenge:
-        """The answer to a device's first words."""
+        """Return the answer to a device's Hello."""
         self.hear(hello)
         return Challenge(self._offer.run, self._nonce, self._proof("server"))
 
     def hear(self, hello: Hello) -> None:
-        """Takes in a device's first words."""
+        """Take in a device's Hello."""
         offer = self._offer
         if hello.protocol != PROTOCOL:
             older = "device" if hello.protocol < PROTOCOL else "server"
@@ -68,9 +69,9 @@ class ServerHandshake:
         self._hello = hello
 
     def joined(self, request: Enrol, link: int) -> DeviceJoined:
-        """The device has proven who it is, as far as it can; what the coordinator hears of it."""
+        """Check the proof of a device, and return what the coordinator hears of it."""
         hello = self._hello
-        assert hello is not None  # Enrol comes after Hello only
+        assert hello is not None  # Enrol comes only after Hello
         handshake.check(self._proof("device"), request.proof, f"client {hello.client}")
         if self._key(hello) is None and len(request.secret) != handshake.KEY_BYTES:
             raise AuthError(
@@ -88,7 +89,7 @@ class ServerHandshake:
         )
 
     def _proof(self, role: handshake.Role) -> bytes:
-        """The proof that this side expects of `role`: with the device's key or secret; empty while it has neither."""
+        """Return the expected proof of `role`, with the device's key or secret, or b"" while the device has neither."""
         hello = self._hello
         assert hello is not None
         key = self._key(hello)
@@ -96,7 +97,7 @@ class ServerHandshake:
         return handshake.proof(key, role, self._offer.run, client, hello.nonce, self._nonce)
 
     def _key(self, hello: Hello) -> bytes | None:
-        """What this device has to prove; None for one that enrols in a run without keys."""
+        """Return the key or secret that this device has to prove, or None while it enrols in a run without keys."""
         keys = self._offer.keys
         if keys is not None:
             if hello.client is None or hello.client not in keys:

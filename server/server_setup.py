@@ -1,6 +1,6 @@
-"""Puts the server of an experiment together: method, model, store, coordinator, and what devices are told.
+"""The set-up of an experiment's server: method, model, store, coordinator, and the offer to devices.
 
-Not its event loop (event_loop.py) nor the command line.
+The event loop is in event_loop.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def host(
     patience: Patience | None = None,
     accepting: Collection[int] = (),
 ) -> Server:
-    """The server of an experiment with one method, as far as `store` says it has got. `accepting`: see Coordinator."""
+    """Return the server of an experiment with one method, resumed from `store`. See Coordinator for `accepting`."""
     coordinator, offer = staff(assembled, store, rules, keys, accepting)
     service = ConnectionTerms(**vars(offer), patience=patience or Patience())
     return Server(coordinator, store, service, say, watch)
@@ -51,10 +51,10 @@ def staff(
     keys: Mapping[int, bytes] | None,
     accepting: Collection[int] = (),
 ) -> tuple[Coordinator, EnrolmentTerms]:
-    """The coordinator of the run and the offer to its devices, whatever carries the messages."""
+    """Return the coordinator of the run and the offer to its devices, whatever carries the messages."""
     experiment, federation = assembled.experiment, assembled.federation
     ((label, algorithm),) = assembled.algorithms.items()
-    method = Variant.of(label).method  # what a device knows; the label's options are among those it is told
+    method = Variant.of(label).method  # a device knows the method, and gets the label's options in Welcome
     task, initial = federation.task(experiment.rounds), federation.initial()
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
@@ -72,7 +72,7 @@ def staff(
 
 
 def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:
-    """The description of the run for an enrolled client."""
+    """Return the description of the run for an enrolled client."""
     options: dict[str, Any] = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
     return Welcome(
         client,
@@ -89,7 +89,7 @@ def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm
 
 
 class CommonTest:
-    """Evaluates a model on the test set that no client owns."""
+    """An evaluation of a model on the test set that no client owns."""
 
     def __init__(self, graph: Graph, initial: Params, data: Samples) -> None:
         self._learner = GraphLearner(Model(graph, {name: value.copy() for name, value in initial.items()}))

@@ -4,13 +4,14 @@ coordinator.py gives the records their meaning, and schema.py has the tables.
     RUN/run.db                        clients, rounds, participation, replies of the open round, metrics
     RUN/last_commit                   number and digest of its last commit, written after it (last_commit.py)
     RUN/server/000010.safetensors     the method's arrays after round 10, written before the commit that closes it
-    RUN/id                            the name that devices know the run by, as in run.db
+    RUN/id                            the name by which devices know the run, as in run.db
     RUN/lock                          held by the process that serves the run
 
-`save` commits a batch of records in one transaction. A closed round's arrays are written under its number, temp, fsync
-and rename, before that; they count once the transaction does. Those of the round before it are kept, older ones are
-removed after it. Whatever fails or crashes in between, the run is as after the last batch, and the same batch can be
-saved again. Opening a run changes nothing in it before all of it has been read and checked (directory_check.py).
+`save` commits a batch of records in one transaction. Before that, the arrays of a closed round are written to a
+temporary file, synced and renamed to the round's number. They count once the transaction does. The arrays of the
+previous round are kept, and older arrays are removed after the transaction. After any failure or crash, the run is in
+the state after the last batch, and the same batch can be saved again. Opening a run changes nothing before the whole
+run has been read and checked (directory_check.py).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from edgefl.system.durable_files import lock, sha256, sync, write_atomically
 
 LOCK = "lock"
 REPLY = messages.NUMBERS[Trained]
-KEPT_IT = "outcome IN ('accepted', 'late')"  # the client what it had trained
+KEPT_IT = "outcome IN ('accepted', 'late')"  # the client kept what it had trained
 RECENT = f"""  -- rulings of a client's last kept training and after it: verdict_log.py
     LEFT JOIN (SELECT client, max(round) AS kept FROM participation WHERE {KEPT_IT} GROUP BY client)
     USING (client) WHERE kept IS NULL OR round >= kept"""
@@ -64,12 +65,13 @@ RECENT = f"""  -- rulings of a client's last kept training and after it: verdict
 class Store:
     """The durable state of a served run, for the one process that runs it. Any thread may use it, one at a time.
 
-    run_id  the name that devices know the run by, drawn when it began
+    run_id  the name by which devices know the run, drawn when it began
     """
 
     def __init__(self, path: Path, keep_rounds: int = log_pruning.KEPT) -> None:
-        """Opens the directory or begins a new one. Raises RunError if it is in use, or if a file in it is missing,
-        damaged or older than the others; then nothing has been changed.
+        """Open the directory or begin a new one. If RunError is raised, nothing has been changed.
+
+        Raises  RunError if it is in use, or if a file in it is missing, damaged or older than the others.
         """
         self.path, self._keep_rounds = path, keep_rounds
         path.mkdir(parents=True, exist_ok=True)
@@ -85,7 +87,7 @@ class Store:
             raise
 
     def _open(self) -> None:
-        """Everything is whole: from here on there may be changes."""
+        """Open the files for changes, after everything was found whole."""
         try:
             (self.path / FOLDER).mkdir(exist_ok=True)
             if not (self.path / directory_check.IDENTITY).exists():
@@ -97,24 +99,24 @@ class Store:
             raise RunError(f"{self.path} cannot be written ({error})") from None
 
     def close(self) -> None:
-        """Afterwards the directory can be copied, or another process can open it."""
-        with suppress(sqlite3.Error):  # a full disk; the log stays beside the database, and nothing is lost
+        """Close the store. Afterwards the directory can be copied, or another process can open it."""
+        with suppress(sqlite3.Error):  # on a full disk the log stays next to the database, and nothing is lost
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._database.close()
         self._last_commit.close()
         self._lock.close()
 
     def load(self, which: str = "") -> Progress:
-        """The progress of the run. Raises RunError if something is missing or corrupt.
+        """Return the progress of the run. Raises RunError if something is missing or corrupt.
 
-        which  of the rulings: all, or RECENT ones, in which a run of any length needs the same memory
+        which  "" for all rulings, or RECENT for the recent ones, which need equal memory in a run of any length
         """
         return load_progress(self._database, self.path, which)
 
     def save(self, records: Sequence[Record]) -> None:
-        """Makes all of the records durable, in order, or none of them.
+        """Make all of the records durable, in order, or none of them.
 
-        Raises  RunError if the disk refuses; the same records can be saved again later.
+        Raises  RunError if the disk refuses. The same records can be saved again later.
         """
         closed = {record.round: state_file.pack(record.state) for record in records if isinstance(record, RoundClosed)}
         try:
@@ -127,7 +129,7 @@ class Store:
             raise RunError(f"{self.path} cannot be written ({error})") from None
 
     def _commit(self, records: Sequence[Record], digests: Mapping[int, str]) -> None:
-        """`digests`: of the files of arrays of the rounds that are closed."""
+        """Commit the records. `digests` has the SHA-256 of the arrays' file, by closed round."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             self._account.begin()
@@ -145,14 +147,14 @@ class Store:
 
 
 def _check(path: Path) -> str:
-    """The id of the run, all of which has been read. Raises RunError naming the file that is not as it should be."""
+    """Read the whole run, and return its id. Raises RunError naming the file that is not as it should be."""
     with directory_check.checked(path) as database:
         check_newest(path, load_progress(database, path).round)
         return directory_check.run_id(database)
 
 
 def _write(database: sqlite3.Connection, record: Record, digests: Mapping[int, str]) -> None:
-    """Adds a record to the transaction. To write a record twice is to write it once."""
+    """Add a record to the transaction. To write a record twice has the effect of writing it once."""
     if isinstance(record, RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic):
         _write_of_round(database, record, digests)
     else:
@@ -163,7 +165,7 @@ def _write_of_client(
     database: sqlite3.Connection,
     record: Enrolment | DeviceReplaced | ClientStateLost | ProvenanceRecorded | ThroughputRecorded | DeviceRefusal,
 ) -> None:
-    """Adds to the transaction what one client's device has said, or has lost."""
+    """Add to the transaction what one client's device has said, or has lost."""
     execute = database.execute
     if isinstance(record, Enrolment):
         enrolled = record.client, record.capacity, record.secret, record.life, record.examples
@@ -192,7 +194,7 @@ def _write_of_round(
     record: RoundOpened | ReplyJudged | RoundClosed | RoundEvaluated | Traffic,
     digests: Mapping[int, str],
 ) -> None:
-    """Adds to the transaction what has happened in a round. `digests`: SHA-256 of the arrays' file, by closed round."""
+    """Add to the transaction what has happened in a round. `digests` has the SHA-256 of the arrays' file, by round."""
     execute = database.execute
     if isinstance(record, RoundOpened):
         among = None if record.candidates is None else client_bitmap.pack(record.candidates)
@@ -219,18 +221,18 @@ def _write_of_round(
 
 
 def _json(values: dict[str, Any]) -> str:
-    """As JSON, which has no NaN: what may be none is None already."""
+    """Return the values as JSON, which has no NaN. A missing number is None already."""
     return json.dumps(values, allow_nan=False)
 
 
 def last_closed(database: sqlite3.Connection) -> int:
-    """The last closed round, 0 if there is none."""
+    """Return the last closed round, 0 before the first."""
     (round,) = database.execute("SELECT max(round) FROM rounds WHERE done IS NOT NULL").fetchone()
     return round or 0
 
 
 def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> Progress:
-    """The progress of a run, from one snapshot of its database. Raises RunError if something is missing or corrupt.
+    """Load the progress of a run from one snapshot of its database. Raises RunError if something is missing or corrupt.
 
     which  as for Store.load
     """
@@ -264,7 +266,7 @@ def load_progress(database: sqlite3.Connection, path: Path, which: str = "") -> 
 
 
 def _has_table(database: sqlite3.Connection, name: str) -> bool:
-    """Whether the run has this table, which runs of an earlier version lack."""
+    """Return whether the run has this table, which runs of an earlier version lack."""
     return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
 
 
@@ -275,7 +277,7 @@ def _refusals(database: sqlite3.Connection) -> dict[int, str]:
 
 
 def _throughputs(database: sqlite3.Connection) -> dict[tuple[int, int], Throughput]:
-    """None in a run of an earlier version, which had none and no table for them."""
+    """Return the throughputs of the run. A run of an earlier version has no table for them, and the result is empty."""
     if not _has_table(database, "paces"):
         return {}
     rows = database.execute("SELECT * FROM paces ORDER BY client, since")
@@ -283,7 +285,7 @@ def _throughputs(database: sqlite3.Connection) -> dict[tuple[int, int], Throughp
 
 
 def _last_deadline(database: sqlite3.Connection) -> float | None:
-    """Of the last round that has begun."""
+    """Return the deadline of the last round that has begun."""
     found = database.execute("SELECT deadline FROM rounds ORDER BY round DESC LIMIT 1").fetchone()
     return found[0] if found else None
 
@@ -295,7 +297,7 @@ def _candidates(database: sqlite3.Connection) -> dict[int, frozenset[int]]:
 
 
 def _trained(database: sqlite3.Connection) -> dict[int, int]:
-    """A bit per round and client: the rows themselves would take a hundred times as much."""
+    """Return a bit for each round and client. The rows themselves would take a hundred times as much memory."""
     found: dict[int, int] = {}
     for client, round in database.execute(f"SELECT client, round FROM participation WHERE {KEPT_IT}"):
         found[client] = found.get(client, 0) | 1 << round
@@ -305,7 +307,7 @@ def _trained(database: sqlite3.Connection) -> dict[int, int]:
 def _answers(
     database: sqlite3.Connection, round: int, rulings: dict[tuple[int, int], Ruling | None]
 ) -> list[ReplyJudged]:
-    """The judged replies of the open round."""
+    """Return the judged replies of the open round."""
     found = []
     for client, data, expected in database.execute("SELECT client, message, crc32 FROM replies ORDER BY client"):
         if crc32(data) != expected:

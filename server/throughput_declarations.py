@@ -1,9 +1,10 @@
 """The throughputs that devices declare in a run that plans by them: the round from which a declaration holds, and the
 clients that are not asked before it.
 
-A device says it once it has the model, before it trains anything; so it is not asked to train until what it said is
-durable. What it says later holds from the next round, if it has been asked in this one: a plan that was sent stays. Of
-what it says again before then only the first counts, so that a client adds at most one row a round. No I/O.
+A device declares its throughput once it has the model, before it trains. So it is not asked to train until the
+declaration is durable. A later declaration holds from the next round if the device has been asked in the open round,
+because a plan that was sent does not change. If a device declares several times before that, only the first declaration
+counts. So a client adds at most one row a round. The module has no I/O.
 """
 
 from __future__ import annotations
@@ -18,16 +19,14 @@ from edgefl.server.events import ThroughputRecorded
 
 
 class ThroughputDeclarations:
-    """The declarations of one run. `are_wanted`: whether its method plans by them; otherwise nothing is recorded and
-    nobody waits.
-    """
+    """The declarations of one run. Unless they `are_wanted` by its method, nothing is recorded and nobody waits."""
 
     def __init__(self, are_wanted: bool, known: Mapping[tuple[int, int], Throughput]) -> None:
         self._are_wanted, self.throughputs = are_wanted, ThroughputHistory(known)
         self._saving: dict[int, ThroughputRecorded] = {}
 
     def holds(self, link: ClientConnection) -> bool:
-        """Whether the client must not be asked to train yet."""
+        """Return whether the client must not be asked to train yet."""
         if not self._are_wanted or not link.declares:
             return False
         return link.client in self._saving or (not link.has_declared and self.throughputs.last(link.client) is None)
@@ -35,8 +34,10 @@ class ThroughputDeclarations:
     def hear(
         self, link: ClientConnection, message: ThroughputReport, since: int, examples: int
     ) -> ThroughputRecorded | None:
-        """What has to be made durable of what a device says, if anything. `since`: the first round that it can hold in;
-        examples: that the client declared for training.
+        """Take a device's report, and return the record that has to be made durable, or None.
+
+        since     first round in which the report can hold
+        examples  number of training samples that the client declared
         """
         link.has_declared = True
         if not self._are_wanted or message.throughput is None:

@@ -1,8 +1,8 @@
 """TLS between a socket's transport and a Peer, for thousands of connections that are idle most of the time.
 
-asyncio's own keeps a buffer of 256 KiB for each connection. OpenSSL's memory BIOs never shrink, so whatever passes
-through them goes in steps of STEP bytes; its record buffers it releases when they are empty, as Python asks it to. A
-connection that has said nothing has no session at all. Not the context (trust/tls.py).
+The TLS of asyncio keeps a buffer of 256 KiB for each connection. OpenSSL's memory BIOs never shrink, so data pass
+through them in steps of STEP bytes. OpenSSL releases its record buffers when they are empty, as Python asks it to. A
+connection that has said nothing has no session at all. The context is made in trust/tls.py.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
-STEP = 4096  # bytes; the most that a BIO ever holds is this and a record's frame
+STEP = 4096  # bytes. A BIO holds at most so many, and the frame of a record
 
 
 class TlsTransport(asyncio.Protocol):
     """The server's side of one TLS connection: a protocol to the socket's transport, a transport to `inner`.
 
-    inner   gets connection_made with this object once the handshake is done; connection_lost in any case
-    failed  called with the reason when the peer does not speak TLS with us, just before the connection is aborted
+    inner   gets connection_made with this object once the handshake is done, and connection_lost in any case
+    failed  is called with the reason if the peer does not speak TLS with us, just before the connection is aborted
     """
 
     def __init__(
@@ -29,10 +29,10 @@ class TlsTransport(asyncio.Protocol):
         self._context, self._inner, self._patience_s, self._failed = context, inner, patience_s, failed
         self._session: ssl.SSLObject | None = None
         self._is_secure = False
-        self._error: ssl.SSLError | None = None  # that ended it
+        self._error: ssl.SSLError | None = None  # error that ended the connection
         self._timer: asyncio.TimerHandle | None = None
 
-    # What asyncio calls.
+    # Calls from asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)
@@ -56,11 +56,11 @@ class TlsTransport(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._forget_timer()
-        inner, self._inner, self._session = self._inner, asyncio.Protocol(), None  # a circle would keep all of it
+        inner, self._inner, self._session = self._inner, asyncio.Protocol(), None  # breaks a cycle
         self._incoming = self._outgoing = ssl.MemoryBIO()
         inner.connection_lost(self._error or error)
 
-    # What the Peer calls.
+    # Calls from the Peer.
 
     def write(self, data: bytes) -> None:
         assert self._session is not None
@@ -71,9 +71,9 @@ class TlsTransport(asyncio.Protocol):
         self._raw.write(b"".join(pieces))
 
     def close(self) -> None:
-        """Says that this was all, and closes once everything is sent."""
+        """Say that this was all, and close once everything is sent."""
         if self._session is not None and self._is_secure and not self._raw.is_closing():
-            with suppress(ssl.SSLError):  # it wants the peer to say so, too, for which we do not wait
+            with suppress(ssl.SSLError):  # unwrap also wants the peer to close, for which we do not wait
                 self._session.unwrap()
             self._flush()
         self._raw.close()
@@ -93,7 +93,7 @@ class TlsTransport(asyncio.Protocol):
     # The session.
 
     def _take(self, session: ssl.SSLObject) -> None:
-        """Goes on with what has arrived, to where more is needed."""
+        """Go on with the bytes that have arrived, up to where more are needed."""
         try:
             if not self._is_secure:
                 session.do_handshake()

@@ -8,7 +8,7 @@ MOST_NAMED = 8
 
 
 def enrolments(enrolled: Set[int], wanted: int, clients: int) -> str:
-    """Before round 1 may begin."""
+    """Return the line for the time before round 1 may begin."""
     line = f"waiting for enrolments: {len(enrolled)} of {wanted}"
     if wanted == clients:
         missing = [client for client in range(clients) if client not in enrolled]
@@ -17,7 +17,7 @@ def enrolments(enrolled: Set[int], wanted: int, clients: int) -> str:
 
 
 def replies(what: str, planned: Collection[int], answered: Set[int], connected: Set[int], left_s: float | None) -> str:
-    """While a round or an evaluation is open. `left_s`: seconds until it is closed in any case."""
+    """Return the line for an open round or evaluation. `left_s` is in seconds until its deadline, or None."""
     missing = [client for client in planned if client not in answered]
     away = [client for client in missing if client not in connected]
     parts = [f"{what} waits for {len(missing)} of {len(planned)} clients: {named(missing)}"]
@@ -28,23 +28,23 @@ def replies(what: str, planned: Collection[int], answered: Set[int], connected: 
 
 
 def missing(round: int, clients: list[int]) -> str:
-    """A round is closed without the replies of these clients."""
+    """Return the line for a round that is closed without the replies of these clients."""
     whose = f"the replies of clients {named(clients)}" if len(clients) > 1 else f"the reply of client {clients[0]}"
     return f"round {round} is closed without {whose}"
 
 
 def candidates(round: int, seen_s: float) -> str:
-    """While nobody is there who could be chosen."""
+    """Return the line for the time in which nobody is there who could be chosen."""
     return f"round {round} waits for clients: none of those it may choose was seen in the last {seen_s:g} s"
 
 
 def refusals(round: int, refusing: Set[int]) -> str:
-    """While every device has refused."""
+    """Return the line for the time in which every device has refused."""
     return f"round {round} waits for a device that takes part: refused so far: {named(sorted(refusing))}"
 
 
 def named(clients: list[int]) -> str:
-    """The first few, and how many more there are."""
+    """Return the first few clients as text, and the number of the others."""
     more = len(clients) - MOST_NAMED
     listed = ", ".join(map(str, clients[:MOST_NAMED]))
     return f"{listed} and {more} more" if more > 0 else listed

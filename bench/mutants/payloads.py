@@ -186,7 +186,7 @@ MUTANTS = (
     Mutant(
         "late-verdict",
         "edgefl/protocol/wire/connection.py",
-        '    ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer\n',
+        '    ("finished", "server", Verdict): "finished",  # a last reply still gets its verdict\n',
         "",
         "no verdict may follow the end of the run",
         CONNECTION,

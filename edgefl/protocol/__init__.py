@@ -1,10 +1,10 @@
 """The exchange between server and device, as values and as bytes.
 
-codec   updates, neuron sets and masks as payloads, and back
-wire    messages, frames and the order in which they may come
-trust   keys, certificates and TLS contexts
+codec   encodes updates, neuron sets and masks as payloads, and decodes them
+wire    defines messages, frames and the order in which messages may come
+trust   has keys, certificates and TLS contexts
 
-No socket is opened here (deployment, server), and nothing here knows a method.
+No file here opens a socket (deployment and server do), and no file here knows a method.
 """
 
 from __future__ import annotations

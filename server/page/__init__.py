@@ -1,4 +1,4 @@
-"""The page of a served run: a small HTTP server that shows what run.db and live.json say. Not the run's server.
+"""The page of a served run: a small HTTP server that shows what run.db and live.json say.
 
-It runs in a process of its own and reads files alone: what its visitors do, nobody in the run notices.
+It runs in a process of its own and only reads files, so the run's server does not notice what visitors do.
 """

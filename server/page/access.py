@@ -1,8 +1,8 @@
 """The decision who may see the page of a run. Pure: the headers of a request come in, a decision goes out.
 
-A page on loopback needs no token, but a request must name the loopback host: a web site that makes its own name stand
-for 127.0.0.1 (DNS rebinding) cannot read the page. A page that other machines reach needs a token. The token comes as
-`Authorization: Bearer`, or once as `?token=`, which sets a cookie that only the page itself gets.
+A page on loopback needs no token, but a request must name the loopback host. So a web site that makes its own name
+stand for 127.0.0.1 (DNS rebinding) cannot read the page. A page that other machines reach needs a token. The token
+comes as `Authorization: Bearer`, or once as `?token=`, which sets a cookie that only the page itself gets.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class Headers(Protocol):
 
 
 Decision = Literal["allowed", "allowed, with a cookie", "token", "host"]
-LEAST_TOKEN = 16  # characters
+LEAST_TOKEN = 16  # characters of a token at least
 
 
 @dataclass(frozen=True)
 class AccessRules:
     """The proofs that a request must show.
 
-    token     None: no token is asked for
-    loopback  the page can be reached from this machine alone, so that the Host header must name it
-    port      that it listens at: a part of the cookie's name, since cookies do not know ports
-    is_tls    the cookie is sent over TLS only
+    token     token that a request must show. None: no token is asked for
+    loopback  whether the page can be reached from this machine alone, so that the Host header must name this machine
+    port      port of the page. It is a part of the cookie's name, since cookies do not know ports
+    is_tls    whether the cookie is sent over TLS only
     """
 
     token: str | None
@@ -42,7 +42,7 @@ class AccessRules:
     is_tls: bool = False
 
     def decide(self, headers: Headers, query: Mapping[str, str]) -> Decision:
-        """Whether the request may see the page, and what it lacks if not."""
+        """Return whether the request may see the page, and what it lacks if not."""
         if self.loopback and not _names_loopback(headers.get("Host", "")):
             return "host"
         if self.token is None:
@@ -66,7 +66,7 @@ class AccessRules:
 
     @property
     def _cookie(self) -> str:
-        """It proves the token and is not the token."""
+        """The value of the cookie, which proves the token and is not the token."""
         return hmac.new((self.token or "").encode(), b"edgefl page", hashlib.sha256).hexdigest()
 
     def _cookie_of(self, header: str) -> str:
@@ -78,12 +78,12 @@ class AccessRules:
 
 
 def _equal(given: str, expected: str) -> bool:
-    """Compares in a time that says nothing of where the two differ."""
+    """Compare in a time that does not tell where the two texts differ."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
 def _names_loopback(host: str) -> bool:
-    """Whether a Host header names this machine's loopback, with or without a port."""
+    """Return whether a Host header names this machine's loopback, with or without a port."""
     name, bracket, _ = host.rpartition("]")
     name = name.removeprefix("[") if bracket else host.rpartition(":")[0] if host.count(":") == 1 else host
     if name.lower() == "localhost":

@@ -1,7 +1,7 @@
 """The feed of the page's visitors, kept up to date by one thread: the state as JSON, and changes as events.
 
-Events are server-sent events, each with a number. A visitor that comes back names the last one it has; if what follows
-is no longer kept, it is told to load the state again.
+Events are server-sent events, each with a number. A visitor that comes back names the last event it has. If later
+events are no longer kept, it is told to load the state again.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from edgefl.errors import RunError
 from edgefl.server.page.metrics_text import metrics_text
 from edgefl.server.run_view import RunView
 
-LOOK_S = 0.5  # between two looks at the run while somebody watches
-MOST_BUSY = 0.04  # share of one processor that looking takes at most, so that large runs are looked at more rarely
-IDLE_S = 10.0  # and while nobody does
-FRESH_S = 1.0  # the age of what somebody who asks once gets to see, at most
-KEPT = 64  # events
+LOOK_S = 0.5  # seconds between two looks at the run while somebody watches
+MOST_BUSY = 0.04  # largest share of a processor for looks, so that looks at large runs are rarer
+IDLE_S = 10.0  # seconds between two looks while nobody watches
+FRESH_S = 1.0  # largest age in seconds of the answer to a single request
+KEPT = 64  # number of events that are kept
 
 
 class RunFeed:
     """The newest look at one run. Any thread may use it."""
 
     def __init__(self, view: RunView) -> None:
-        """Raises RunError if the run cannot be read."""
+        """Look at the run for the first time. Raises RunError if the run cannot be read."""
         self._view = view
         self._changed = threading.Condition()
         self._looked_at = float("-inf")
@@ -42,7 +42,7 @@ class RunFeed:
         self.look(0.0)
 
     def run(self, stop: threading.Event) -> None:
-        """Looks again and again, until `stop` is set."""
+        """Look again and again, until `stop` is set."""
         took_s = 0.0
         while not stop.wait(max(LOOK_S, took_s / MOST_BUSY)):
             begun_s = time.thread_time()
@@ -53,7 +53,7 @@ class RunFeed:
             self._changed.notify_all()
 
     def join(self, most: int) -> bool:
-        """Counts one more who waits for events; False if there are so many already."""
+        """Count another listener that waits for events. Return False if there are `most` listeners already."""
         with self._changed:
             if self._listeners >= most:
                 return False
@@ -61,25 +61,25 @@ class RunFeed:
             return True
 
     def leave(self) -> None:
-        """One fewer waits for events."""
+        """Count one listener fewer."""
         with self._changed:
             self._listeners -= 1
 
     def look(self, age_s: float) -> None:
-        """Looks at the run, unless the last look is younger than this."""
+        """Look at the run, unless the last look is younger than `age_s` seconds."""
         with self._changed:
             if time.monotonic() - self._looked_at < age_s:
                 return
             try:
                 self._view.look(time.time())
                 self.problem = ""
-            except RunError as error:  # of a moment, as while the server opens its database; the last look stays
+            except RunError as error:  # a passing error, as while the server opens its database. The last look stays
                 self.problem = str(error)
             self._looked_at = time.monotonic()
             self._take()
 
     def _take(self) -> None:
-        """Takes over what the view sees, and keeps what has changed as events."""
+        """Take over what the view sees, and keep the changes as events."""
         facts, history = {**self._view.facts(), "problem": self.problem}, self._view.history
         rows = [_of_time(row.to_json()) for row in self._view.rows]
         rounds, before = history.rounds, len(self._rounds)
@@ -97,9 +97,9 @@ class RunFeed:
         before: int,
         evaluated: int,
     ) -> None:
-        """Keeps what differs from the last look as events."""
+        """Keep the differences from the last look as events."""
         if len(rounds) > before or evaluated > self._evaluated:
-            self._add("rounds", rounds[max(0, before - 2) :])  # the last ones' replies may have come
+            self._add("rounds", rounds[max(0, before - 2) :])  # replies of the last rounds may have come
         changed = [row for row, known in zip(rows, self._rows) if row != known] + rows[len(self._rows) :]
         if changed:
             self._add("devices", changed)
@@ -117,26 +117,29 @@ class RunFeed:
         return self._number
 
     def state(self) -> bytes:
-        """All that there is to show, as JSON. `event`: the number of the last event that is in it."""
+        """Return all that there is to show, as JSON. Its `event` is the number of the last event that it includes."""
         self.look(FRESH_S)
         with self._changed:
             found = {"event": self._number, "now": time.time(), "facts": self._facts, "devices": self._rows}
             return json.dumps({**found, "rounds": self._rounds}, separators=(",", ":")).encode()
 
     def metrics(self) -> bytes:
-        """The run for Prometheus."""
+        """Return the metrics of the run for Prometheus."""
         self.look(FRESH_S)
         with self._changed:
             return metrics_text(self._facts, self._rounds, self._view.rows).encode()
 
     def health(self) -> tuple[bool, str]:
-        """Whether the run's server runs, or has ended as it should; and how it is, in words."""
+        """Return whether the run's server runs or has ended as it should, and its state in words."""
         self.look(FRESH_S)
         is_well = not self.problem and (self._facts["running"] or self._facts["done"])
         return is_well, self.problem or self._facts["phase"]
 
     def frames(self, after: int, timeout_s: float) -> tuple[int, bytes]:
-        """The events after this one, and the number of the last: waits for some, no longer than this; b"" then."""
+        """Return the number of the last event, and the frames of the events after `after`.
+
+        The call waits up to `timeout_s` seconds for an event. The frames are b"" if no event has come.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._number > after or self._has_ended, timeout_s)
             if after > self._number or (self._frames and after < self._frames[0][0] - 1):
@@ -146,6 +149,6 @@ class RunFeed:
 
 
 def _of_time(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without what changes by itself every moment."""
+    """Return a row without the value that changes by itself every moment."""
     del row["last_seen_s"]
     return row

@@ -1,7 +1,8 @@
-"""The page's HTTP server: sockets, threads and TLS around the answers of routes.py. Standard library alone.
+"""The page's HTTP server: sockets, threads and TLS around the answers of routes.py, by the standard library alone.
 
-A connection is one request. At most CONNECTIONS are open, LISTENERS of which wait for events; who comes then is turned
-away. A visitor that does not finish its request, or does not read its answer, loses its connection after PATIENCE_S.
+A connection is one request. At most CONNECTIONS are open, and at most LISTENERS of them wait for events. Further
+visitors are turned away. A visitor that does not finish its request, or does not read its answer, loses its connection
+after PATIENCE_S seconds.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from edgefl.system.log_lines import Detail
 
 CONNECTIONS, LISTENERS = 64, 32
 PATIENCE_S = 10.0
-QUIET_S = 10.0  # after which a listener that nothing is told gets a line that means nothing
+QUIET_S = 10.0  # seconds without an event after which a listener gets an empty line
 FULL = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n"
 
 
 class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Serves one page at a socket that listens already."""
+    """A server of one page at a socket that listens already."""
 
     daemon_threads, block_on_close = True, False
 
@@ -48,7 +49,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.stop = threading.Event()
         self._context = context
         self._room = threading.BoundedSemaphore(CONNECTIONS)
-        self._begun: dict[socket.socket, float] = {}  # connections whose request is not complete, and since when
+        self._begun: dict[socket.socket, float] = {}  # times at which connections with incomplete requests began
 
     def get_request(self) -> tuple[socket.socket, Any]:
         link, address = super().get_request()
@@ -70,10 +71,10 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         try:
             if self._context is not None:
                 link = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-                self._begun[link] = self._begun.pop(request)  # whose socket is `link`'s from now on
+                self._begun[link] = self._begun.pop(request)  # `link` owns the socket of the request from now on
                 link.do_handshake()
             PageHandler(link, client_address, self)
-        except (OSError, ValueError) as error:  # a visitor that is gone, or speaks no TLS or no HTTP
+        except (OSError, ValueError) as error:  # the visitor is gone, or does not speak TLS or HTTP
             self.say(Detail(f"page: {client_address[0]}: {error}", "page"))
         finally:
             self._begun.pop(request, None)
@@ -82,11 +83,11 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._room.release()
 
     def complete(self, link: socket.socket) -> None:
-        """The request of this connection is there."""
+        """Note that the request of this connection is complete."""
         self._begun.pop(link, None)
 
     def service_actions(self) -> None:
-        """Called every half a second: ends connections whose requests take too long."""
+        """End connections whose requests take too long. The base class calls this every half a second."""
         since = time.monotonic() - PATIENCE_S
         for link, at in list(self._begun.items()):
             if at < since:
@@ -94,18 +95,18 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
                     link.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing of a visitor ends the server."""
+        """Ignore an error, so that no visitor can end the server."""
 
 
 class PageHandler(BaseHTTPRequestHandler):
-    """One request."""
+    """A handler of one request."""
 
     server: PageServer
     timeout = PATIENCE_S
     server_version, sys_version = "edgefl", ""
 
     def do_GET(self) -> None:
-        """Answers, once or as long as the visitor listens."""
+        """Answer once, or as long as the visitor listens."""
         self.server.complete(self.connection)
         answer = self.server.routes.get(self.path, self.headers)
         if answer.after is None:
@@ -130,20 +131,20 @@ class PageHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _listen(self, after: int) -> None:
-        """Sends events until the visitor is gone."""
+        """Send events until the visitor is gone."""
         self.wfile.write(b"retry: 2000\n\n")
         while not self.server.stop.is_set():
             after, frames = self.server.feed.frames(after, QUIET_S)
             self.wfile.write(frames or b": nothing new\n\n")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """A line for who looks for a fault, without the query, in which a token may be."""
+        """Say a line for somebody who looks for a fault. It lacks the query, which may have a token."""
         path = getattr(self, "path", "").partition("?")[0]
         self.server.say(Detail(f"page: {self.client_address[0]} {self.command} {path[:200]} {args[1:2]}", "page"))
 
 
 def serve_page(server: PageServer) -> None:
-    """Serves until `server.stop` is set or the process is interrupted."""
+    """Serve until `server.stop` is set or the process is interrupted."""
     looking = threading.Thread(target=server.feed.run, args=(server.stop,), name="feed", daemon=True)
     looking.start()
     try:

@@ -1,6 +1,6 @@
-"""The page as one file: its markup with style and script inside, and the policy that lets these two run and no other.
+"""The page as one file: its markup with style and script inside, and the policy that lets only these two run.
 
-The three parts lie beside this file as a browser reads them, so that nothing has to be built.
+The three parts lie in this folder as a browser reads them, so that nothing has to be built.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Markup:
-    """page: what GET / answers; policy: its Content-Security-Policy."""
+    """The markup of the page.
+
+    page    answer to GET /
+    policy  Content-Security-Policy of the page
+    """
 
     page: bytes
     policy: str

@@ -1,6 +1,6 @@
-"""A run in the text form 0.0.4 that Prometheus reads. Pure: facts and rows in, text out.
+"""A run in the text form 0.0.4 that Prometheus reads. A pure function makes it from facts and rows.
 
-The server may be asked as often as one likes: it is read from the run's directory.
+Prometheus may ask as often as it likes, because the facts come from the run's directory.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from edgefl.server.device_history import OUTCOMES
 from edgefl.server.device_rows import DeviceRow
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-Sample = tuple[Mapping[str, str], float | None]  # labels and the value; None is left out
+Sample = tuple[Mapping[str, str], float | None]  # labels and the value. A sample without a value is left out
 
 
 def metrics_text(facts: Mapping[str, Any], rounds: list[dict[str, Any]], rows: list[DeviceRow]) -> str:
-    """Every family with HELP and TYPE, also one without samples."""
+    """Return the text with every metric and its HELP and TYPE, also for a metric without samples."""
     return "".join(
         _family(name, kind, words, samples)
         for name, kind, words, samples in (*_of_run(facts, rounds), *_of_devices(rows))

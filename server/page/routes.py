@@ -1,8 +1,7 @@
-"""The answers of the page's server to requests. Pure but for the feed that they read: headers in, status
-and bytes out.
+"""The answers of the page's server to requests. Headers come in, status and bytes go out, and only the feed is read.
 
-GET alone; nothing here changes anything. Every answer forbids the browser to load from elsewhere, to guess types, to
-frame the page and to keep it.
+The server answers GET alone, and nothing here changes anything. Every answer forbids the browser to load from
+elsewhere, to guess types, to frame the page and to keep it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from edgefl.server.page.markup import Markup
 from edgefl.server.page.metrics_text import CONTENT_TYPE
 
 EVENTS = "/events"
-COMPRESSED = 32_768  # bytes from which on a body is compressed for who takes that
+COMPRESSED = 32_768  # bytes from which on a body is compressed, if the visitor accepts that
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -28,7 +27,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-CLOSED = "default-src 'none'; frame-ancestors 'none'"  # the policy of whatever is no page
+CLOSED = "default-src 'none'; frame-ancestors 'none'"  # the policy of every answer but the page
 REFUSALS = {
     "token": (401, "a token is missing or wrong; expected Authorization: Bearer TOKEN, or ?token=TOKEN once"),
     "host": (403, "the Host header does not name this machine; expected 127.0.0.1 or localhost"),
@@ -36,7 +35,7 @@ REFUSALS = {
 
 
 class Feed(Protocol):
-    """The protocol of the feed that answers are made of; feed.py."""
+    """The protocol of the feed from which answers are made. feed.py has the feed."""
 
     @property
     def number(self) -> int: ...
@@ -50,7 +49,7 @@ class Feed(Protocol):
 
 @dataclass(frozen=True)
 class PageAnswer:
-    """One answer. `after`: the body is the events after this number, without an end; None: it is `body`."""
+    """One answer. If `after` is a number, the body is an endless stream of later events instead of `body`."""
 
     status: int
     body: bytes
@@ -65,7 +64,7 @@ class Routes:
         self._feed, self._rules, self._markup = feed, rules, markup
 
     def get(self, target: str, headers: Headers) -> PageAnswer:
-        """The answer to GET of this request target."""
+        """Return the answer to GET of this request target."""
         try:
             parts = urlsplit(target)
         except ValueError:

@@ -1,12 +1,11 @@
-"""Keeps a device in service: waits for servers, takes part in their runs one after another, while its owner's
-conditions hold.
+"""A process that keeps a device in service: it joins runs one after another while its owner's conditions hold.
 
-settings    what its owner has written down: servers, limits, conditions
-machine     what Linux says of power, temperature, load and network
-conditions  whether that is within the owner's limits
-watch       looks at it every few seconds
-samples     the device's data, read again when the file has changed
-attendance  the device in one run, which it leaves when it should
-service     the turns of the servers
-activity    what it does now, for `edgefl agent --status`
+agent_settings      what the owner has written down: servers, limits, conditions
+machine_status      what Linux tells about power, temperature, load and network
+conditions          whether the state of the machine is within the owner's limits
+machine_watch       looks at the machine every few seconds
+sample_file         the device's data, which are read again when the file has changed
+conditional_device  the device in one run, which it leaves when it should
+service             the turns of the servers
+activity_file       what the agent does at this time, for `edgefl agent --status`
 """

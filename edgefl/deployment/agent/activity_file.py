@@ -15,7 +15,12 @@ ACTIVITY = "agent.json"
 
 
 class Activity(NamedTuple):
-    """The agent's process, since when in seconds of the epoch, and what it does."""
+    """The present activity of an agent.
+
+    process  process id of the agent
+    since    beginning of the activity, in seconds since 1970
+    doing    the activity in words
+    """
 
     process: int
     since: float
@@ -23,7 +28,7 @@ class Activity(NamedTuple):
 
 
 def write_activity(directory: Path, activity: Activity) -> None:
-    """Replaces what was there. A disk that is full keeps what it has."""
+    """Replace the file with this activity. If the disk is full, the old file stays."""
     beside = temporary(directory / ACTIVITY)
     try:
         beside.write_text(json.dumps(activity._asdict()))
@@ -33,7 +38,7 @@ def write_activity(directory: Path, activity: Activity) -> None:
 
 
 def read_activity(directory: Path) -> Activity | None:
-    """None if there is none that can be read."""
+    """Read the activity. The result is None if there is no file that can be read."""
     try:
         found = json.loads((directory / ACTIVITY).read_text())
         return Activity(int(found["process"]), float(found["since"]), str(found["doing"]))

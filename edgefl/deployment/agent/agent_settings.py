@@ -1,11 +1,10 @@
-"""The settings that the owner of a device has written for its agent: a TOML file, or a JSON file with the
-same names.
+"""The settings that the owner of a device has written for its agent: a TOML file, or a JSON file with the same names.
 
-    state, data, keep_runs                   where it keeps what, and of how many runs that are over
+    state, data, keep_runs                   state directory, data file, number of finished runs that are kept
     check_s, settle_s, poll_s, turn_s        seconds: see PollingIntervals
     [limits]       capacity, max_model, max_memory, max_seconds, throughput
     [conditions]   power, max_celsius, max_others, max_pressure, hours, interfaces, metered
-    [[servers]]    address; id, key, tls, tls_ca, tls_cert, tls_key, insecure; data; runs, methods
+    [[servers]]    address, id, key, tls, tls_ca, tls_cert, tls_key, insecure, data, runs, methods
 
 Paths are relative to the file's folder. The options mean what they mean to `edgefl client`.
 """
@@ -36,12 +35,12 @@ Default = TypeVar("Default")
 
 
 class PollingIntervals(NamedTuple):
-    """Seconds.
+    """The time intervals of an agent, in seconds.
 
-    check_s   how old what is known of the machine may be
-    settle_s  how long the conditions must hold again before the device begins
-    poll_s    the longest between two questions to a server that has no run, or refuses
-    turn_s    without a request of a server, after which another one has its turn
+    check_s   largest age of what the agent knows of the machine
+    settle_s  time for which the conditions must hold again before the device begins
+    poll_s    longest time between two questions to a server that has no run, or refuses
+    turn_s    time without a request of a server after which another server has its turn
     """
 
     check_s: float = 5.0
@@ -54,7 +53,10 @@ class PollingIntervals(NamedTuple):
 class ServerSettings:
     """A server that the device serves.
 
-    runs  that it takes part in; empty: any
+    data         file of the device's samples for this server
+    runs         ids of the runs that the device takes part in. Empty: any run
+    tls_files    authority, certificate and key for TLS
+    is_insecure  whether the owner allows a connection to another machine without TLS or key
     """
 
     server: ServerAddress
@@ -68,7 +70,7 @@ class ServerSettings:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """All of it."""
+    """All settings of an agent. `state` is its state directory, and `keep_runs` its number of finished runs to keep."""
 
     state: Path
     server_entries: tuple[ServerSettings, ...]
@@ -78,7 +80,7 @@ class AgentSettings:
 
 
 def read_settings(file: Path, size: Callable[[str], int]) -> AgentSettings:
-    """The file's settings; keys are read, too. `size`: bytes of "64MB".
+    """Read the settings and the keys that they name. `size` returns the number of bytes of a text such as "64MB".
 
     Raises  RequestError naming the file, the entry, its value and what was expected.
     """
@@ -104,7 +106,7 @@ INTERVALS = list(PollingIntervals._field_defaults.items())
 
 
 class Section:
-    """A table of the file, entry by entry; `finish` refuses what nobody has taken."""
+    """A table of the file, which is read entry by entry. `finish` refuses entries that were not taken."""
 
     def __init__(self, file: Path, name: str, values: object, size: Callable[[str], int]) -> None:
         self.file, self.name, self.size = file, name, size
@@ -113,7 +115,10 @@ class Section:
         self._values = dict(values)
 
     def take(self, name: str, read: Callable[[Any], Value], default: Default) -> Value | Default:
-        """An entry. `read` raises ValueError or TypeError with what was expected."""
+        """Take an entry, or return the default. `read` raises ValueError or TypeError with what was expected.
+
+        Raises  RequestError naming the file, the entry and its value.
+        """
         if name not in self._values:
             return default
         value = self._values.pop(name)
@@ -123,26 +128,26 @@ class Section:
             raise RequestError(f"{self.file}: {self.name}{name} = {value!r}; {error}") from None
 
     def path(self, value: object) -> Path:
-        """Relative to the file."""
+        """Return the path, relative to the folder of the file."""
         return self.file.parent / _text(value)
 
     def read_size(self, value: object) -> int:
-        """Bytes: a whole number, or a text as "64MB"."""
+        """Return a number of bytes: a whole number, or a text such as "64MB"."""
         return self.size(str(_count(value, 1 << 63)) if isinstance(value, int) else _text(value))
 
     def section(self, name: str) -> Section:
-        """A table in it; empty if there is none."""
+        """Take a table within this table. The result is empty if there is no such table."""
         return Section(self.file, f"{name}.", self._values.pop(name, {}), self.size)
 
     def sections(self, name: str) -> list[Section]:
-        """The tables of a list."""
+        """Take the tables of a list."""
         found = self._values.pop(name, [])
         if not isinstance(found, list):
             raise RequestError(f"{self.file}: {name} is {found!r}; expected [[{name}]]")
         return [Section(self.file, f"{name}[{number}].", each, self.size) for number, each in enumerate(found)]
 
     def finish(self) -> None:
-        """Raises RequestError for an entry that means nothing."""
+        """Raise RequestError for an entry that has no meaning."""
         for name, value in self._values.items():
             raise RequestError(f"{self.file}: {self.name}{name} = {value!r}; expected no entry of that name")
 
@@ -164,7 +169,7 @@ def _profile(limits: Section) -> DeviceProfile:
     seconds: float | None = limits.take("max_seconds", _seconds, None)
     reports_throughput: bool = limits.take(
         "throughput", _flag, limits.take("pace", _flag, True)
-    )  # throughput: its name of before
+    )  # `pace` is the former name of the entry
     limits.finish()
     return DeviceProfile(None, None, capacity, model, memory, seconds, reports_throughput=reports_throughput)
 
@@ -257,7 +262,7 @@ def _share(value: object) -> float:
 
 
 def _charge(value: object) -> float:
-    """ "mains", or the share of a full battery that will do, too."""
+    """Return the least charge of the battery, as a share. "mains" stands for infinity, which no battery reaches."""
     return math.inf if value == "mains" else _share(value)
 
 

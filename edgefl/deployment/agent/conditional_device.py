@@ -1,9 +1,9 @@
-"""The device in one run, while its owner's conditions hold: it leaves before a request that it should not follow now,
-and while nothing is asked for. Not the device itself (device/device_protocol.py).
+"""The device in one run, while its owner's conditions hold. The device itself is in device/device_protocol.py.
 
-A training that has begun is finished and its reply sent: what was computed would be computed again, and --max-seconds
-bounds it. To its server a device that leaves is one that is switched off: its requests wait for it, or their deadline
-closes the round without it; what it has trained and kept is on its disk.
+The device leaves before a request that it should not follow now, and while it waits for a request. A training that has
+begun is finished and its reply sent, because the computation would have to be repeated otherwise. --max-seconds bounds
+the time of the training. To its server, a device that leaves is like a device that is switched off. Its requests wait,
+or their deadline closes the round without it. What the device has trained and kept is on its disk.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ WORK = (ModelChunk, Train, Evaluate)
 
 
 class GuardedDevice:
-    """A device for DeviceSocket. `look` is for it, too.
+    """A device for DeviceSocket, which also calls `look`.
 
-    leave_for_others  why the device should see another server, after so many seconds without a request; None: stay
-    tell     what the device does now
-    clock    seconds, of which only differences count
+    leave_for_others  gets the seconds without a request, and returns why the device should turn to another server, or
+                      None
+    tell     shows the present activity
+    say      shows one line to the user
+    clock    time in seconds, of which only differences count
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class GuardedDevice:
         return self._device.finished
 
     def hello(self, nonce: bytes) -> Hello:
-        """The greeting of the device."""
+        """Return the greeting of the device."""
         return self._device.hello(nonce)
 
     def handle(self, message: Message) -> Iterator[Message]:
@@ -76,7 +78,7 @@ class GuardedDevice:
             self._tell(f"waiting for requests of {self._method}" if self._method else "enrolling")
 
     def look(self) -> None:
-        """While nothing is asked for. Raises LeftError."""
+        """Look at the conditions and the other servers while no request is there. Raises LeftError to leave."""
         self._check()
         why = self._leave_for_others(self._clock() - self._asked_at)
         if why is not None:
@@ -88,7 +90,7 @@ class GuardedDevice:
             raise LeftError(why)
 
     def _renew(self) -> None:
-        """From this round on the newest samples; those that there were, if the file is nothing to train on."""
+        """Train on the newest samples from this round on, or on the former samples if the file cannot be used."""
         try:
             if self._samples.has_changed():
                 self._device.renew(self._samples.newest())

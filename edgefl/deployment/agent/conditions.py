@@ -1,7 +1,7 @@
-"""The conditions under which a device trains, as values: what was read, the owner's limit, whether it holds. Pure; what
-is read is machine_status.py's.
+"""The conditions under which a device trains, as pure values: a reading, the owner's limit, and whether it holds.
 
-A condition whose value is not known does not hold: an owner who names a limit wants it kept.
+machine_status.py takes the readings. A condition whose reading is not known does not hold, because an owner who sets a
+limit wants it kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 
 
 class ConditionStatus(NamedTuple):
-    """A condition: its name, the value and the limit in words, whether it holds."""
+    """The status of a condition: its name, the reading and the limit in words, and whether the condition holds."""
 
     name: str
     value: str
@@ -27,14 +27,14 @@ class ConditionStatus(NamedTuple):
 
 
 class Hours(NamedTuple):
-    """A part of the day, of local time; over midnight if it ends before it begins."""
+    """A part of the day in local time. It goes over midnight if it ends before it begins."""
 
     begin: time
     end: time
 
     @staticmethod
     def parse(text: str) -> Hours:
-        """22:00-06:00. Raises ValueError."""
+        """Parse a text such as 22:00-06:00. Raises ValueError for another text, or if begin and end are equal."""
         begin, _, end = text.partition("-")
         try:
             found = Hours(time.fromisoformat(begin.strip()), time.fromisoformat(end.strip()))
@@ -56,16 +56,16 @@ class Hours(NamedTuple):
 
 @dataclass(frozen=True)
 class Conditions:
-    """The owner's limits; None or empty: none.
+    """The owner's limits. A limit that is None or empty does not restrict the device.
 
-    charge        on mains, or the battery at least so full, 0 to 1; infinite: on mains
-    max_celsius   of the warmest part
-    max_others    share of the processors that other processes use
-    max_pressure  share of time in which something waits for a processor
+    charge        least charge of the battery, 0 to 1, unless the machine is on mains. Infinite: on mains only
+    max_celsius   highest temperature of the warmest part, in degrees Celsius
+    max_others    largest share of the processors that other processes may use
+    max_pressure  largest share of time in which something may wait for a processor
     hours         parts of the day
-    interfaces    names of those that the network may lead through
-    metered       "nmcli": not where NetworkManager says that it is metered; or a command that ends with 0 where the
-                  network may be used
+    interfaces    names of the interfaces through which the network may lead
+    metered       "nmcli": not where NetworkManager says that the network is metered. Otherwise a command that ends with
+                  0 where the network may be used
     """
 
     charge: float | None = None
@@ -78,7 +78,7 @@ class Conditions:
 
 
 def check_power(found: Power, limit: float) -> ConditionStatus:
-    """Check that the machine is on mains, or above a charge."""
+    """Check that the machine is on mains, or that the battery has at least a charge of `limit`."""
     mains = {True: "on mains", False: "on battery", None: UNKNOWN}[found.on_mains]
     value = mains if found.charge is None else f"{mains}, {found.charge:.0%}"
     holds = found.on_mains is True or (found.charge is not None and found.charge >= limit)
@@ -86,29 +86,29 @@ def check_power(found: Power, limit: float) -> ConditionStatus:
 
 
 def check_most(name: str, found: float | None, limit: float, form: str) -> ConditionStatus:
-    """Not above a limit."""
+    """Check that a reading is known and not above the limit."""
     value = UNKNOWN if found is None else format(found, form)
     return ConditionStatus(name, value, f"at most {limit:{form}}", found is not None and found <= limit)
 
 
 def check_hours(now: time, hours: Sequence[Hours]) -> ConditionStatus:
-    """Within one of them."""
+    """Check that the time is within one of the parts of the day."""
     return ConditionStatus("hours", f"{now:%H:%M}", ", ".join(map(str, hours)), any(now in each for each in hours))
 
 
 def check_interfaces(found: Sequence[str], allowed: Sequence[str]) -> ConditionStatus:
-    """The network leads through these alone."""
+    """Check that the network leads through allowed interfaces alone."""
     holds = bool(found) and set(found) <= set(allowed)
     return ConditionStatus("network", ", ".join(found) or "no default route", f"through {', '.join(allowed)}", holds)
 
 
 def check_manager(found: str | None) -> ConditionStatus:
-    """Check the network by NetworkManager's own word."""
+    """Check that NetworkManager says that the network is not metered."""
     value = UNKNOWN if found is None else f"metered: {found}"
     return ConditionStatus("metered", value, "not by NetworkManager", found is not None and found.startswith("no"))
 
 
 def why_not(checks: Sequence[ConditionStatus]) -> str | None:
-    """The first condition that does not hold, in words; None if all hold."""
+    """Return the first condition that does not hold, in words, or None if all conditions hold."""
     failed = next((check for check in checks if not check.holds), None)
     return None if failed is None else f"{failed.name} {failed.value}; expected {failed.limit}"

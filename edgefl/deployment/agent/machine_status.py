@@ -1,7 +1,8 @@
 """The state of this machine according to Linux: power, temperature, load and network, from files under /sys and /proc.
 conditions.py judges the state.
 
-Each function takes the folder that stands for /, so that a test may write one. None: Linux does not say.
+Each function takes the folder that stands for /, so that a test may write one. A result is None where Linux does not
+say.
 """
 
 from __future__ import annotations
@@ -13,20 +14,29 @@ from typing import NamedTuple
 
 from edgefl.system.sysfs import folders, number, supplies, text
 
-ON_BATTERY, ON_MAINS = "Discharging", ("Charging", "Full", "Not charging")  # a battery's status
-WARMEST = 200.0  # a zone that is beyond this, or below zero Kelvin, is not connected
-COMMAND_S = 10.0  # for a command that says whether the network is metered
+ON_BATTERY, ON_MAINS = "Discharging", ("Charging", "Full", "Not charging")  # values of a battery's status
+WARMEST = 200.0  # degrees Celsius. A sensor that reads more, or less than zero Kelvin, is not connected
+COMMAND_S = 10.0  # seconds for a command that says whether the network is metered
 
 
 class Power(NamedTuple):
-    """on_mains: None where nobody knows; charge: of the emptiest battery, from 0 to 1, None if there is none."""
+    """The power supply of the machine.
+
+    on_mains  whether the machine is on mains. None: nobody knows
+    charge    charge of the emptiest battery, from 0 to 1. None: there is no battery
+    """
 
     on_mains: bool | None
     charge: float | None
 
 
 class Usage(NamedTuple):
-    """Ticks of all processors since the start: all, those in which something ran, and those of one process."""
+    """The ticks of all processors since the machine started.
+
+    total  all ticks
+    busy   ticks in which something ran
+    own    ticks of one process
+    """
 
     total: int
     busy: int
@@ -34,8 +44,9 @@ class Usage(NamedTuple):
 
 
 def power(root: Path) -> Power:
-    """Read the power supply from /sys/class/power_supply. A machine without a battery is on mains; batteries of mice do
-    not count.
+    """Read the power supply from /sys/class/power_supply.
+
+    A machine without a battery is on mains. Batteries of mice do not count.
     """
     kinds = supplies(root)
     charges = [full for battery in kinds["Battery"] if (full := number(battery / "capacity")) is not None]
@@ -52,14 +63,14 @@ def power(root: Path) -> Power:
 
 
 def celsius(root: Path) -> float | None:
-    """The warmest of /sys/class/thermal, in degrees Celsius."""
+    """Return the highest temperature of /sys/class/thermal, in degrees Celsius."""
     zones = [number(zone / "temp") for zone in folders(root / "sys/class/thermal") if "zone" in zone.name]
     found = [zone / 1000 for zone in zones if zone is not None and -273 < zone / 1000 < WARMEST]
     return max(found) if found else None
 
 
 def usage(root: Path, process: int | str = "self") -> Usage | None:
-    """From /proc/stat, and /proc/PID/stat: of a process that is not there nothing is its own."""
+    """Read the ticks from /proc/stat and /proc/PID/stat. If the process does not exist, its own ticks are 0."""
     words = text(root / "proc/stat").partition("\n")[0].split()
     if len(words) < 9 or words[0] != "cpu":
         return None
@@ -70,7 +81,10 @@ def usage(root: Path, process: int | str = "self") -> Usage | None:
 
 
 def others(before: Usage, now: Usage) -> float | None:
-    """The share of all processors that other processes have used between the two; None if no time has passed."""
+    """Return the share of all processors that other processes have used between two readings.
+
+    The result is None if no time has passed.
+    """
     if now.total <= before.total:
         return None
     used = (now.busy - before.busy) - (now.own - before.own)
@@ -78,7 +92,7 @@ def others(before: Usage, now: Usage) -> float | None:
 
 
 def pressure(root: Path) -> float | None:
-    """The share of the last 10 s in which something waited for a processor, from /proc/pressure/cpu."""
+    """Return the share of the last 10 s in which something waited for a processor, from /proc/pressure/cpu."""
     for word in text(root / "proc/pressure/cpu").split():
         if word.startswith("avg10="):
             return float(word.removeprefix("avg10=")) / 100
@@ -86,7 +100,7 @@ def pressure(root: Path) -> float | None:
 
 
 def interfaces(root: Path) -> tuple[str, ...]:
-    """Through which network interfaces whatever has no route of its own goes: by IPv4, and by IPv6."""
+    """Return the network interfaces of the default routes by IPv4 and by IPv6, in this order and without repetition."""
     v4 = sorted((int(metric), name) for name, metric in _v4_defaults(text(root / "proc/net/route")))
     v6 = sorted((int(metric, 16), name) for name, metric in _v6_defaults(text(root / "proc/net/ipv6_route")))
     return tuple(dict.fromkeys(name for routes in (v4, v6) for _, name in routes[:1]))
@@ -95,7 +109,7 @@ def interfaces(root: Path) -> tuple[str, ...]:
 def _v4_defaults(table: str) -> Iterator[tuple[str, str]]:
     for line in table.splitlines()[1:]:
         words = line.split()
-        if len(words) > 7 and words[1] == words[7] == "00000000" and int(words[3], 16) & 1:  # it is up
+        if len(words) > 7 and words[1] == words[7] == "00000000" and int(words[3], 16) & 1:  # the route is up
             yield words[0], words[6]
 
 
@@ -107,8 +121,10 @@ def _v6_defaults(table: str) -> Iterator[tuple[str, str]]:
 
 
 def network_manager_says(names: Sequence[str]) -> str | None:
-    """NetworkManager's own word about these interfaces, "yes", "no (guessed)": the first that does not begin with
-    "no". None if it does not know, or is not there.
+    """Return what NetworkManager says about whether these interfaces are metered, such as "yes" or "no (guessed)".
+
+    An answer that does not begin with "no" takes precedence. The result is None if NetworkManager does not know or is
+    missing.
     """
     said = []
     for name in names:
@@ -119,7 +135,7 @@ def network_manager_says(names: Sequence[str]) -> str | None:
 
 
 def succeeds(command: Sequence[str]) -> tuple[bool, str]:
-    """Whether a command of the owner's ends with 0 in time, and what it did in words."""
+    """Return whether a command of the owner ends with 0 in time, and what it did in words."""
     code, _ = _run(command)
     return code == 0, "did not run" if code is None else f"ended with {code}"
 

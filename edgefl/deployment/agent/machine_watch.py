@@ -1,5 +1,5 @@
-"""Looks at the machine every few seconds and says why the device should not train now. What the limits mean is
-conditions.py's, how Linux is asked machine_status.py's.
+"""A monitor that looks at the machine every few seconds and says why the device should not train now. conditions.py
+gives the limits their meaning, and machine_status.py asks Linux.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from edgefl.deployment.agent.conditions import Conditions, ConditionStatus
 class ConditionMonitor:
     """The conditions of one machine.
 
-    root      the folder that stands for /
-    clock     seconds, of which only differences count
-    now       the time of day
-    every_s   how old what was read may be
-    settle_s  how long all must have held again after one did not
-    process   whose use of the processors is not that of others: this one, or another's id
+    limits    limits of the owner
+    root      folder that stands for /
+    clock     time in seconds, of which only differences count
+    now       time of the day
+    every_s   largest age of a reading, in seconds
+    settle_s  seconds for which all conditions must have held again after one did not
+    process   process whose use of the processors does not count as use by others: "self", or a process id
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class ConditionMonitor:
         self._failed_at: float | None = None
 
     def checks(self) -> list[ConditionStatus]:
-        """Every condition that the owner has named."""
+        """Return the status of every condition that the owner has named."""
         at = self._clock()
         if self._read_at is None or at - self._read_at >= self._every_s:
             self._checks, self._read_at = self._read(), at
@@ -51,11 +52,14 @@ class ConditionMonitor:
         return self._checks
 
     def why_not(self) -> str | None:
-        """The condition that does not hold now; None if all conditions hold."""
+        """Return the condition that does not hold now, in words, or None if all conditions hold."""
         return conditions.why_not(self.checks())
 
     def why_wait(self) -> str | None:
-        """Why not to begin: also for a while after one did not hold, so that the device does not come and go."""
+        """Return why the device should not begin now, or None.
+
+        The device also waits for a while after a condition did not hold, so that it does not come and go.
+        """
         why = self.why_not()
         if why is None and self._failed_at is not None:
             left = self._failed_at + self._settle_s - self._clock()
@@ -91,7 +95,9 @@ class ConditionMonitor:
         return found
 
     def _used(self) -> float | None:
-        """By others, since the last time; what was found then where no tick has passed."""
+        """Return the share of the processors that others used since the last reading, or the last share if no time
+        passed.
+        """
         before, self._usage = self._usage, machine_status.usage(self._root, self._process)
         if before is None or self._usage is None:
             return None

@@ -1,4 +1,4 @@
-"""A device's samples, read again when their file has changed. What a file holds is experiment/client_dataset.py's."""
+"""A device's samples, which are read again when their file has changed. experiment/client_dataset.py has the format."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ State = tuple[int, int, int]
 
 
 class SampleFile:
-    """The file; `most`: bytes that its arrays may take beyond its own.
+    """A file of samples. `most` is the number of bytes that its arrays may take beyond the size of the file.
 
-    Whoever writes the file writes beside it and renames, so that it is never half there.
+    A program that writes the file should write another file and rename it, so that the file is never half written.
     """
 
     def __init__(self, path: Path, most: int | None = None) -> None:
@@ -22,18 +22,18 @@ class SampleFile:
         self._data: Data | None = None
 
     def newest(self) -> Data:
-        """Read the present samples of the file. Raises DataError or OSError if nothing can be trained on them."""
+        """Read the present samples of the file. Raises DataError or OSError if the file cannot be used for training."""
         if self._data is None or self.has_changed():
             state = self._look()
             self._data, self._state = Data(*read_partition(self.path, self._most)), state
         return self._data
 
     def has_changed(self) -> bool:
-        """Since it was read last. Raises OSError if it is gone."""
+        """Return whether the file has changed since it was last read. Raises OSError if it is gone."""
         return self._look() != self._state
 
     def forget(self) -> None:
-        """Gives the memory back."""
+        """Give the memory of the samples back."""
         self._data = None
 
     def _look(self) -> State:

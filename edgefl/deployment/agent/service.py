@@ -1,8 +1,9 @@
 """The agent: one device, and several servers that have their turns. It ends only when it is told to.
 
-A turn asks a server for its run, takes part in it if that is allowed, and ends when the run is over, the connection
-breaks, nothing is asked for while another server waits, or the conditions no longer hold. Whatever ends it, the run's
-folder has what a crash may not lose, and the next turn goes on there. Nothing that a server does ends the agent.
+In a turn the agent asks a server for its run, and takes part in the run if that is allowed. The turn ends when the run
+is over, the connection breaks, another server waits while nothing is asked for, or a condition no longer holds.
+Whatever ends the turn, the folder of the run has all that a crash may not lose, and the next turn goes on there.
+Nothing that a server does ends the agent.
 """
 
 from __future__ import annotations
@@ -29,14 +30,18 @@ from edgefl.experiment.client_dataset import client_of
 from edgefl.protocol.trust.tls import device_context
 from edgefl.system.log_lines import Alert, LogLine
 
-LOOK_EVERY_S = 0.5  # whether the conditions hold again, or a server's turn has come
-SPOILT_S = 3600.0  # until a server that has sent a few spoilt models is asked again: each of them costs a download
+LOOK_EVERY_S = 0.5  # seconds between looks at the conditions and the turns
+SPOILT_S = 3600.0  # seconds until a server that has sent a few spoilt models is asked again, as each costs a download
 
 
 @dataclass
 class Turn:
-    """A server's place in the queue: when it may have its next turn, how often it has failed in a row, and how many
-    spoilt models it has sent since its last turn that went well.
+    """The place of a server in the queue.
+
+    due       time at which the server may have its next turn, by the clock
+    failures  number of turns in a row that failed
+    said      reason of the last failure
+    spoilt    number of spoilt models that the server has sent since its last turn that went well
     """
 
     server_entry: ServerSettings
@@ -50,8 +55,10 @@ class Turn:
 class AgentService:
     """The turns of a device's servers.
 
-    tell   what it does now
-    after  it ends once so many runs are over; None: never
+    watch  monitor of the owner's conditions
+    world  functions through which the device reaches clocks, random numbers and its user
+    tell   shows the present activity
+    after  number of finished runs after which the service ends. None: it never ends
     """
 
     def __init__(
@@ -72,7 +79,7 @@ class AgentService:
         self._paused = ""
 
     def run(self) -> None:
-        """One turn after the other."""
+        """Give the servers their turns, one after another."""
         self._prune()
         while self._left is None or self._left > 0:
             turn = min(self._turns, key=lambda each: each.due)
@@ -112,7 +119,7 @@ class AgentService:
             turn.samples.forget()
 
     def _failed(self, turn: Turn, why: str) -> None:
-        """It gets its next turn later, and ever later while it fails."""
+        """Give the server its next turn later, and ever later while its turns fail."""
         if why != turn.said:
             self._log.say(Alert(f"{why}; trying again", "gone"), "failed turns")
         delay = min(self._settings.intervals.poll_s, FIRST_DELAY_S * 2.0 ** min(turn.failures, 30))
@@ -121,10 +128,10 @@ class AgentService:
         turn.failures += 1
 
     def _attend(self, turn: Turn) -> None:
-        """One run, as far as it goes now."""
+        """Take part in one run, as far as it goes now."""
         server_entry = turn.server_entry
         self._tell(f"asking {server_entry.server} for a run")
-        profile = server_entry.profile._replace(accepts_data=True)  # a file that changes is an agent's daily work
+        profile = server_entry.profile._replace(accepts_data=True)  # an agent's data file changes in daily use
         if profile.client is None:
             profile = profile._replace(client=client_of(server_entry.data))
         run = self._talk(server_entry, RunInquiry(profile.client, profile.key))
@@ -149,7 +156,7 @@ class AgentService:
         return GuardedDevice(device, self._watch, turn.samples, others, tell, self._world.say, self._world.clock)
 
     def _whose_turn(self, turn: Turn) -> str | None:
-        """That another server waits for its turn; None if none does."""
+        """Return the reason to leave, if another server waits for its turn, or None if no server waits."""
         now = self._world.clock()
         other = next((each for each in self._turns if each is not turn and each.due <= now), None)
         return None if other is None else f"it asks for nothing, and it is the turn of {other.server_entry.server}"
@@ -162,7 +169,7 @@ class AgentService:
         ).run()
 
     def _over(self, turn: Turn, run: str, folder: Path, reason: str) -> None:
-        """The run is over. Its server may say so again, and is asked for another one from time to time."""
+        """Note that the run is over. Its server may say so again, and is asked for another run from time to time."""
         turn.due = self._world.clock() + self._settings.intervals.poll_s
         before = read_over(folder)
         if before is not None and before.reason == reason:
@@ -175,7 +182,7 @@ class AgentService:
         self._prune()
 
     def _prune(self) -> None:
-        """Makes room. What cannot be removed stays, and is named."""
+        """Remove files of finished runs. Files that cannot be removed stay, and a line for the user names them."""
         keep = self._settings.keep_runs
         try:
             found = self._directory.prune(keep)

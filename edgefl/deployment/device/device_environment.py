@@ -26,13 +26,13 @@ class DeviceEnvironment(NamedTuple):
 
     say           shows one line to the user
     pause         waits after the n-th failure in a row, counted from 0
-    clock         a time in seconds, of which only differences count
-    within        a context that bounds the time of the work that its argument names, and raises TimeLimitError when the
-                  time is over; by default the time is not bounded
-    random_bytes  gives the number of random bytes that its argument says
-    meter         makes a meter of the joules that a round's training takes; by default nothing is measured
-    busy          seconds that this process has spent on processors, of which only differences count
-    log           shows few lines of a kind, for as long as the process lives; None: each device counts its own
+    clock         returns a time in seconds, of which only differences count
+    within        returns a context that bounds the time of the work that its argument names. It raises TimeLimitError
+                  when the time is over. By default the time is not bounded
+    random_bytes  returns the number of random bytes that its argument says
+    meter         makes a meter of the joules that a round's training takes. By default nothing is measured
+    busy          returns the seconds that this process has spent on processors, of which only differences count
+    log           shows few lines of a kind, for as long as the process lives. None: each device counts its own lines
     """
 
     say: Callable[[str], None]
@@ -45,14 +45,14 @@ class DeviceEnvironment(NamedTuple):
     log: LimitedLog | None = None
 
     def limited_log(self) -> LimitedLog:
-        """The log for lines of which a server can cause many."""
+        """Return the log for lines of which a server can cause many."""
         return self.log or LimitedLog(self.say, self.clock)
 
 
 def durably(write: Callable[[], Written], path: Path, world: DeviceEnvironment) -> Written:
-    """Calls `write` again and again while the disk is full. What is to be written stays in memory.
+    """Call `write` again and again while the disk is full, and return its result. The data stay in memory until then.
 
-    path    the file or directory that is written to, for the message to the user
+    path    file or directory that is written to, for the message to the user
     Raises  RunError if it cannot be written for another reason.
     """
     attempt = 0

@@ -1,8 +1,8 @@
 """The computation of a device: a round of its method, and evaluations, from messages to values. device_state.py keeps
 the state on disk, and device_protocol.py decides the time.
 
-One learner holds whichever model is needed: the device's own, or the global one while that is evaluated. The device's
-own is read from its directory whenever the learner may hold another.
+One learner holds the model that is needed: the device's own model, or the global model during its evaluation. The
+device's own model is read from its directory whenever the learner may hold another model.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from edgefl.protocol import codec
 from edgefl.protocol.wire.messages import Evaluate, Evaluated, Scores, Train, Trained, Welcome
 from edgefl.protocol.wire.model_message import unpack
 
-PASSES = 3  # of a step's work: forward, and backward to the parameters and to the results
+PASSES = 3  # passes of a step: forward, and backward to the parameters and to the activations
 REFUSED = (LookupError, TypeError, ValueError, ArithmeticError, AssertionError, MemoryError, RecursionError)
 
 
 class Data(NamedTuple):
-    """A device's own samples, and how they are split where that was said; otherwise the run says it."""
+    """A device's own samples, and their split. If the split is None, the run gives it."""
 
     samples: Samples
     split: Split | None
 
     @property
     def counts(self) -> list[int]:
-        """The number of samples; where their split is stated, the number of each part."""
+        """The number of samples, or the number in each part if their split is given."""
         split = self.split
         return [len(self.samples)] if split is None else [len(split.train), len(split.validation), len(split.test)]
 
     @property
     def record(self) -> DataRecord:
-        """Counts and SHA-256, by which other samples are told from these."""
+        """The counts and the SHA-256 that tell other samples from these."""
         return DataRecord.of(self.samples, None if self.split is None else [self.split])
 
     def newest(self, counts: Sequence[int]) -> Data:
-        """As many samples as the server was told of: the last of them, of each part where that was said.
+        """Return as many samples as the server was told of: the last ones, or the last ones of each part.
 
-        counts  as of an earlier time
-        Raises  DataError if there are fewer, or they are split otherwise.
+        counts  numbers of samples as they were declared
+        Raises  DataError if there are fewer samples, or they are split in another way.
         """
         found = self.counts
         if found == list(counts):
@@ -81,7 +81,7 @@ class Data(NamedTuple):
         return Data(self.samples, Split(*(part[len(part) - told :] for part, told in zip(parts, counts))))
 
     def parts(self, welcome: Welcome) -> Split:
-        """The split that the run's simulation would make. Raises DataError if the device gets nothing to train on."""
+        """Return the split that the run's simulation would make. Raises DataError if there is nothing to train on."""
         everything = np.arange(len(self.samples), dtype=np.int32)
         return self.split or split_by_seed(everything, welcome.seed, welcome.client, *welcome.shares)
 
@@ -96,10 +96,10 @@ class TrainingResult(NamedTuple):
 class DeviceModel:
     """The method and the learner of one device in one run. The initial model must be on its disk.
 
-    bounds  what the server may ask for
-    make    gives the learner; None: one that keeps within the bounds
-    Raises  GraphError, CodecError or MemoryLimitError if the initial model is none within the bounds, DataError if the
-            data do not fit.
+    bounds  limits on what the server may ask for
+    make    returns the learner of a model. None: a learner that keeps within the bounds
+    Raises  GraphError, CodecError or MemoryLimitError if the initial model is not valid or not within the bounds.
+            DataError if the data do not fit.
     """
 
     def __init__(
@@ -116,18 +116,18 @@ class DeviceModel:
             welcome.client, welcome.seed, spec, learner, samples, parts.train, parts.validation, parts.test
         )
         self._initial_graph = initial.graph
-        self._is_own = False  # whether learner and private values are those after the last round, pending or not
+        self._is_own = False  # whether learner and private values are in the state after the last round, pending or not
 
     def train(
         self, message: Train, clock: Callable[[], float], meter: Callable[[], EnergyMeter] = unmeasured
     ) -> TrainingResult:
-        """Takes part in a round. What it returns must be on the disk before the next call.
+        """Take part in a round. The result must be on the disk before the next call.
 
-        Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if that cannot be done; the device
-                is then as after the round before.
+        Raises  PlanError, CodecError, DataError, TrainingError or MemoryLimitError if the round cannot be trained. The
+                device is then in the state after its last round.
         """
         client_state = self._own()
-        self._is_own = False  # if it breaks off, the learner is between two models
+        self._is_own = False  # after an error the learner is between two models
         with followed(f"round {message.round} of {self._welcome.method}"):
             plan = exchange.plan_of(message, client_state.client, client_state.spec, self._algorithm.held(client_state))
             self._check_effort()
@@ -146,7 +146,7 @@ class DeviceModel:
     def throughput(self, clocks: ClockPair) -> Throughput | None:
         """Measure the throughput by training the method's trials for a moment. The trained values are not kept.
 
-        Raises  PlanError, DataError or TrainingError if they cannot be trained at all.
+        Raises  PlanError, DataError or TrainingError if the trials cannot be trained at all.
         """
         initial = self._initial()
         self._hold(StoredClientState(initial.params, {}, {}))
@@ -156,11 +156,11 @@ class DeviceModel:
         return found and found._replace(memory=self._bounds.training(initial))
 
     def forget(self) -> None:
-        """The last trained round does not count."""
+        """Forget the last trained round, which does not count."""
         self._is_own = False
 
     def evaluate(self, message: Evaluate) -> Evaluated:
-        """Scores on the device's test samples: of its own model and of the global one, whichever are asked for.
+        """Score the device's own model and the global model on its test samples, as far as they are asked for.
 
         Raises  CodecError if the global model, or the body that all clients share, is not whole.
         """
@@ -182,13 +182,13 @@ class DeviceModel:
         return Evaluated(message.round, personal, _scores(evaluate(self._client_state)))
 
     def _beside(self, message: Evaluate) -> dict[str, Params]:
-        """The running statistics that came beside them, by the name of their part."""
+        """Return the running statistics that came with the model, by the name of their part."""
         names = tuple(name for name, param in self._client_state.spec.params.items() if param.kind == "stat")
         found = {part: self._part(message, part, names) for part in self._algorithm.beside(message.payload)}
         return {part: params for part, params in found.items() if params is not None}
 
     def _part(self, message: Evaluate, part: str, names: tuple[str, ...]) -> Params | None:
-        """These parameters, whole, out of a message; None if it has none of that part."""
+        """Return these parameters of a part of a message, each of them whole, or None if the message lacks the part."""
         if part not in message.payload:
             return None
         data = message.payload[part]
@@ -199,7 +199,7 @@ class DeviceModel:
         return whole
 
     def _scores_of_own(self, parts: dict[str, Params]) -> Scores:
-        """Of its own model; or of what the method makes of what all clients share, which is not kept."""
+        """Score the device's own model, or the model that the method adapts to the device and that is not kept."""
         shared = self._algorithm.shared(parts)
         if shared is not None:
             return _scores(self._algorithm.evaluate(self._own(), shared))
@@ -210,7 +210,7 @@ class DeviceModel:
         return _scores(self._algorithm.evaluate(self._client_state, None))
 
     def _own(self) -> ClientState:
-        """The device as after its last round."""
+        """Return the client state as it was after the device's last round."""
         if not self._is_own:
             kept = self._state.personal() or StoredClientState({}, {}, {})
             self._hold(kept if kept.params else kept._replace(params=self._initial().params))
@@ -218,7 +218,7 @@ class DeviceModel:
         return self._client_state
 
     def _check_effort(self) -> None:
-        """Raises PlanError for a round that cannot be done in its time on any machine."""
+        """Raise PlanError for a round that cannot be done in its time on any machine."""
         steps, seen = self._algorithm.effort(len(self._client_state.train))
         macs = sum(self._initial_graph.macs().values())
         self._bounds.check_steps(steps, PASSES * macs * seen)
@@ -244,9 +244,9 @@ def followed(what: str) -> Iterator[None]:
 
 
 def method_of(welcome: Welcome) -> Algorithm:
-    """The method of a run, which is looked up and never imported by what the server calls it.
+    """Return the method of a run. The method is looked up, and never imported by the name that the server gives.
 
-    Raises RunError if it is neither edgefl's nor one that was taken in here, or has no such hyper-parameter.
+    Raises RunError if the method is neither a method of edgefl nor admitted here, or lacks a hyper-parameter.
     """
     if welcome.method not in (*methods.METHODS, *OWN):
         raise RunError(
@@ -268,7 +268,7 @@ def method_of(welcome: Welcome) -> Algorithm:
 
 
 def same_run(before: Welcome, now: Welcome) -> bool:
-    """Whether a server still says what it said; another version of it may write the same options otherwise."""
+    """Return whether a server still describes the same run. A newer version of it may write equal options otherwise."""
     names = [name for name in Welcome.__struct_fields__ if name != "options"]
     return before == now or (
         all(getattr(before, name) == getattr(now, name) for name in names) and method_of(before) == method_of(now)
@@ -276,8 +276,8 @@ def same_run(before: Welcome, now: Welcome) -> bool:
 
 
 def loss_of(welcome: Welcome, outputs: int) -> Loss:
-    """The loss that a model of so many outputs minimises. Raises RunError if this version of edgefl has no
-    such loss.
+    """Return the loss that a model with this number of outputs minimises. Raises RunError if this version of edgefl has
+    no such loss.
     """
     try:
         loss = Loss.parse(welcome.loss)

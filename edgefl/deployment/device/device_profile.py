@@ -12,13 +12,13 @@ from edgefl.deployment.device.request_limits import Bounds
 class DeviceProfile(NamedTuple):
     """One device as its owner describes it.
 
-    client              the id that the device is registered under; None where the server may choose an id
-    key                 the 32 bytes that prove the id; None in a run without keys
-    capacity            the largest share of active neurons that the device is willing to train, above 0 and at most 1
-    max_model           the largest packed model that the device accepts, in bytes
-    max_memory          the most memory that model and training may take, in bytes; None: no limit
-    max_seconds         the longest time that a round's training, or an evaluation, may take; None: no limit
-    methods             names of the methods that the device takes part in; empty: every method
+    client              id under which the device is registered. None: the server may choose an id
+    key                 the 32 bytes that prove the id. None in a run without keys
+    capacity            largest share of active neurons that the device is willing to train, above 0 and at most 1
+    max_model           largest packed model that the device accepts, in bytes
+    max_memory          most memory that model and training may take, in bytes. None: no limit
+    max_seconds         longest time of a round's training, or of an evaluation, in seconds. None: no limit
+    methods             names of the methods that the device takes part in. Empty: every method
     reports_throughput  whether the device measures how fast it trains and reports the speed to runs that plan by speed
     accepts_data        whether the device goes on in a run with other samples than it has trained on there
     """

@@ -1,12 +1,11 @@
-"""A device's half of the protocol: the server's messages in, its own out. No socket and no clock of its own.
+"""The device's side of the protocol: it takes the server's messages and yields its own. It has no socket and no clock.
 
-    each connection   hello, then the answers to Challenge and Welcome: a reply that was not acknowledged is sent first
-    Paced             goes before anything is trained in a connection, where the run plans by how fast devices are
+    each connection   Hello, then the answers to Challenge and Welcome. A reply that was not acknowledged goes first
+    ThroughputReport  goes before anything is trained in a connection, if the run plans by the speed of devices
     Train             trains, writes the round to the disk, then sends the reply
     Verdict           keeps or undoes the round
-    Evaluate          scores
-While a reply waits for its verdict, whatever else the server asks waits too. A round is applied once, however often the
-device or the connection dies.
+    Evaluate          sends scores
+Other requests wait while a reply waits for its verdict. A round is applied once, however often the device dies.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from edgefl.system.log_lines import Alert
 
 FIELDS = Welcome.__struct_fields__
 DEFERRED = 16  # messages that wait for a verdict
-SPOILT_TRIES = 3  # whole downloads with another digest; after so many the device asks for no more
+SPOILT_TRIES = 3  # whole downloads with another digest, after which the device asks for no more
 
 
 class SpoiltError(RunError):
@@ -56,10 +55,10 @@ class WrongModelError(RemoteProtocolError):
 
 
 class Device:
-    """One device. For each connection: `hello`, then `handle` for every message that arrives.
+    """One device. For each connection, call `hello`, then `handle` for every message that arrives.
 
-    finished  why the run is over, or None while it is not
-    Raises    RequestError if the directory belongs to another client.
+    finished  why the run is over, or None while it goes on
+    Raises    RequestError if the directory belongs to another client, or the samples have changed.
     """
 
     def __init__(
@@ -71,8 +70,8 @@ class Device:
         make: MakeLearner | None = None,
         is_vouched: bool = False,
     ) -> None:
-        """`make` gives the learner that trains the run's model; None: one within the profile's bounds. `is_vouched`:
-        whoever carries the messages says who the server is, which proves nothing itself.
+        """Make the device. `make` returns the learner of the run's model, or is None for a learner within the profile's
+        bounds. If `is_vouched`, the carrier of the messages vouches for the server, which need not prove itself.
         """
         self._make, self._is_vouched = make, is_vouched
         self._state, self._profile, self._data, self._world = state, profile, data, world
@@ -81,9 +80,9 @@ class Device:
         self._log = world.limited_log()
         self._nonce = b""
         self._declaring = ThroughputReporter(profile.reports_throughput, world.say, world.within)
-        self._has_begun = False  # to use the directory: its life there is new
-        self._offset = 0  # in the model, where this connection's download began
-        self._spoilt, self._spoilt_since = 0, 0.0  # downloads with another digest; the time of the first
+        self._has_begun = False  # whether this process has drawn its life in the directory
+        self._offset = 0  # byte of the model at which this connection's download began
+        self._spoilt, self._spoilt_since = 0, 0.0  # number of downloads with another digest, time of the first
         self._run = state.run
         self.finished: str | None = None
         if state.enrolment is not None:
@@ -94,12 +93,14 @@ class Device:
                 world.say(f"{damaged} is damaged; downloading it again")
             length, digest = state.enrolment.welcome.model_bytes, state.enrolment.welcome.model_digest
             if not state.has_model() and state.received() == length:
-                self._durably(lambda: state.complete(digest))  # it was killed between the last byte and this
+                self._durably(lambda: state.complete(digest))  # a process was killed after the last byte
             self.renew(data)
             self._check_data(state.enrolment)
 
     def _check_data(self, enrolment: Membership) -> None:
-        """Raises RequestError for other samples than the device has trained on in this run, unless that is accepted."""
+        """Raise RequestError for other samples than the device has trained on in this run, unless these are
+        accepted.
+        """
         found = self._data.record
         change = "" if enrolment.trains_on is None else enrolment.trains_on.change_to(found)
         if change is None:
@@ -119,9 +120,9 @@ class Device:
         self._durably(lambda: self._state.enrol(enrolment._replace(trains_on=found)))
 
     def renew(self, data: Data) -> None:
-        """From the next round on other samples: as many as the server was told of, the newest.
+        """Use other samples from the next round on: the newest ones, as many as the server was told of.
 
-        Raises  DataError if there are fewer; the device then goes on with those that it has.
+        Raises  DataError if there are fewer. The device then goes on with its present samples.
         """
         told = None if self._state.enrolment is None else self._state.enrolment.examples
         self._data, self._model = data if told is None else data.newest(told), None
@@ -134,11 +135,11 @@ class Device:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a reply has not been acknowledged."""
+        """True if a reply has not been acknowledged."""
         return self._state.pending > 0
 
     def hello(self, nonce: bytes) -> Hello:
-        """The first message of a connection. `nonce`: 32 random bytes, new each time."""
+        """Return the first message of a connection. `nonce` is 32 random bytes, new for each connection."""
         self._nonce, self._deferred = nonce, []
         if not self._has_begun:
             self._durably(lambda: self._state.begin(self._world.random_bytes))
@@ -147,10 +148,10 @@ class Device:
         return Hello(PROTOCOL, run, self.client, nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
-        """The messages to send in answer, in order. All of them have to be taken before the next call.
+        """Yield the messages to send in answer, in order. All of them have to be taken before the next call.
 
-        Raises  SpoiltError if a new connection is needed; AuthError, RemoteProtocolError or RunError if the device can
-                not go on with this server; DataError, CodecError or TrainingError if it asks for what cannot be done.
+        Raises  SpoiltError if a new connection is needed. AuthError, RemoteProtocolError or RunError if the device
+                cannot go on with this server. DataError, CodecError or TrainingError if a request cannot be done.
         """
         match message:
             case Challenge():
@@ -177,9 +178,9 @@ class Device:
     # The beginning of a connection.
 
     def _enrol(self, challenge: Challenge) -> Enrol:
-        """Proves who this device is, to a server that has proven that it knows the device's key."""
+        """Prove who this device is, to a server that has proven that it knows the device's key."""
         enrolment, identity = self._state.enrolment, self._state.identity
-        assert identity is not None  # hello has seen to it
+        assert identity is not None  # hello has begun
         secret, is_new = bytes.fromhex(identity.secret), enrolment is None and self._profile.key is None
         key = None if is_new else self._profile.key or secret
         client = -1 if self.client is None else self.client
@@ -204,7 +205,7 @@ class Device:
         )
 
     def _begin(self, welcome: Welcome) -> Iterator[Message]:
-        """Enrols, or checks that the run is still the same; then what is due: the last reply, or the model."""
+        """Enrol, or check that the run has not changed. Then yield what is due: the last reply, or a ModelRequest."""
         enrolment, methods = self._state.enrolment, self._profile.methods
         if methods and welcome.method not in methods:
             raise RunError(
@@ -227,7 +228,7 @@ class Device:
         yield from self._declare()
 
     def _declare(self) -> Iterator[Message]:
-        """How fast it is, where the run plans by that; whoever carries envelopes has no place for it."""
+        """Yield the speed of the device, if the run plans by speed. Envelopes have no message for the speed."""
         assert self._state.enrolment is not None
         if self._is_vouched or not method_of(self._state.enrolment.welcome).wants_throughput:
             return
@@ -247,7 +248,7 @@ class Device:
             raise RunError(f"the server's shares of the samples: {error}") from None
 
     def _add(self, chunk: ModelChunk) -> Iterator[Message]:
-        """Some bytes of the model; after the last of them the reply that waits, if the model had been lost since."""
+        """Add bytes of the model. After the last byte, yield the waiting reply if the model had been lost since."""
         assert self._state.enrolment is not None  # the connection lets no chunk through before Welcome
         self._durably(lambda: self._state.add(chunk.offset, chunk.data))
         if chunk.offset + len(chunk.data) == self._state.enrolment.welcome.model_bytes:
@@ -257,7 +258,7 @@ class Device:
             yield from self._declare()
 
     def _complete(self, welcome: Welcome) -> None:
-        """Takes what was downloaded as the initial model. What a loss of power spoilt is downloaded again."""
+        """Take the download as the initial model, or download it again if a loss of power has spoilt it."""
         if self._durably(lambda: self._state.complete(welcome.model_digest)):
             return
         now, most_s = self._world.clock(), self._profile.bounds.seconds
@@ -283,14 +284,14 @@ class Device:
             with self._world.within(f"round {message.round}"):
                 result = self._ready().train(message, self._world.clock, self._world.meter)
         except EdgeflError:
-            self._forget()  # the clock may strike when the training is done and its result is not kept
+            self._forget()  # the time limit may come after the training, before its result is kept
             raise
         self._declaring.trained(result.reply, message.settings)
         self._durably(lambda: self._state.keep(*result))
         yield result.reply
 
     def _defer(self, message: Train | Evaluate) -> None:
-        """Lets a message wait for the verdict. Of more than fit in one frame the oldest go: the server has moved on."""
+        """Let a message wait for the verdict. If too many wait, drop the oldest, because the server has moved on."""
         assert self._state.enrolment is not None
         most = frame_cap(self._state.enrolment.welcome.model_bytes) - payload_bytes(message)
         while self._deferred and (len(self._deferred) >= DEFERRED or _size(self._deferred) > most):
@@ -300,7 +301,7 @@ class Device:
         self._deferred.append(message)
 
     def _note(self, line: str, kind: str, event: str = "ignored") -> None:
-        """Shows a line about the server, but not one for each of many messages."""
+        """Show a line about the server, but not a line for each of many messages."""
         self._log.say(Alert(line, event, *(() if self.client is None else (self.client,))), kind)
 
     def _judged(self, verdict: Verdict) -> Iterator[Message]:
@@ -323,12 +324,12 @@ class Device:
             yield from self.handle(message)
 
     def _forget(self) -> None:
-        """What was trained last does not count."""
+        """Forget what was trained last, as it does not count."""
         if self._model is not None:
             self._model.forget()
 
     def _ready(self) -> DeviceModel:
-        """The model, loaded when it is first needed."""
+        """Return the model, which is loaded when it is first needed."""
         if self._model is None:
             assert self._state.enrolment is not None  # the connection lets no round through before Welcome
             welcome, bounds = self._state.enrolment.welcome, self._profile.bounds
@@ -341,5 +342,5 @@ class Device:
 
 
 def _size(waiting: list[Train | Evaluate]) -> int:
-    """Bytes of the payloads of messages."""
+    """Return the number of bytes of the payloads of messages."""
     return sum(payload_bytes(message) for message in waiting)

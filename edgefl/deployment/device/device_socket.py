@@ -1,8 +1,8 @@
-"""The socket of a device: connects, moves bytes between the server and device_protocol.py, and connects again when it
-breaks.
+"""The socket of a device. It connects, moves bytes between the server and device_protocol.py, and connects again when
+the connection breaks.
 
-Plain blocking sockets, with or without TLS; no threads. What the messages mean is device_protocol.py's business, what
-may be said when is wire/connection.py's, and when to try again is reconnection.py's.
+The sockets are plain and blocking, with or without TLS, and there are no threads. device_protocol.py gives messages
+their meaning, wire/connection.py decides what may be said when, and reconnection.py when to try again.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from edgefl.protocol.wire.handshake import NONCE_BYTES
 from edgefl.protocol.wire.messages import Hello, Message, Verdict, Welcome
 from edgefl.system.log_lines import LogLine
 
-CONNECT_S = 10.0  # for TCP and TLS
-HANDSHAKE_S = 30.0  # for each of the server's answers up to Welcome
-KEEPALIVE = {  # options of TCP: s of silence before the kernel asks whether the server is there, s between questions,
+CONNECT_S = 10.0  # seconds for TCP and TLS
+HANDSHAKE_S = 30.0  # seconds for each of the server's answers up to Welcome
+KEEPALIVE = {  # options of TCP: seconds of silence before the kernel asks for the server, seconds between questions,
     "TCP_KEEPIDLE": 30,
     "TCP_KEEPINTVL": 10,
-    "TCP_KEEPCNT": 3,  # and how many of them stay unanswered before the connection counts as broken
+    "TCP_KEEPCNT": 3,  # number of unanswered questions after which the connection counts as broken
 }
 LOADING = ("welcomed", "loading")  # states of a connection while the device lacks the model
-RECEIVED_BYTES = 1 << 16  # at once
-LOOK_EVERY_S = 1.0  # whether to leave, while the server asks for nothing
+RECEIVED_BYTES = 1 << 16  # bytes that are received at once
+LOOK_EVERY_S = 1.0  # seconds between looks whether to leave, while the server asks for nothing
 
 
 class ServerAddress(NamedTuple):
@@ -43,7 +43,7 @@ class ServerAddress(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> ServerAddress:
-        """HOST:PORT or [IPV6]:PORT. Raises RequestError."""
+        """Parse HOST:PORT or [IPV6]:PORT. Raises RequestError for another text."""
         _, is_url, place = text.partition("://")
         if is_url:
             raise RequestError(f"server {text!r} is a URL; expected HOST:PORT, as {place.strip('/')}")
@@ -54,7 +54,7 @@ class ServerAddress(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nothing leaves this machine."""
+        """True if a connection to the address does not leave this machine."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -65,8 +65,10 @@ class ServerAddress(NamedTuple):
 
 
 class Party(Protocol):
-    """The party that talks: a Device, or a Visit. `finished`: why it is done, or None; `is_waiting`: whether it expects
-    an answer.
+    """The party that talks to a server: a Device, or a RunInquiry.
+
+    finished    why the party has finished, or None
+    is_waiting  whether the party expects an answer
     """
 
     @property
@@ -84,18 +86,18 @@ class Party(Protocol):
 
 
 class LeftError(RunError):
-    """The device leaves its server for a while: it says why. Raised by a Party, or by what looks while it waits."""
+    """The reason why the device leaves its server for a while. A Party raises it, or `look` of DeviceSocket does."""
 
 
 class DeviceSocket:
-    """A device's connections to one server, one after the other.
+    """A device's connections to one server, one after another.
 
-    context  for TLS, or None
-    chance   that many random bytes
-    say      shows one line to the user
-    world    what the device has of it too
-    give_up_s  seconds without progress after which it no longer tries, as for Attempts
-    look     is called every `look_every_s` while a welcome device waits; may raise LeftError
+    device         party that talks to the server
+    context        for TLS, or None
+    random_bytes   returns the number of random bytes that its argument says
+    world          functions through which the device reaches its user and clocks
+    give_up_s      seconds without progress after which it no longer tries, as for Attempts
+    look           is called every `look_every_s` seconds while a welcome device waits, and may raise LeftError
     """
 
     def __init__(
@@ -116,12 +118,12 @@ class DeviceSocket:
         self._log = world.limited_log()
 
     def run(self) -> str:
-        """Takes part until the server says why the run is over.
+        """Take part until the server says why the run is over, and return its words.
 
-        Raises  EdgeflError when trying again would not help: the server refuses, is not who it should be, or breaks the
-                protocol in a frame that came as it was sent; and when it has been away for `give_up_s`. Until then a
-                connection that cannot be made, breaks, or brings damaged bytes is tried again. LeftError if the device
-                leaves: the server hears nothing but the end of the connection, as when it is switched off.
+        Raises  EdgeflError when another attempt would not help: the server refuses, is not the expected server, or
+                breaks the protocol in an undamaged frame. EdgeflError also when the server has been away for
+                `give_up_s`. Until then a connection that cannot be made, breaks, or brings damaged bytes is tried
+                again. LeftError if the device leaves. The server only sees the connection end.
         """
         while True:
             self._attempts.begins()
@@ -131,7 +133,7 @@ class DeviceSocket:
                 self._attempts.failed(error)
 
     def _connection(self) -> str:
-        """One connection, to the end of the run. Raises OSError if it breaks before."""
+        """Keep one connection to the end of the run. Raises OSError if it breaks before."""
         connection, self._is_welcome = Connection("device"), False
         with self._connect() as link:
             link.settimeout(self._attempts.wait_s(HANDSHAKE_S))
@@ -161,11 +163,11 @@ class DeviceSocket:
                 self._welcomed(link)
             elif isinstance(message, Verdict) and was_waiting and not self._device.is_waiting:
                 self._attempts.progressed()
-        if was_loading and connection.state != "loading":  # the device has all of the model, and found it whole
+        if was_loading and connection.state != "loading":  # the device has the whole model, undamaged
             self._attempts.progressed()
 
     def _welcomed(self, link: socket.socket) -> None:
-        link.settimeout(None)  # rounds take as long as they take; the kernel's questions find a dead server
+        link.settimeout(None)  # a round has no limit here, and the kernel's questions find a dead server
         self._is_welcome = True
         if self._attempts.welcomed():
             client = self._device.client
@@ -173,11 +175,11 @@ class DeviceSocket:
             self._log.say(LogLine(f"{self._server}: connected as client {client}", "connect", *who), "connections")
 
     def _received(self, link: socket.socket, connection: Connection) -> bytes:
-        """The next bytes; meanwhile it looks whether to leave. None are lost when a wait for them ends."""
+        """Return the next bytes, and call `look` in the meantime. The end of a wait does not lose bytes."""
         if not self._is_welcome:
             link.settimeout(self._attempts.next_wait_s(HANDSHAKE_S))
             return _received(link, connection)
-        if connection.state in LOADING:  # only rounds may take as long as they take
+        if connection.state in LOADING:  # a download has a limit, unlike a round
             link.settimeout(self._attempts.patience_s)
             try:
                 return _received(link, connection)
@@ -195,7 +197,7 @@ class DeviceSocket:
                 link.settimeout(None)
 
     def _closed(self, connection: Connection) -> None:
-        """The server has closed the connection: raises ConnectionError unless the run is over."""
+        """Raise ConnectionError after the server has closed the connection, unless the run is over."""
         if self._device.finished is not None:
             return
         if not connection.received_bytes:  # asyncio's servers close without telling why TLS failed
@@ -210,7 +212,7 @@ class DeviceSocket:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in KEEPALIVE.items():
-                if hasattr(socket, name):  # not everywhere
+                if hasattr(socket, name):  # not every system has them
                     link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             return self._context.wrap_socket(link, server_hostname=self._server.host) if self._context else link
         except BaseException:
@@ -219,7 +221,7 @@ class DeviceSocket:
 
 
 def _received(link: socket.socket, connection: Connection) -> bytes:
-    """The next bytes; none if the server has closed the connection, be it by a reset before its first byte."""
+    """Return the next bytes, or b"" if the server has closed the connection, be it by a reset before its first byte."""
     try:
         return link.recv(RECEIVED_BYTES)
     except ConnectionResetError:
@@ -229,9 +231,9 @@ def _received(link: socket.socket, connection: Connection) -> bytes:
 
 
 def _refuse(link: socket.socket, connection: Connection, reason: str) -> None:
-    """Tells the server why the device closes, if it still listens."""
+    """Tell the server why the device closes the connection, if the server still listens."""
     try:
         link.settimeout(CONNECT_S)
         link.sendall(connection.refuse(reason))
     except OSError:
-        pass  # the reason is on this side's stderr too
+        pass  # the reason is in the output of this side, too

@@ -1,22 +1,22 @@
-"""The folder of a device in one run: what a crash may not lose. Not when something is written, which is
-device_protocol.py's business, nor which folders a device has (run_folders.py).
+"""The folder of a device in one run, with all that a crash may not lose. device_protocol.py decides when files are
+written, and run_folders.py which folders a device has.
 
-    identity.json        what its server knows it by (identity.py); the first of its files, and never without it
-    device.json          the run it has enrolled in, Welcome as bytes in hex, how many samples it declared, and counts
-                         and SHA-256 of those that it trains on
-    model.part           the initial model as far as it has come; a download goes on at its length
-    model.bin            all of it
-    pending.safetensors  a round whose reply has not been acknowledged: the reply, and what the device keeps then
-    local.safetensors    the last round that was: what the device keeps
-    lock                 held by the process that uses it, unless that holds the lock of all (run_folders.py)
+    identity.json        identity of the device for its server (identity.py). No other file is there without it
+    device.json          the run that it has enrolled in, Welcome as bytes in hex, the number of samples that it
+                         declared, and counts and SHA-256 of the samples that it trains on
+    model.part           the initial model as far as it has come. A download goes on at the length of this file
+    model.bin            the whole initial model
+    pending.safetensors  a round whose reply was not acknowledged: the reply, and what the device keeps after it
+    local.safetensors    the last acknowledged round: what the device keeps
+    lock                 held by the process that uses it, unless that process locks the directory (run_folders.py)
 
-Every file but model.part is written beside its place, synced and renamed; a verdict renames or removes pending. So a
-process killed at any point finds the files of before or of after, and each round's training is applied once.
-What a device keeps is the method's choice: its model, private values, sets of arrays, or nothing.
+Every file but model.part is written under another name, synced and renamed. A verdict renames or removes pending. So
+after a process is killed at any point, the files are either in the old state or in the new state, and each round's
+training is applied once. The method chooses what a device keeps: its model, private values, sets of arrays, or nothing.
 
-All but model.part have a digest: model.bin in Welcome, the others in themselves. Each is checked whenever it is read,
-and all are read when the directory is opened. What is damaged, or gone while others show that it was there, is an error
-that names it; only the initial model is sent again.
+All files but model.part have a digest: the digest of model.bin is in Welcome, and other files have their own. Each file
+is checked whenever it is read, and all are read when the directory is opened. A file that is damaged, or gone although
+later files are there, is an error that names it. Only the initial model is sent again.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ from edgefl.system.durable_files import load_arrays, lock, private_directory, sy
 
 IDENTITY, ENROLMENT, MODEL, CLIENT_STATE = "identity.json", "device.json", "model.bin", "local.safetensors"
 PART, PENDING = "model.part", "pending.safetensors"
-FILES = (CLIENT_STATE, PENDING, MODEL, PART, ENROLMENT, IDENTITY)  # each needs those after it
+FILES = (CLIENT_STATE, PENDING, MODEL, PART, ENROLMENT, IDENTITY)  # each file needs the files after it in this list
 REPLY = "reply"
 AFTER = "after"
 CURE = "restore the whole directory, or begin with an empty one, which the server has to accept (serve --accept-loss)"
 
 
 class Membership(NamedTuple):
-    """The run that a device belongs to, how many samples it declared there, and what it trains on; None if that was
-    not kept.
+    """The run that a device belongs to.
+
+    examples   numbers of samples that it declared there, or None if they were not kept
+    trains_on  record of the samples that it trains on, or None if it was not kept
     """
 
     run: str
@@ -59,21 +61,19 @@ class Membership(NamedTuple):
 
 
 class DeviceState:
-    """The folder, opened by one process. Writes raise OSError if the disk refuses; the same call may be repeated.
+    """The folder, opened by one process. A write raises OSError if the disk refuses, and the call may be repeated.
 
-    run        the id of the run that it is of; empty: whichever the device enrols in
-    identity   None before `begin` of the first process
+    run        id of the run of the folder. Empty: the run in which the device enrols
+    identity   None before the first process has called `begin`
     enrolment  None before the first Welcome
-    round      the last round that was acknowledged, 0 if there is none
-    pending    the round that was not, 0 if there is none
-    Raises     RunError if another process uses the folder, or a file is damaged, or gone without the others, or it is
-               a copy of another run's.
+    round      last round that was acknowledged, 0 before the first
+    pending    round whose reply was not acknowledged, 0 if every reply was
+    Raises     RunError if another process uses the folder, a file is damaged or missing, or the folder is a copy of
+               another run's folder.
     """
 
     def __init__(self, path: Path, run: str = "", of: str = "", held: IO[bytes] | None = None) -> None:
-        """`of`: the name that run_folders.py gives the folder, kept in its identity; `held`: the lock that covers
-        it.
-        """
+        """Open the folder. `of` is its name in run_folders.py, kept in its identity. `held` is the lock that has it."""
         private_directory(path)
         self._lock = lock(path / "lock") if held is None else None
         self._identity, self._enrolment = path / IDENTITY, path / ENROLMENT
@@ -95,14 +95,14 @@ class DeviceState:
             raise RunError(f"{error}; {CURE}") from None
 
     def _check_presence(self) -> None:
-        """Raises RunError for a file that is gone: each of these is written after all before it."""
+        """Raise RunError for a file that is gone although a later file is there. The list has the order of writing."""
         later = [self._identity, self._enrolment, self._part, self._model, self._pending, self._client_state]
         for number, file in enumerate(later[:2]):
             if not file.exists() and (found := [other for other in later[number + 1 :] if other.exists()]):
                 raise RunError(f"{file} is gone, though {found[0].name} is there; expected both")
 
     def _check_directory(self) -> None:
-        """Raises RunError for the files of another run."""
+        """Raise RunError for the files of another run."""
         of = "" if self.identity is None else self.identity.of
         if self._of and of not in ("", self._of):
             raise RunError(f"{self._identity} is of the folder {of}; expected {self._of}: it was copied or moved")
@@ -110,13 +110,13 @@ class DeviceState:
             raise RunError(f"{self._enrolment} is of run {self.enrolment.run}; expected {self.run}")
 
     def close(self) -> None:
-        """Lets another process have the folder, unless the lock is of all."""
+        """Let another process have the folder, unless the lock covers the whole directory."""
         if self._lock is not None:
             self._lock.close()
 
     def begin(self, random_bytes: Callable[[int], bytes]) -> None:
-        """A process begins to use the directory, before it says anything to a server. `random_bytes`: that many random
-        bytes.
+        """Begin to use the directory in this process, before it says anything to a server. `random_bytes` returns the
+        number of random bytes that its argument says.
         """
         found = Identity.drawn(random_bytes) if self.identity is None else self.identity.next(random_bytes)
         found = found.placed(self._of)
@@ -125,14 +125,14 @@ class DeviceState:
             self.identity = found
 
     def heard(self) -> None:
-        """The server knows of this process."""
+        """Note that the server knows of this process."""
         assert self.identity is not None
         if not self.identity.is_heard:
             write_identity(self._identity, self.identity.heard())
             self.identity = self.identity.heard()
 
     def enrol(self, enrolment: Membership) -> None:
-        """Remembers the run, or what has changed of the membership."""
+        """Remember the run, or what has changed of the membership."""
         record: dict[str, Any] = {"run": enrolment.run, "welcome": messages.encode(enrolment.welcome).hex()}
         if enrolment.examples is not None:
             record["examples"] = list(enrolment.examples)
@@ -144,16 +144,18 @@ class DeviceState:
     # The initial model.
 
     def has_model(self) -> bool:
-        """Whether all of the initial model is there."""
+        """Return whether all of the initial model is there."""
         return self._model.exists()
 
     def model(self) -> bytes:
-        """The initial model, as wire.model.pack wrote it. Raises RunError if it cannot be read, or is damaged."""
+        """Return the initial model, as wire.model_message.pack wrote it. Raises RunError if it is not readable or
+        damaged.
+        """
         assert self.enrolment is not None
         return read_model(self._model, self.enrolment.welcome)
 
     def drop_damaged_model(self) -> Path | None:
-        """Removes the initial model if it is damaged, so that it is sent again; the file, or None if it is sound."""
+        """Remove the initial model if it is damaged, so that it is sent again. Return the removed file, or None."""
         if not self.has_model():
             return None
         try:
@@ -165,13 +167,13 @@ class DeviceState:
         return None
 
     def received(self) -> int:
-        """Bytes of the model that need not be sent again."""
+        """Return the number of bytes of the model that need not be sent again."""
         return self._part.stat().st_size if self._part.exists() else 0
 
     def add(self, offset: int, data: bytes) -> None:
-        """Some bytes of the model. What lay from `offset` on is replaced, so that a write that failed can be repeated.
+        """Write bytes of the model from `offset` on. Later bytes are dropped, so that a failed write can be repeated.
 
-        Not synced: what a loss of power spoils is found by the digest.
+        The file is not synced, because the digest shows what a loss of power has spoilt.
         """
         with open(self._part, "r+b" if offset else "wb", buffering=0) as file:
             file.truncate(offset)
@@ -180,7 +182,7 @@ class DeviceState:
                 data = data[file.write(data) :]
 
     def complete(self, expected: bytes) -> bool:
-        """Makes what was received the initial model if it has this digest; otherwise removes it and answers False."""
+        """Make the download the initial model if it has this digest. Otherwise remove it and return False."""
         if self._part.exists():
             if digest(self._part.read_bytes()) != expected:
                 self._part.unlink()
@@ -193,9 +195,9 @@ class DeviceState:
     # Rounds.
 
     def personal(self) -> StoredClientState | None:
-        """The state that the device keeps after its last acknowledged round; None before the first round.
+        """Return the state that the device keeps after its last acknowledged round, or None before the first round.
 
-        Raises  RunError if the file is damaged, or not of that round any more.
+        Raises  RunError if the file is damaged, or no longer of that round.
         """
         if not self.round:
             return None
@@ -207,35 +209,35 @@ class DeviceState:
         return found.kept
 
     def reply(self) -> Trained:
-        """The reply that has not been acknowledged. There must be one."""
+        """Return the reply that was not acknowledged. There must be such a reply."""
         return read_round(self._pending).reply
 
     def keep(self, reply: Trained, kept: StoredClientState) -> None:
-        """A trained round: durable before its reply may be sent."""
+        """Make a trained round durable, before its reply may be sent."""
         arrays = {**kept.flat(), REPLY: np.frombuffer(messages.encode(reply), np.uint8)}
         text = json.dumps({"round": reply.round, "private": kept.private})
         after = json.dumps({AFTER: text, SEAL: digest_of(arrays, text)})
         write_atomically(
             self._pending, safetensors.numpy.save(arrays, {AFTER: after})
-        )  # one key: their order is not kept
+        )  # one key, because the order of keys is not kept
         self.pending = reply.round
 
     def accept(self) -> None:
-        """The pending round is acknowledged: the device is as after it."""
+        """Accept the pending round, which is acknowledged. The device is then in the state after it."""
         if self._pending.exists():
             self._pending.replace(self._client_state)
         sync(self.path)
         self.round, self.pending = self.pending, 0
 
     def reject(self) -> None:
-        """The pending round is refused: the device is as before it."""
+        """Reject the pending round, which is refused. The device is then in the state before it."""
         self._pending.unlink(missing_ok=True)
         sync(self.path)
         self.pending = 0
 
 
 def read_model(file: Path, welcome: Welcome) -> bytes:
-    """The model that a run began with. Raises RunError if it cannot be read, or is damaged."""
+    """Read the model that a run began with. Raises RunError if it cannot be read, or is damaged."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -254,7 +256,7 @@ class Round(NamedTuple):
 
 
 def read_round(file: Path) -> Round:
-    """A round as `keep` wrote it. Raises RunError if it is missing or damaged."""
+    """Read a round as `keep` wrote it. Raises RunError if it is missing or damaged."""
     arrays, metadata = load_arrays(file)
     try:
         sealed = json.loads(metadata[AFTER])
@@ -263,7 +265,7 @@ def read_round(file: Path) -> Round:
         reply = messages.decode(messages.NUMBERS[Trained], arrays.pop(REPLY).tobytes())
         after = json.loads(sealed[AFTER])
         round, kept = int(after["round"]), StoredClientState.of(arrays, dict(after["private"]))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # errors of msgspec are ValueErrors
         raise RunError(f"{file} is damaged ({error!r}); expected a round of a device") from None
     assert isinstance(reply, Trained)
     return Round(round, kept, reply)
@@ -274,7 +276,7 @@ def _round_of(file: Path) -> int:
 
 
 def read_enrolment(file: Path) -> Membership | None:
-    """The run of a device; None if there is no such file. Raises RunError if it is damaged."""
+    """Read the run of a device, or None if there is no such file. Raises RunError if the file is damaged."""
     record = read_sealed(file)
     if record is None:
         return None

@@ -1,5 +1,5 @@
-"""Records of a device as JSON with their own SHA-256, and the SHA-256 of named arrays: what is damaged on the disk is
-found when it is read. Who made a file is not shown by it.
+"""Records of a device as JSON with their own SHA-256, and the SHA-256 of named arrays. Damage on the disk is found when
+a record is read. The digest does not show who made a file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ SEAL = "sha256"
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of JSON values with its digest."""
+    """Return the record of JSON values with its digest."""
     return {**record, SEAL: _digest(record)}
 
 
 def read_sealed(file: Path) -> dict[str, Any] | None:
-    """The record of a file of JSON; None if there is no file. Raises RunError naming the file if it is damaged."""
+    """Read the record in a JSON file, or None if there is no file. Raises RunError naming the file if it is damaged."""
     try:
         record = dict(json.loads(file.read_bytes()))
         stated = record.pop(SEAL)
@@ -37,7 +37,7 @@ def read_sealed(file: Path) -> dict[str, Any] | None:
 
 
 def digest_of(arrays: Mapping[str, np.ndarray], *texts: str) -> str:
-    """SHA-256 in hex of arrays by name, with their types and shapes, and of texts."""
+    """Return the SHA-256 in hex of arrays by name, with their types and shapes, and of texts."""
     found = hashlib.sha256(json.dumps(texts).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

@@ -1,14 +1,14 @@
 """The identity of a device towards its server: a file of its directory. The enrolled run is in device_state.py.
 
-    secret   32 random bytes that the device enrols with in a run without keys, and proves from then on
-    life     16 random bytes, new for every process that opens the directory; the server keeps the last that it heard of
-    before   the life before this one, of which the server has heard; empty if there was none
-    of       the folder that the identity belongs to (run_folders.py), so that a folder is not taken for another one;
-             empty: an earlier version wrote it
+    secret   32 random bytes with which the device enrols in a run without keys, and which it proves from then on
+    life     16 random bytes, new for every process that opens the directory. The server keeps the last life it heard of
+    before   the last earlier life of which the server has heard, or empty
+    of       name of the folder that the identity belongs to (run_folders.py), so that a folder is not taken for another
+             one. Empty: an earlier version wrote it
 
-A server that knows another life than these two has heard, since this directory was written, of a process that had a
-copy of it. A life that the server may not have heard of is used again by the next process, so a process that is killed
-at any point does not look like a copy.
+If a server knows another life than `life` and `before`, then a process with a copy of this directory has talked to the
+server since the file was written. The next process uses a life again of which the server may not have heard, so a
+process that is killed at any point does not look like a copy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OWNER_ONLY = 0o600
 
 @dataclass(frozen=True)
 class Identity:
-    """The content of the file, in hex. `is_heard`: the server has heard of this life."""
+    """The content of the file, with bytes in hex. `is_heard`: the server has heard of this life."""
 
     secret: str
     life: str
@@ -39,29 +39,29 @@ class Identity:
 
     @staticmethod
     def drawn(random_bytes: Callable[[int], bytes]) -> Identity:
-        """Of a directory that is used for the first time. `random_bytes`: that many random bytes."""
+        """Draw the identity of a new directory. `random_bytes` returns as many random bytes as its argument says."""
         return Identity(random_bytes(SECRET_BYTES).hex(), random_bytes(LIFE_BYTES).hex())
 
     def next(self, random_bytes: Callable[[int], bytes]) -> Identity:
-        """The identity of the next process that opens the directory."""
+        """Return the identity of the next process that opens the directory."""
         return Identity(self.secret, random_bytes(LIFE_BYTES).hex(), self.life, of=self.of) if self.is_heard else self
 
     def placed(self, of: str) -> Identity:
-        """The identity in the folder of this name; unchanged if it has a name, or if no name is given."""
+        """Return the identity in the folder of this name. It does not change if it has a name, or if `of` is empty."""
         return replace(self, of=self.of or of)
 
     def heard(self) -> Identity:
-        """Once the server has answered."""
+        """Return the identity after the server has answered."""
         return replace(self, is_heard=True)
 
 
 def write_identity(file: Path, identity: Identity) -> None:
-    """Readable by its owner alone, and durable."""
+    """Write the file durably, readable by its owner alone."""
     write_atomically(file, json.dumps(seal(asdict(identity))).encode(), OWNER_ONLY)
 
 
 def read_identity(file: Path) -> Identity | None:
-    """None if there is no file. Raises RunError naming it if it is damaged."""
+    """Read the identity, or None if there is no file. Raises RunError naming the file if it is damaged."""
     record = read_sealed(file)
     if record is None:
         return None

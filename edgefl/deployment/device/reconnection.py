@@ -1,10 +1,10 @@
-"""The times at which a device tries its server again, and the time at which it gives up. The connection is
-device_socket.py's, or supernode/fleet_api.py's.
+"""The times at which a device tries its server again, and the time at which it gives up. device_socket.py and
+supernode/fleet_api.py have the connections.
 
-A connection that cannot be made or breaks is tried again after a while that grows, with full jitter. Only progress
-makes the while short again: a verdict on a reply, a whole model, a finished run, or a welcome connection that has
-lasted. A Welcome is no progress, because a server that welcomes and hangs up would be asked without a pause. A fault of
-TLS that says the same time after time is final, for it is no accident of the way.
+If a connection breaks or cannot be made, the device tries again after a pause that grows, with full jitter. Only
+progress makes the pause short again: a verdict on a reply, a whole model, a finished run, or a welcome connection that
+has lasted. A Welcome is not progress, because a server that welcomes and hangs up would be asked without a pause. A
+fault of TLS that repeats itself is final, because it is not an accident of the network.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from edgefl.protocol.trust.tls import fault
 from edgefl.system.log_lines import Alert
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 30.0
-MOST_DOUBLINGS = 30  # of the first delay, beyond which it is the longest anyway
-LEAST_WAIT_S = 0.05  # for one answer, so that an attempt just before the end is one
-TLS_FAULTS = 3  # the same one as often without a success is no accident of the way
-STEADY_S = 60.0  # a welcome connection that has lasted so long is progress, though the server asked for nothing
+MOST_DOUBLINGS = 30  # doublings of the first delay, after which the longest delay is reached anyway
+LEAST_WAIT_S = 0.05  # seconds for an answer at least, so that an attempt just before the end can succeed
+TLS_FAULTS = 3  # equal faults without a success, which are not an accident of the network
+STEADY_S = 60.0  # a welcome connection that has lasted so many seconds is progress, even without a request
 
 
 def delay_s(failures: int, draw: float) -> float:
-    """Seconds before trying again after the n-th failure in a row, from 0: exponential, with full jitter.
+    """Return the seconds before another attempt after the n-th failure in a row, from 0: exponential, with full jitter.
 
-    chance  uniform in [0, 1): many devices that lost the same server do not come back all at once
+    draw    uniform in [0, 1), so that many devices that lost a server do not come back all at once
     """
     return draw * min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 30))
 
@@ -37,37 +37,37 @@ class Attempts:
     """The attempts to reach one server.
 
     server     its name for the user
-    world      says, waits and has the clock
-    give_up_s  seconds without progress after which it no longer tries, not counting those in which it was welcome; 0:
-               at once; infinite: never
+    world      functions that say, pause and tell the time
+    give_up_s  seconds without progress after which it no longer tries. Seconds of a welcome connection do not count. 0:
+               it gives up at once. Infinite: it never gives up
     """
 
     def __init__(self, server: str, world: DeviceEnvironment, give_up_s: float) -> None:
         self._server, self._world, self._give_up_s = server, world, give_up_s
         self._log = world.limited_log()
         self._failures = 0
-        self._is_trying = False  # since the last success
-        self._last = ""  # why the last one failed
-        self._alone_since = 0.0  # by the clock
-        self._welcome_since: float | None = None  # by the clock; None: not welcome now
-        self._welcomes = 0  # since the last progress
-        self._tls_faults: Counter[str] = Counter()  # since the last Welcome
+        self._is_trying = False  # whether there was an attempt since the last success
+        self._last = ""  # why the last attempt failed
+        self._alone_since = 0.0  # time of the first attempt since the last success, by the clock
+        self._welcome_since: float | None = None  # time of the present Welcome by the clock, or None
+        self._welcomes = 0  # number of Welcomes since the last progress
+        self._tls_faults: Counter[str] = Counter()  # faults of TLS since the last Welcome
 
     def begins(self) -> None:
-        """A connection is tried. The time without a success counts from the first attempt on."""
+        """Begin an attempt. The time without a success counts from the first attempt on."""
         if not self._is_trying:
             self._is_trying, self._alone_since = True, self._world.clock()
 
     def wait_s(self, longest_s: float) -> float:
-        """Seconds that an attempt may wait for the server, which are at most `longest_s` and end when it gives up."""
+        """Return the seconds for which an attempt may wait: at most `longest_s`, and not beyond the time to give up."""
         if not self._give_up_s:
             return longest_s
         left_s = self._alone_since + self._give_up_s - self._world.clock()
         return min(longest_s, max(left_s, LEAST_WAIT_S))
 
     def next_wait_s(self, longest_s: float) -> float:
-        """The wait in seconds like `wait_s`, within an attempt. Raises TimeoutError if the time to give up has come
-        meanwhile.
+        """Return the seconds of a further wait within an attempt, like `wait_s`. Raises TimeoutError if the time to
+        give up has come meanwhile.
         """
         if self._give_up_s and self._world.clock() - self._alone_since > self._give_up_s:
             raise TimeoutError("the server has not let this device in")
@@ -75,24 +75,24 @@ class Attempts:
 
     @property
     def patience_s(self) -> float | None:
-        """Seconds of silence after which a download counts as broken; None: any number."""
+        """The seconds of silence after which a download counts as broken, or None for no limit."""
         return self._give_up_s if 0 < self._give_up_s < math.inf else None
 
     def welcomed(self) -> bool:
-        """The server has answered as itself. True if the user should hear of it: not after each of many Welcomes."""
+        """Note that the server has answered. Return whether this is the first Welcome since progress, and so news."""
         self._welcome_since = self._world.clock()
         self._welcomes += 1
         self._tls_faults.clear()
         return self._welcomes == 1
 
     def progressed(self) -> None:
-        """The server and the device have got on with the run."""
+        """Note that the server and the device have made progress with the run."""
         self._failures = self._welcomes = 0
         self._is_trying = False
         self._tls_faults.clear()
 
     def failed(self, error: Exception) -> None:
-        """Waits before the next attempt. Raises RunError if there shall be none."""
+        """Wait before the next attempt. Raises RunError if there shall be no further attempt."""
         self._parted()
         if not isinstance(error, ssl.SSLError):
             self._again(str(error), error)
@@ -107,7 +107,7 @@ class Attempts:
         self._again(wrong, error)
 
     def _parted(self) -> None:
-        """Takes the time in which the device was welcome out of the time that it has been alone."""
+        """Subtract the time of a welcome connection from the time without a success."""
         if self._welcome_since is None:
             self._welcomes = 0  # the server was away in between, so that the next Welcome is news
             return
@@ -131,7 +131,7 @@ class Attempts:
         self._failures += 1
 
     def _missed(self) -> str:
-        """What did not happen in `give_up_s`."""
+        """Say what did not happen in `give_up_s` seconds."""
         if self._welcomes:
             return (
                 f"it has welcomed this device {self._welcomes} times in a row and asked for nothing; expected a round,"
@@ -140,5 +140,5 @@ class Attempts:
         return f"no connection in {self._give_up_s:g} s, expected one by then"
 
     def _longest_pause(self, left_s: float) -> int:
-        """The number of failures after which a pause still ends within these seconds."""
+        """Return the number of failures after which a pause still ends within these seconds."""
         return int(math.log2(max(left_s / FIRST_DELAY_S, 1.0))) if left_s < LONGEST_DELAY_S else MOST_DOUBLINGS

@@ -1,14 +1,15 @@
-"""A device that is told what to do in envelopes (wire/envelope.py), whoever carries them. No framework, no socket.
+"""A device that gets its messages in envelopes (wire/envelope.py), whoever carries the envelopes.
 
-Each envelope stands for itself: the process may end after any of them, and the next one opens the directory again. What
-was trained is on the disk before its reply leaves; an envelope that comes twice is answered twice, with the same bytes.
+Each envelope stands for itself: the process may end after any envelope, and the next process opens the directory again.
+A result of training is on the disk before its reply leaves. An envelope that comes twice is answered twice, with the
+same bytes. The module uses no framework and no socket.
 
-    Challenge  who the device is, what it holds: Hello and Enrol
-    Welcome    enrols, with the initial model in the same envelope; a reply that waits for its verdict goes again
-    Verdict, Train, Evaluate, Finished  as device_protocol.py has them
+    Challenge  is answered with Hello and Enrol: who the device is, and what it holds
+    Welcome    enrols, with the initial model in the same envelope. A reply that waits for its verdict goes again
+    Verdict, Train, Evaluate, Finished  are handled as in device_protocol.py
 
-The server is believed to be the one that the framework says it is: unlike over a connection of our own, it proves no
-key. The device proves its key, or the secret that it enrolled with.
+The device trusts the framework to name the server. The server does not prove a key, as it does over a connection of our
+own. The device proves its key, or the secret with which it enrolled.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ AFTER_WELCOME = (ModelChunk, Train, Evaluate, Verdict, Finished)
 class RelayClient:
     """One device in any number of runs, one envelope at a time.
 
-    path       its directory, as `edgefl client --state`: a folder for each run
-    finished   why the run of the last envelope is over, or None while it is not
+    path       its directory, as for `edgefl client --state`, with a folder for each run
+    finished   why the run of the last envelope is over, or None while it goes on
     Raises     RunError if another process uses the directory.
     """
 
     def __init__(
         self, path: Path, profile: DeviceProfile, data: Data, world: DeviceEnvironment, make: MakeLearner | None = None
     ) -> None:
-        """`make`: as for Device."""
+        """Open the directory. `make` is as for Device."""
         self._directory = StateDirectory(path)
         self._profile, self._data, self._world, self._make = profile, data, world, make
         self._open: tuple[str, DeviceState, Device] | None = None
@@ -65,18 +66,18 @@ class RelayClient:
 
     @property
     def limit(self) -> int:
-        """Bytes of the largest envelope that it reads: the model, and a message about it."""
+        """The size in bytes of the largest envelope that it reads: the model, and a message about it."""
         return frame_cap(self._profile.max_model) + 2 * self._profile.max_model
 
     def close(self) -> None:
-        """Lets another process have the directory."""
+        """Let another process have the directory."""
         self._open = None
         self._directory.close()
 
     def answer(self, data: bytes) -> bytes:
-        """The answer to an envelope of the server: at times empty of messages. What cannot be done is refused in words.
+        """Return the answer to an envelope of the server, which may have no messages. After a failure it has Refused.
 
-        Raises  RemoteProtocolError if the bytes are no envelope of a server, of which nobody could be told.
+        Raises  RemoteProtocolError if the bytes are not an envelope of a server, so that there is nobody to answer.
         """
         envelope = envelopes.decode("server", data, self.limit)
         try:
@@ -90,7 +91,7 @@ class RelayClient:
     def _answers(self, envelope: Envelope) -> Iterator[Message]:
         state, device = self._device(envelope.run)
         self.finished = None
-        replied = 0  # the round whose reply is in this answer: Welcome, the model and Train each ask for it
+        replied = 0  # the round whose reply is in this answer, which Welcome, the model and Train ask for
         for message in envelope.messages:
             for reply in self._said(envelope.run, state, device, message):
                 if not isinstance(reply, Trained) or reply.round != replied:
@@ -115,7 +116,7 @@ class RelayClient:
             self._directory.over(state.path, run, message.reason)
 
     def _device(self, run: str) -> tuple[DeviceState, Device]:
-        """The device in that run. One is open at a time."""
+        """Return the device in that run. One device is open at a time."""
         if self._open is None or self._open[0] != run:
             state = self._directory.open(run, self._profile.key)
             device = Device(state, self._profile, self._data, self._world, self._make, is_vouched=True)

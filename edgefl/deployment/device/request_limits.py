@@ -1,9 +1,8 @@
-"""The limits on what a server may ask of a device: bytes and seconds. Values and arithmetic; time_limit.py watches the
-clock.
+"""The limits on what a server may ask of a device, in bytes and seconds, as values. time_limit.py watches the clock.
 
-Memory is what comes on top of the process with its samples and no model. A round holds the model several times over:
-as it came, in the learner, in the plan, in the reply, and on its way to the disk. So COPIES of it are set aside, and
-what is left is the limit of the learner, which knows before each pass what it will take.
+The memory limit counts what comes on top of the process with its samples and no model. A round holds the model several
+times over: as it came, in the learner, in the plan, in the reply, and on its way to the disk. So memory for COPIES of
+it is set aside. The rest is the limit of the learner, which knows before each pass how much memory it will take.
 """
 
 from __future__ import annotations
@@ -17,44 +16,55 @@ from edgefl.learning import GraphLearner
 from edgefl.models.graph import Model
 from edgefl.models.graph.json import Limits
 
-COPIES = 20  # of the packed model, outside the learner: measured, see bench/README.md
-NODE_BYTES = 1 << 14  # of a node as text, values and calls
-STEPS_PER_S = 10**6  # no device takes more
-M_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 17  # of glibc's mallopt
-WORK_PER_S = 10**13  # multiply-accumulates: nor this many
+COPIES = 20  # copies of the packed model outside the learner, as measured (bench/README.md)
+NODE_BYTES = 1 << 14  # bytes of a node as text, values and calls
+STEPS_PER_S = 10**6  # more steps per second than any device takes
+M_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 17  # parameter of glibc's mallopt, and its value in bytes
+WORK_PER_S = 10**13  # more multiply-accumulates per second than any device does
 
 
 class Bounds(NamedTuple):
-    """The largest model in bytes as it is sent, the memory in bytes, and the seconds of a round; None: no bound."""
+    """The limits of one device. A limit that is None does not restrict it.
+
+    model_bytes   largest packed model, in bytes
+    memory_bytes  memory for model and training, in bytes
+    seconds       longest time of a round or an evaluation, in seconds
+    """
 
     model_bytes: int
     memory_bytes: int | None = None
     seconds: float | None = None
 
     def check_model(self, size: int) -> None:
-        """Raises RunError for a packed model of so many bytes that is too large, before any of it is asked for."""
+        """Check a packed model of `size` bytes before the device asks for it.
+
+        Raises  RunError if it is larger than the limit, MemoryLimitError if it leaves no memory for training.
+        """
         if size > self.model_bytes:
             raise RunError(f"model of {size} bytes; the limit is --max-model {self.model_bytes}")
         self._left(size)
 
     def graph(self) -> Limits:
-        """The largest graph that is read."""
+        """Return the limits of the largest graph that is read."""
         parameters, nodes = self.model_bytes // 4, Limits.nodes
         if self.memory_bytes is None:
             return Limits(parameters=parameters)
         return Limits(nodes=min(nodes, self.memory_bytes // NODE_BYTES), parameters=parameters)
 
     def learner(self, model: Model) -> GraphLearner:
-        """One that keeps within what the model leaves. Raises MemoryLimitError if its parameters do not."""
+        """Return a learner within the memory that the model leaves. Raises MemoryLimitError if that is too small."""
         return GraphLearner(model, limit_bytes=self.training(model))
 
     def training(self, model: Model) -> int | None:
-        """Bytes that its learner may take; None: any number. Raises MemoryLimitError if the model leaves none."""
+        """Return the bytes that the model's learner may take, or None for no limit.
+
+        Raises  MemoryLimitError if the model leaves no memory.
+        """
         size = sum(4 * value.size for value in model.params.values())
         return self._left(size, NODE_BYTES * len(model.graph.nodes))
 
     def check_steps(self, steps: int, work: int) -> None:
-        """Raises PlanError for so many steps, or multiply-accumulates, as no device makes in the time."""
+        """Raise PlanError for more steps, or multiply-accumulates, than any device makes within the time limit."""
         if self.seconds is None:
             return
         for count, what, rate in ((steps, "steps", STEPS_PER_S), (work, "multiply-accumulates", WORK_PER_S)):
@@ -63,7 +73,7 @@ class Bounds(NamedTuple):
                 raise PlanError(f"{count} {what}; --max-seconds {self.seconds:g} allows at most {most}")
 
     def _left(self, size: int, more: int = 0) -> int | None:
-        """Bytes for the learner beside a model of that size, and `more`; None: any number."""
+        """Return the bytes for the learner of a model of `size` bytes that needs `more` bytes, or None for no limit."""
         if self.memory_bytes is None:
             return None
         needed = COPIES * size + more
@@ -75,8 +85,10 @@ class Bounds(NamedTuple):
 
 
 def give_back() -> None:
-    """Lets this process give large blocks back as soon as they are freed. glibc, which elsewhere comes to keep them:
-    then a message of some megabytes, freed, is still in the resident set when the next one arrives.
+    """Let this process give large blocks of memory back as soon as they are freed.
+
+    By default glibc keeps such blocks. Then a freed message of some megabytes is still in the resident set when the
+    next message arrives. Without glibc the function does nothing.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,15 +1,15 @@
-"""The directory of a device that takes part in several runs, of one server after another. Not what is in a run's folder
-(device_state.py), and not reading it beside the device (state_reader.py).
+"""The directory of a device that takes part in several runs, of one server after another.
 
-    DIR/lock              held by the process that uses any of it, so that a second one is refused
-    DIR/runs/NAME/        the device in one run: the files of device_state.py, its secret among them
-    DIR/runs/NAME/over.json  that the run is over, and whether what was kept of it has been removed since
+    DIR/lock              held by the process that uses the directory, so that a second process is refused
+    DIR/runs/NAME/        the device in one run: the files of device_state.py, with its secret
+    DIR/runs/NAME/over.json  record of a run that is over, and whether its files have been removed since
 
-NAME is a digest of the run's id and of the key that its server has proven, if there is one. So a server with another
-key that gives itself the name of a run finds an empty folder; one without keys has to prove the secret that the folder
-holds before anything in it is used. No text of a server becomes part of a path.
+NAME is a digest of the run's id and of the key that its server has proven, if there is a key. So a server with another
+key that uses the name of a run finds an empty folder. A server without keys has to prove the secret in the folder
+before anything in the folder is used. No text of a server becomes part of a path.
 
-Earlier versions kept their only run in DIR itself. It goes on there, in the hands of the first server with that run.
+Earlier versions kept their only run in DIR itself. It goes on there, with the first server that has that run. The files
+of a run's folder are in device_state.py, and reading them during a run is in state_reader.py.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from edgefl.system.durable_files import lock, private_directory, sync, temporary
 
 RUNS, OVER = "runs", "over.json"
 DOMAIN = b"edgefl run folder 1"
-MOST_OPEN = 16  # runs that are not over, in a directory: a server cannot fill the disk with new ones
-MOST_BEGUN = 16  # folders of runs that never welcomed the device; those before them are removed
-MOST_REMEMBERED = 100  # runs that are over and of which nothing is kept but that
+MOST_OPEN = 16  # runs in a directory that are not over, so that a server cannot fill the disk
+MOST_BEGUN = 16  # folders of runs that never welcomed the device. Older folders of this kind are removed
+MOST_REMEMBERED = 100  # runs of which only the record that they are over is kept
 
 
 def name_of(run: str, key: bytes | None) -> str:
-    """The folder of a run whose server has proven this key: 32 hexadecimal digits."""
+    """Return the folder name, 32 hexadecimal digits, of a run whose server has proven this key."""
     server = b"" if key is None else hmac.digest(key, DOMAIN, hashlib.sha256)
     fields = (DOMAIN, run.encode(), server)
     return hashlib.sha256(b"".join(len(field).to_bytes(4, "little") + field for field in fields)).hexdigest()[:32]
@@ -58,7 +58,7 @@ class PrunedRun(NamedTuple):
 
 
 def read_over(folder: Path) -> FinishedRun | None:
-    """None while the run is not over. Raises RunError if the record is damaged."""
+    """Read the record that a run is over, or return None while it goes on. Raises RunError if the record is damaged."""
     record = read_sealed(folder / OVER)
     if record is None:
         return None
@@ -69,7 +69,7 @@ def read_over(folder: Path) -> FinishedRun | None:
 
 
 def folders(path: Path) -> Iterator[Path]:
-    """The folders of all runs in a device's directory, in the order of their names."""
+    """Yield the folders of all runs in a device's directory, in the order of their names."""
     if (path / IDENTITY).exists() or (path / ENROLMENT).exists() or (path / OVER).exists():
         yield path
     if (path / RUNS).is_dir():
@@ -77,12 +77,12 @@ def folders(path: Path) -> Iterator[Path]:
 
 
 def size_bytes(folder: Path) -> int:
-    """Bytes of a run's files."""
+    """Return the number of bytes of a run's files."""
     return sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
 
 
 def is_in_use(path: Path, locks: Path = Path("/proc/locks")) -> bool:
-    """Whether a process has the directory, by Linux's list of locks: to take the lock could keep another one out."""
+    """Return whether a process has the directory, by Linux's list of locks. Taking the lock could hinder a process."""
     try:
         inode, held = (path / "lock").stat().st_ino, locks.read_text()
     except OSError:
@@ -102,13 +102,14 @@ class StateDirectory:
         self._lock = lock(path / "lock")
 
     def close(self) -> None:
-        """Lets another process have the directory."""
+        """Let another process have the directory."""
         self._lock.close()
 
     def open(self, run: str, key: bytes | None) -> DeviceState:
-        """The folder of that run; a new one if there is none. `key`: what its server has proven, or None.
+        """Open the folder of that run, or make a new one. `key` is the key that its server has proven, or None.
 
-        Raises  RunError if it is damaged, if the run is over and its files are removed, or if there are too many.
+        Raises  RunError if the folder is damaged, if the run is over and its files are removed, or if there are too
+                many runs.
         """
         name = name_of(run, key)
         if self._is_of_before(run, name):
@@ -125,12 +126,13 @@ class StateDirectory:
         return DeviceState(folder, run, name, self._lock)
 
     def over(self, folder: Path, run: str, reason: str) -> None:
-        """The run of that folder is over, as its server says."""
+        """Record that the run of that folder is over, as its server says."""
         _write_over(folder, FinishedRun(run, reason, False))
 
     def prune(self, keep: int) -> list[PrunedRun]:
-        """Removes what is kept of runs that are over, but for the last `keep`; that they are over is remembered. A
-        prune that a crash broke off is completed.
+        """Remove the files of runs that are over, except the last `keep` runs. A record that they are over stays.
+
+        A removal that a crash interrupted is completed.
         """
         ended = sorted(self._over(), key=lambda each: (each[0] / OVER).stat().st_mtime_ns, reverse=True)
         kept = [each for each in ended if not each[1].is_removed]
@@ -150,7 +152,7 @@ class StateDirectory:
                 yield folder, over
 
     def _is_of_before(self, run: str, name: str) -> bool:
-        """Whether the directory itself is the folder of that run, as earlier versions had it."""
+        """Return whether the directory itself is the folder of that run, as in earlier versions."""
         identity = read_identity(self.path / IDENTITY)
         enrolment = read_enrolment(self.path / ENROLMENT)
         if identity is None:
@@ -162,7 +164,7 @@ class StateDirectory:
         return enrolment is None or enrolment.run == run
 
     def _make_room(self) -> None:
-        """Before a folder is made. Raises RunError if there are too many runs that are not over."""
+        """Make room before a folder is made. Raises RunError if there are too many runs that are not over."""
         begun: list[Path] = []
         going_on: list[Path] = []
         for folder in folders(self.path):
@@ -184,7 +186,7 @@ def _write_over(folder: Path, over: FinishedRun) -> None:
 
 
 def _clear(folder: Path, over: FinishedRun) -> PrunedRun:
-    """Says first that the files are gone, then removes them: no crash leaves some of them to be used."""
+    """Record that the files are gone, then remove them, so that a crash does not leave some of the files in use."""
     found = PrunedRun(over, folder, size_bytes(folder))
     if not over.is_removed:
         _write_over(folder, over._replace(is_removed=True))

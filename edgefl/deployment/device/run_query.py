@@ -1,9 +1,8 @@
-"""Asks a server which run it serves: the beginning of a handshake, and no more. Not a device of a run
-(device_protocol.py).
+"""The question which run a server serves: the beginning of a handshake, and no more.
 
-A device that takes part in several runs, one after the other, has to know which is asked for before it says what it
-holds. A server that knows the device's key proves that here, too; in a run without keys nothing is proven yet, and what
-the device has of a run is used only once the server has proven the secret of that run (device_protocol.py).
+A device that takes part in several runs has to know the run before it says what it holds. A server that knows the
+device's key proves that here, too. In a run without keys this handshake proves nothing. There the device uses its files
+of a run only after the server has proven the secret of that run (device_protocol.py).
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from edgefl.protocol.wire.messages import PROTOCOL, Challenge, Hello, Message, R
 
 
 class RunInquiry:
-    """One question, for DeviceSocket. `finished`: the run, once the server has said it.
+    """One question, for DeviceSocket. `finished` is the id of the run, once the server has said it.
 
-    client  the id that the device has there; None in a run without keys, where the server may choose
-    key     the 32 bytes that both sides know; None in a run without keys
+    client  id of the device there. None in a run without keys, where the server may choose an id
+    key     the 32 bytes that both sides know. None in a run without keys
     """
 
     is_waiting = False
@@ -31,15 +30,18 @@ class RunInquiry:
         self.finished: str | None = None
 
     def hello(self, nonce: bytes) -> Hello:
-        """The only message. `nonce`: 32 random bytes, new each time."""
+        """Return the only message. `nonce` is 32 random bytes, new for each connection."""
         self._nonce = nonce
         return Hello(PROTOCOL, "", self.client, nonce, provenance())
 
     def handle(self, message: Message) -> Iterator[Message]:
-        """Answers nothing. Raises AuthError if the server does not know the key, RunError if it refuses."""
+        """Take the run from Challenge, and answer nothing.
+
+        Raises  AuthError if the server does not know the key, RunError if it refuses.
+        """
         if isinstance(message, Refused):
             raise RunError(f"the server refuses: {message.reason}")
-        assert isinstance(message, Challenge)  # the connection lets nothing else through
+        assert isinstance(message, Challenge)  # the connection lets no other message through
         client = -1 if self.client is None else self.client
         expected = handshake.proof(self._key, "server", message.run, client, self._nonce, message.nonce)
         handshake.check(expected, message.proof, "the server")

@@ -1,6 +1,6 @@
-"""A device's directory, read while the device uses it or after it. It takes no lock and writes nothing.
+"""A reader of a device's directory, while the device uses it or afterwards. It takes no lock and writes nothing.
 
-Not for taking part in a run, which is device_state.py's and device_protocol.py's.
+device_state.py and device_protocol.py are for taking part in a run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from edgefl.protocol.wire.model_message import unpack
 
 
 class DeviceRecord(NamedTuple):
-    """The run's name, what the server told the device of it, the model that it began with, and the device's last
-    acknowledged round.
+    """The record of a device in one run: the id of the run, what the server told the device, the initial model, and the
+    device's last acknowledged round.
     """
 
     run: str
@@ -38,10 +38,10 @@ class DeviceRecord(NamedTuple):
 class RunRecord(NamedTuple):
     """One of a device's runs, in few words.
 
-    method    empty once its files are removed
-    round     the last that was acknowledged, 0 if there is none
-    size_bytes  of its files
-    over      why it is over; None while it is not
+    method    empty once the files of the run are removed
+    round     last round that was acknowledged, 0 before the first
+    size_bytes  size of the files
+    over      why the run is over, or None while it goes on
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class RunRecord(NamedTuple):
 
 
 def runs_of(path: Path) -> list[RunRecord]:
-    """Every run of a device's directory that has welcomed it. Raises RunError if a file is damaged."""
+    """Return every run of a device's directory that has welcomed the device. Raises RunError if a file is damaged."""
     return [record for folder in folders(path) if (record := _record(folder)) is not None]
 
 
@@ -69,12 +69,14 @@ def _record(folder: Path) -> RunRecord | None:
 
 
 def is_device(path: Path) -> bool:
-    """True if the directory is one of a device that has enrolled, or the folder of one of its runs."""
+    """Return whether the directory is that of a device that has enrolled, or the folder of one of its runs."""
     return bool(_enrolled(path))
 
 
 def folder_of(path: Path) -> Path:
-    """The folder of a device's only run; `path` itself if it is one. Raises RunError if there are none, or several."""
+    """Return the folder of a device's only run, or `path` itself if it is such a folder. Raises RunError for several
+    runs, or if there is no run.
+    """
     found = _enrolled(path)
     if not found:
         raise RunError(f"{path / ENROLMENT} is missing; expected the directory of a device that has enrolled")
@@ -95,9 +97,10 @@ def _name(folder: Path) -> str:
 
 
 def read_device(path: Path) -> DeviceRecord:
-    """What is in the directory of a device with one run, or in the folder of one of several. Raises RunError if a file
-    is damaged, there are several runs, or the device has not trained yet; GraphError or CodecError if the model is
-    none.
+    """Read the directory of a device with one run, or the folder of one of its runs.
+
+    Raises  RunError if a file is damaged, there are several runs, or the device has not trained yet. GraphError or
+            CodecError if the model is not valid.
     """
     path = folder_of(path)
     membership = read_enrolment(path / ENROLMENT)

@@ -1,10 +1,9 @@
-"""The measurement of a device's throughput by a moment of training, and the decision when to measure again. No
-messages.
+"""The measurement of a device's throughput by a moment of training, and the decision when to measure again.
 
-What counts is the wall time of training as it is here, under whatever else the machine does and however it is
-throttled. A throttled process runs at full speed for some milliseconds and then stands still, so single rounds say
-little by the clock. Therefore their processor time says what they cost beside one another, and wall and processor time
-of all of them together how much longer everything takes.
+The result is the wall time of training on this machine, together with its other work and its throttling. A throttled
+process runs at full speed for some milliseconds and then stands still, so the wall time of a single round says little.
+Therefore the processor time of the trials gives their relative costs. The ratio of wall time to processor time of all
+trials together says how much longer everything takes.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from edgefl.methods.task import State, Task
 from edgefl.methods.throughput import Throughput, Workload, fit
 from edgefl.models.graph import Graph
 
-LEAST_S, MOST_S = 1.0, 5.0  # of wall time: turns go on up to the first, and none but one begins after the second
-TURNS = 2  # of all trials at least
-TURN_S = 0.5  # of processor time, about as long as a turn shall take
-FEW, MANY = 2, 50  # steps of the longer trials, between these as the time allows; the shorter ones have one
-WRONG = 1.5  # times as long as foretold, or as short
-IN_A_ROW = 2  # such rounds before it is measured again
+LEAST_S, MOST_S = 1.0, 5.0  # seconds of wall time. Turns may end after LEAST_S, and no second turn begins after MOST_S
+TURNS = 2  # turns through all trials at least
+TURN_S = 0.5  # seconds of processor time that a turn shall take
+FEW, MANY = 2, 50  # least and most steps of a longer trial. A shorter trial has one step
+WRONG = 1.5  # factor by which a time may be longer or shorter than foretold
+IN_A_ROW = 2  # rounds beyond this factor before a new measurement
 
-Kind = tuple[int, int]  # of a trial: its length, its plan
+Kind = tuple[int, int]  # numbers of a trial's length and of its plan
 Found = tuple[Kind, Workload, float]
 
 
 class ClockPair(NamedTuple):
-    """Seconds of the wall, and of this process on processors."""
+    """Clocks in seconds: wall time, and the time that this process has spent on processors."""
 
     wall: Callable[[], float]
     busy: Callable[[], float]
 
 
 class ThroughputTrials(NamedTuple):
-    """A method's trials on a device: each once with one step, once with more. Its learner is at their disposal.
+    """A method's trials on a device: each trial once with one step, and once with more steps. They may use its learner.
 
-    rounds  the method with fewer passes, and the device with fewer samples
+    rounds  pairs of the method with fewer passes and the device with fewer samples
     """
 
     task: Task
@@ -51,18 +50,21 @@ class ThroughputTrials(NamedTuple):
 
     @staticmethod
     def of(algorithm: Algorithm, graph: Graph, client_state: ClientState) -> ThroughputTrials:
-        """Those of one step alone."""
+        """Return the trials of one step each."""
         loss, outputs = client_state.data.loss, graph.output_shape[0]
         task = Task(client_state.spec, 1, client_state.seed, loss=loss, outputs=outputs, graph=graph)
         state = algorithm.start(task, {name: value.copy() for name, value in client_state.learner.read().items()})
         return ThroughputTrials(task, state, (_round(algorithm, client_state, 1),))
 
     def longer(self, algorithm: Algorithm, client_state: ClientState, steps: int) -> ThroughputTrials:
-        """With those of about so many steps, too."""
+        """Return these trials together with trials of about `steps` steps."""
         return self._replace(rounds=(*self.rounds, _round(algorithm, client_state, steps)))
 
     def turn(self, number: int, busy: Callable[[], float]) -> Iterator[Found]:
-        """Trains each of them once, but those that there is no memory for. Each turn has neurons of its own."""
+        """Train each trial once, and yield its kind, its work and its seconds. Skip trials that need too much memory.
+
+        number  number of the turn, by which each turn gets its own neurons
+        """
         for length, (algorithm, client_state) in enumerate(self.rounds):
             plans = algorithm.trials(self.task, self.state, len(client_state.train), 1 + 100 * number)
             for kind, (plan, work) in enumerate(plans):
@@ -76,11 +78,12 @@ class ThroughputTrials(NamedTuple):
 
 
 def measure(algorithm: Algorithm, graph: Graph, client_state: ClientState, clocks: ClockPair) -> Throughput | None:
-    """The throughput of a device; None where it cannot train any of the trials. What `client_state`'s learner holds is
-    of the trials afterwards; `client_state` itself is as before.
+    """Measure the throughput of a device, or return None if the device cannot train any trial.
+
+    Afterwards the learner of `client_state` holds values of the trials. The rest of `client_state` does not change.
     """
     short = ThroughputTrials.of(algorithm, graph, client_state)
-    sum(1 for _ in short.turn(0, clocks.busy))  # what happens once in a process: files are read, memory is had
+    sum(1 for _ in short.turn(0, clocks.busy))  # a process reads files and gets memory in its first turn
     took = sum(seconds for _, _, seconds in short.turn(1, clocks.busy))
     if not took > 0:
         return None
@@ -102,13 +105,13 @@ def _round(algorithm: Algorithm, client_state: ClientState, steps: int) -> tuple
 
 
 class ForecastMonitor:
-    """Whether rounds take other times than was foretold."""
+    """A monitor of the rounds that take other times than predicted."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
 
     def heard(self, seconds: float, foretold: object) -> None:
-        """A round took this long. `foretold`: what the server says, which is nothing if it is no time."""
+        """Count a round that took this many seconds. A prediction `foretold` that is not positive is ignored."""
         if not isinstance(foretold, float) or not foretold > 0:
             return
         is_wrong = not foretold / WRONG <= seconds <= foretold * WRONG
@@ -116,5 +119,5 @@ class ForecastMonitor:
 
     @property
     def are_many(self) -> bool:
-        """Whether it has to be measured again."""
+        """True if the throughput has to be measured again."""
         return self._in_a_row >= IN_A_ROW

@@ -16,9 +16,9 @@ from edgefl.protocol.wire.messages import MeasuredThroughput, ThroughputReport, 
 class ThroughputReporter:
     """The reporter of one device in one process.
 
-    says_pace  the owner lets it measure, and say what came of it
-    say        shows one line to the user
-    within     bounds the time of what is named: TimeLimitError
+    reports_throughput  whether the owner lets it measure, and report the result
+    say                 shows one line to the user
+    within              bounds the time of the work that its argument names, by TimeLimitError
     """
 
     def __init__(
@@ -32,18 +32,18 @@ class ThroughputReporter:
         self._misses = ForecastMonitor()
 
     def declare(self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]) -> ThroughputReport:
-        """The throughput to declare: the last measurement, or a new one if there is none."""
+        """Return the last measured throughput as a report, after a new measurement if there is no report yet."""
         if self._said is None:
             self._said = ThroughputReport(self._measured(clocks, measure) if self._reports_throughput else None)
         return self._said
 
     def trained(self, reply: Trained, settings: Mapping[str, object]) -> None:
-        """A round has been trained, of a plan with these settings."""
+        """Compare the time of a trained round with the prediction among the settings of its plan."""
         if reply.steps:
             self._misses.heard(reply.seconds, settings.get(FORETOLD))
 
     def is_outdated(self) -> bool:
-        """Whether rounds take other times than what was said; what is said next is measured anew then."""
+        """Return whether rounds take other times than reported. The next report is then measured anew."""
         if not self._misses.are_many or self._said is None or self._said.throughput is None:
             return False
         self._say("rounds take other times than was foretold: measuring the pace again")
@@ -53,7 +53,7 @@ class ThroughputReporter:
     def _measured(
         self, clocks: ClockPair, measure: Callable[[ClockPair], Throughput | None]
     ) -> MeasuredThroughput | None:
-        """None if the owner's bounds leave no room or time to measure it."""
+        """Measure the throughput, or return None if the owner's bounds leave no room or time for that."""
         try:
             with self._within("measuring its pace"):
                 found = measure(clocks)

@@ -1,8 +1,8 @@
-"""A bound on the seconds that something takes. Not what is bounded, nor how long: that is the caller's.
+"""A bound on the seconds of some work. The caller says what is bounded, and by how many seconds.
 
-The clock strikes between two lines of Python, wherever they are: a signal, which costs nothing until it comes. Kernels
-run in pieces of milliseconds, but one huge step cannot be interrupted. If the work has not ended GRACE_S after its
-time, the process does, with a sentence; what is on the disk is as it was before.
+A signal interrupts the work between two lines of Python, and costs nothing until it comes. Kernels run in pieces of
+milliseconds, but one huge step cannot be interrupted. If the work has not ended GRACE_S seconds after its time, the
+process ends with a sentence. The files on the disk are then as they were before.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from types import FrameType
 from edgefl.errors import RequestError, TimeLimitError
 
 GRACE_S = 1.0
-AGAIN_S = 0.1  # what struck where Python drops errors strikes again
+AGAIN_S = 0.1  # seconds until the signal comes again, if Python has dropped the error
 
 
 class Alarm:
-    """Bounds `with alarm(what):` by that many seconds: TimeLimitError, or the end of the process.
+    """A context `with alarm(what):` that raises TimeLimitError after `seconds`, or ends the process.
 
     say   shows one line to the user
     end   ends the process
-    Of the main thread of a process; none is set within another.
-    Raises  RequestError where there is no such clock.
+    It works in the main thread of a process alone, and alarms are not nested.
+    Raises  RequestError if the system has no such clock.
     """
 
     def __init__(self, seconds: float, say: Callable[[str], None], end: Callable[[int], object] = os._exit) -> None:

@@ -1,7 +1,7 @@
-"""The calls of the Fleet API of a SuperLink, from flwr 1.41 on: protocol buffers over HTTP, one signed POST each.
+"""The calls of the Fleet API of a SuperLink, from flwr 1.41 on: signed POSTs of protocol buffers over HTTP.
 
-Not when they are made (supernode.py), nor trying again (device/reconnection.py). What the server says is bounded before
-it is read: LONGEST_ANSWER bytes, LONGEST_ERROR of an error.
+supernode.py decides when to call, and device/reconnection.py when to try again. An answer is limited before it is read,
+to LONGEST_ANSWER bytes, or to LONGEST_ERROR bytes for an error.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from edgefl.deployment.supernode.node_key import NodeKey
 from edgefl.errors import CodecError, RequestError, RunError
 from edgefl.protocol.wire.printable import printable
 
-OLDEST = (1, 41)  # of flwr, whose Fleet API this is: before, nodes spoke gRPC
-NEWEST = (1, 42)  # of those that were tried (scripts/frameworks.sh)
+OLDEST = (1, 41)  # first version of flwr with this Fleet API. Nodes spoke gRPC before
+NEWEST = (1, 42)  # newest version that was tried (scripts/frameworks.sh)
 MEDIA = "application/protobuf"
-CALL_S = 30.0  # for each step of a call
-KEPT_S = 4.0  # a connection that lay longer is made anew: uvicorn closes it after 5
-LONGEST_ANSWER = 32 << 20  # bytes: an object is a chunk of 5 MB, or says what others are
+CALL_S = 30.0  # seconds for each step of a call
+KEPT_S = 4.0  # seconds after which an idle connection is made anew, as uvicorn closes it after 5
+LONGEST_ANSWER = 32 << 20  # bytes. An object is a chunk of 5 MB, or describes other objects
 LONGEST_ERROR = 1 << 16
-VERSION_BYTES = 1 << 12  # of the server's description of itself
-UNREADABLE = (400, 405, 415, 422)  # by HTTP, a call whose form is not the server's
+VERSION_BYTES = 1 << 12  # bytes of the server's description of itself
+UNREADABLE = (400, 405, 415, 422)  # status of HTTP for a call in another form than the server's
 KEY_TAKEN, REGISTRATION_DISABLED, NODE_FAILED, RUN_OVER = 23, 2001, 2004, 2007  # codes of errors
 
 
@@ -38,7 +38,7 @@ _TRIED = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
 
 
 class RefusedError(RunError):
-    """The SuperLink answers no. `status`: of HTTP; `code`: Flower's own, or 0."""
+    """The refusal of a SuperLink. `status` is the status of HTTP, and `code` is Flower's own, or 0."""
 
     def __init__(self, sentence: str, status: int, code: int) -> None:
         super().__init__(sentence)
@@ -53,7 +53,7 @@ class Url(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> Url:
-        """http://HOST[:PORT] or https://HOST[:PORT]. Raises RequestError."""
+        """Parse http://HOST[:PORT] or https://HOST[:PORT]. Raises RequestError for another text."""
         try:
             parts = urlsplit(text)
             port = parts.port
@@ -70,22 +70,24 @@ class Url(NamedTuple):
 
 
 def _release(version: str) -> tuple[int, int] | None:
-    """Of a version its first two numbers; None if it has none."""
+    """Return the first two numbers of a version, or None if it does not begin with two numbers."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})(?!\d)", version)
     return None if found is None else (int(found[1]), int(found[2]))
 
 
 def utc() -> datetime:
-    """The time of this machine."""
+    """Return the time of this machine, with the time zone UTC."""
     return datetime.now(tz=timezone.utc)
 
 
 class SuperLinkClient:
     """A node's calls to one SuperLink, over one connection that is made anew when it has been closed.
 
+    url      address of the SuperLink
+    key      key of the node
     context  for https
-    now      the time, with its time zone
-    Every call raises OSError if it may be tried again, RefusedError if the SuperLink refuses it.
+    now      returns the time, with its time zone
+    Every call raises OSError if it may be tried again, and RefusedError if the SuperLink refuses it.
     """
 
     def __init__(
@@ -93,8 +95,8 @@ class SuperLinkClient:
     ) -> None:
         self.url, self._key, self._context, self._now = url, key, context, now
         self._link: http.client.HTTPConnection | None = None
-        self._used = 0.0  # when, by the monotonic clock
-        self._untried = ""  # the version of the SuperLink, if it is newer than those that were tried
+        self._used = 0.0  # time of the last use, by the monotonic clock
+        self._untried = ""  # version of the SuperLink, if it is newer than the versions that were tried
 
     @property
     def public_key(self) -> bytes:
@@ -102,15 +104,15 @@ class SuperLinkClient:
         return self._key.public
 
     def close(self) -> None:
-        """Ends the connection; the next call makes another one."""
+        """End the connection. The next call makes another one."""
         if self._link is not None:
             self._link.close()
         self._link = None
 
     def check_version(self) -> str | None:
-        """A line for the user if the SuperLink is newer, by its own description, than those that were tried.
+        """Return a line for the user if the SuperLink says that it is newer than the versions that were tried, or None.
 
-        Raises  RunError if it is older, or none.
+        Raises  RunError if it is older, or is not a SuperLink.
         """
         status, data = self._exchange("GET", "/openapi.json", None, {}, VERSION_BYTES, is_part=True)
         self.close()  # the rest of it is not read
@@ -127,25 +129,25 @@ class SuperLinkClient:
         return f"{self.url}: flwr {version} is newer than {_TRIED}, which were tried; what differs there will be said"
 
     def register(self) -> None:
-        """Makes the key known, where a SuperLink lets nodes do that themselves."""
+        """Register the key, with a SuperLink that lets nodes register themselves."""
         self._call("register-node", "RegisterNodeFleet", {"public_key": self._key.public})
 
     def activate(self, interval_s: float) -> int:
-        """Goes online; the node's id."""
+        """Go online, and return the id of the node."""
         fields = {"public_key": self._key.public, "heartbeat_interval": interval_s}
         return int(self._call("activate-node", "ActivateNode", fields)["node_id"])
 
     def deactivate(self, node: int) -> None:
-        """Goes offline."""
+        """Go offline."""
         self._call("deactivate-node", "DeactivateNode", {"node_id": node})
 
     def beat(self, node: int, interval_s: float) -> bool:
-        """A heartbeat: the node is online for two intervals from now. Whether the SuperLink knows the node."""
+        """Send a heartbeat, which keeps the node online for two intervals. Return whether the SuperLink knows it."""
         fields = {"node": {"node_id": node}, "heartbeat_interval": interval_s}
         return bool(self._call("send-node-heartbeat", "SendNodeHeartbeat", fields)["success"])
 
     def pull(self, node: int) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The next message for the node: its metadata and its tree of objects. The SuperLink gives each once."""
+        """Pull the next message for the node: its metadata and its tree of objects. The SuperLink gives it once."""
         found = self._call("pull-messages", "PullMessages", {"node": {"node_id": node}})
         messages, trees = found["messages_list"], found["message_object_trees"]
         if len(messages) != len(trees) or len(messages) > 1 or any(not one["metadata"] for one in messages):
@@ -153,7 +155,7 @@ class SuperLinkClient:
         return (messages[0]["metadata"], trees[0]) if messages else None
 
     def get_object(self, node: int, run: int, name: str) -> bytes | None:
-        """An object's bytes; None while they have not arrived at the SuperLink, which tells of a message before."""
+        """Return the bytes of an object, or None while they have not arrived at the SuperLink."""
         fields = {"node": {"node_id": node}, "run_id": run, "object_id": name}
         found = self._call("pull-object", "PullObject", fields)
         if not found["object_found"]:
@@ -161,14 +163,17 @@ class SuperLinkClient:
         return bytes(found["object_content"]) if found["object_available"] else None
 
     def confirm(self, node: int, run: int, name: str) -> None:
-        """The message's objects are no longer needed."""
+        """Confirm that the objects of the message are no longer needed."""
         fields = {"node": {"node_id": node}, "run_id": run, "message_object_id": name}
         self._call("confirm-message-received", "ConfirmMessageReceived", fields)
 
     def push(
         self, node: int, message: Mapping[str, Any], tree: Mapping[str, Any], seconds: float
     ) -> tuple[set[str], str]:
-        """Announces a reply; which of its objects the SuperLink lacks, and the session to push them in."""
+        """Announce a reply. Return the ids of the objects that the SuperLink lacks, and the session to push them in.
+
+        seconds  seconds that the answer took
+        """
         fields = {
             "node": {"node_id": node},
             "messages_list": [message],
@@ -179,7 +184,7 @@ class SuperLinkClient:
         return set(found["objects_to_push"]), found["session_id"]
 
     def put_object(self, node: int, run: int, session: str, name: str, data: bytes) -> bool:
-        """An object of a reply; whether it is stored. `session`: "" is any that waits for the object."""
+        """Put an object of a reply, and return whether it is stored. "" as `session` is any one that waits for it."""
         fields = {
             "node": {"node_id": node},
             "run_id": run,
@@ -190,7 +195,7 @@ class SuperLinkClient:
         return bool(self._call("push-object", "PushObject", fields)["stored"])
 
     def run(self, node: int, run: int) -> dict[str, Any]:
-        """The SuperLink's description of a run: fab_id, fab_version, federation."""
+        """Return the SuperLink's description of a run: fab_id, fab_version, federation."""
         found = self._call("get-run", "GetRun", {"node": {"node_id": node}, "run_id": run})["run"]
         return found or {}
 
@@ -209,7 +214,7 @@ class SuperLinkClient:
             raise ConnectionError(f"the answer to {route} is damaged ({error}); expected protocol buffers") from None
 
     def _differs(self, what: str) -> RunError:
-        """A difference of a version that was not tried, which trying again does not change."""
+        """Return the error of a version that was not tried and differs. Another attempt would not help."""
         return RunError(
             f"{self.url}: flwr {self._untried} differs from {_TRIED}, which were tried: {what}; update edgefl, or run a"
             " SuperLink of a version that was tried"
@@ -231,7 +236,7 @@ class SuperLinkClient:
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], most: int, is_part: bool = False
     ) -> tuple[int, bytes]:
-        """The status and the body of the answer. `is_part`: of a longer one its beginning."""
+        """Return the status and the body of the answer. With `is_part`, a longer body is cut off at `most` bytes."""
         if time.monotonic() - self._used > KEPT_S:
             self.close()
         link = self._link = self._link or self._connection()
@@ -259,7 +264,7 @@ class SuperLinkClient:
 
 
 def _said(data: bytes) -> tuple[int, str]:
-    """Flower's code of an error, and its words for people."""
+    """Return Flower's code of an error, and its words for people."""
     try:
         found = json.loads(data)
         code, words = found.get("code", 0), [found.get("detail"), found.get("extra")]

@@ -1,7 +1,7 @@
-"""ECDSA keys of the system's libcrypto (OpenSSL 1.1 or 3) by ctypes. Not their files: node_key.py.
+"""ECDSA keys of the system's libcrypto (OpenSSL 1.1 or 3) by ctypes. The files of keys are in node_key.py.
 
-Python's ssl has loaded that library already, so a key costs nothing more, where the package `cryptography` brings 8 to
-12 MB into a process that shall fit a small board.
+Python's ssl has loaded that library already, so a key takes no further memory. The package `cryptography` would bring 8
+to 12 MB into a process that should fit a small board.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EC_KEY_TYPE = 408  # EVP_PKEY_EC
 PARAMGEN, KEYGEN = 1 << 1, 1 << 2  # EVP_PKEY_OP_*
 SET_CURVE = 0x1001  # EVP_PKEY_CTRL_EC_PARAMGEN_CURVE_NID
 POINTER = ctypes.c_void_p
-SIGNATURES = {  # name: result, arguments
+SIGNATURES = {  # by name: type of the result, types of the arguments
     "d2i_AutoPrivateKey": (POINTER, (POINTER, POINTER, ctypes.c_long)),
     "i2d_PrivateKey": (ctypes.c_int, (POINTER, POINTER)),
     "i2d_PUBKEY": (ctypes.c_int, (POINTER, POINTER)),
@@ -38,10 +38,10 @@ SIGNATURES = {  # name: result, arguments
 
 
 class LibcryptoKey:
-    """A private key. Raises RequestError if `der` is none, or libcrypto refuses it."""
+    """A private key. Raises RequestError if `der` is not a private key that libcrypto accepts."""
 
     def __init__(self, der: bytes) -> None:
-        """`der`: PKCS #8 or SEC 1, not encrypted."""
+        """Read the key from `der`: PKCS #8 or SEC 1, not encrypted."""
         self._key = POINTER()
         lib, start = _lib(), ctypes.c_char_p(der)
         found = lib.d2i_AutoPrivateKey(None, ctypes.byref(start), len(der))
@@ -57,11 +57,11 @@ class LibcryptoKey:
             _lib().EVP_PKEY_free(self._key)
 
     def public(self) -> bytes:
-        """SubjectPublicKeyInfo, DER."""
+        """Return the public key as SubjectPublicKeyInfo, DER."""
         return _der("i2d_PUBKEY", self._key)
 
     def sign(self, data: bytes) -> bytes:
-        """ECDSA with SHA-256, DER. Raises RequestError if the key cannot."""
+        """Sign by ECDSA with SHA-256, and return the signature in DER. Raises RequestError if the key cannot sign."""
         lib = _lib()
         context = POINTER(lib.EVP_MD_CTX_new())
         try:
@@ -78,7 +78,7 @@ class LibcryptoKey:
 
 
 def generate() -> bytes:
-    """A new private key on P-384, DER."""
+    """Make a private key on P-384, and return it in DER. Raises RequestError if libcrypto cannot make it."""
     lib = _lib()
     context, key = POINTER(lib.EVP_PKEY_CTX_new_id(EC_KEY_TYPE, None)), POINTER()
     try:
@@ -96,7 +96,7 @@ def generate() -> bytes:
 
 
 def is_there() -> bool:
-    """Whether this machine has a libcrypto that can be loaded."""
+    """Return whether this machine has a libcrypto that can be loaded."""
     try:
         _lib()
     except (OSError, AttributeError):
@@ -105,17 +105,17 @@ def is_there() -> bool:
 
 
 def _der(function: str, key: ctypes.c_void_p) -> bytes:
-    """What an i2d function writes of a key."""
+    """Return the bytes that an i2d function writes for a key."""
     encode = getattr(_lib(), function)
     out = ctypes.create_string_buffer(encode(key, None))
-    at = POINTER(ctypes.addressof(out))  # it moves on; the buffer stays
+    at = POINTER(ctypes.addressof(out))  # the call moves this pointer, and the buffer stays
     encode(key, ctypes.byref(at))
     return out.raw
 
 
 @cache
 def _lib() -> ctypes.CDLL:
-    """The library with its functions declared. Raises OSError, or AttributeError for one that is too old."""
+    """Return the library with its functions declared. Raises OSError if it is missing, AttributeError if too old."""
     lib = _loaded()
     for name, (result, arguments) in SIGNATURES.items():
         function = getattr(lib, name)
@@ -129,9 +129,9 @@ def _loaded() -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    from ctypes.util import find_library  # not before: it loads what runs programs
+    from ctypes.util import find_library  # imported late, because it loads the modules that run programs
 
-    found = None if sys.platform == "darwin" else find_library("crypto")  # Apple's ends who loads it
+    found = None if sys.platform == "darwin" else find_library("crypto")  # Apple's library ends a process that loads it
     if found is None:
         raise OSError("no libcrypto")
     return ctypes.CDLL(found)

@@ -1,12 +1,13 @@
 """The content of a Flower message as the objects by which it travels, in both directions. The calls that carry the
-objects are fleet_api.py's.
+objects are in fleet_api.py.
 
-    object   TYPE, ids of its children with commas between, bytes of its body; a zero byte; the body
+    object   TYPE, ids of its children with commas between them, number of bytes of its body, a zero byte, the body
     id       SHA-256 of the object, 64 hexadecimal digits
     tree     ids in the order of the children, as flwr's ObjectTree: {"object_id": ..., "children": [...]}
 
-Message > RecordDict > ArrayRecord > Array > ArrayChunk. Other records are passed over: a device has no use for them.
-Every object is checked against its id before it is read, and no more is asked for than the caller's limit.
+Message > RecordDict > ArrayRecord > Array > ArrayChunk is the order of the objects. Other records are skipped, because
+a device does not use them. Every object is checked against its id before it is read, and no more bytes are asked for
+than the caller's limit.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import Any, NamedTuple
 from edgefl.deployment.supernode import message_tables
 from edgefl.errors import CodecError, DamagedFrameError
 
-CHUNK_BYTES = 5 << 20  # of an array in one object
+CHUNK_BYTES = 5 << 20  # bytes of an array in one object
 MOST_HEAD = 1 << 20  # bytes before the body
-MOST_REFERENCES = 1 << 10  # of a record: ids by name
-MOST_CHUNKS = 1 << 12  # of an array, of which some may be the same
+MOST_REFERENCES = 1 << 10  # ids by name in a record
+MOST_CHUNKS = 1 << 12  # chunks of an array, some of which may be equal
 ID_DIGITS = 64
 HEX = frozenset("0123456789abcdef")
 
@@ -47,12 +48,12 @@ class Packed(NamedTuple):
 
 
 def object_id(data: bytes) -> str:
-    """The id of an object."""
+    """Return the id of an object: its SHA-256 in 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def pack(metadata: Mapping[str, Any], record: str, name: str, array: Array) -> Packed:
-    """A message with one array in one record. `metadata`: the fields of flwr's Metadata, without message_id."""
+    """Pack a message with one array in one record. `metadata` has the fields of flwr's Metadata, without message_id."""
     objects: dict[str, bytes] = {}
     chunks = [array.data[at : at + CHUNK_BYTES] for at in range(0, len(array.data), CHUNK_BYTES)]
     leaves = [_add(objects, "ArrayChunk", [], chunk) for chunk in chunks]
@@ -71,17 +72,17 @@ def pack(metadata: Mapping[str, Any], record: str, name: str, array: Array) -> P
 
 
 def pack_error(metadata: Mapping[str, Any], code: int, reason: str) -> Packed:
-    """A message that says what went wrong."""
+    """Pack a message that says what went wrong."""
     return _message({}, [], {"metadata": dict(metadata), "error": {"code": code, "reason": reason}})
 
 
 def array_of(tree: Tree, get: Callable[[str], bytes], record: str, name: str, limit: int) -> Array:
-    """The array of that name in that record of the message with this tree.
+    """Return the array of that name in that record of the message with this tree.
 
-    get     the object of an id
-    limit   most bytes of its objects
-    Raises  CodecError if there is none, or they are more than the limit; DamagedFrameError if an object is not what its
-            id says.
+    get     returns the object of an id
+    limit   largest number of bytes of all objects
+    Raises  CodecError if there is no such array, or its objects exceed the limit. DamagedFrameError if an object does
+            not match its id.
     """
     objects = _Objects(get, limit)
     children, _ = objects.take(tree["object_id"], "Message")
@@ -103,7 +104,7 @@ class _Objects:
         self._get, self._left, self._limit = get, limit, limit
 
     def take(self, name: str, kind: str) -> tuple[list[str], bytes]:
-        """The ids of its children and its body."""
+        """Return the ids of an object's children, and its body."""
         _check_id(name)
         data = self._get(name)
         self._spend(len(data))
@@ -117,7 +118,7 @@ class _Objects:
             raise CodecError(f"a message of more than {self._limit} bytes; the limit is {self._limit}")
 
     def references(self, name: str, kind: str) -> dict[str, str]:
-        """Of a record: ids by name, each of which is a child of it."""
+        """Return the ids by name in a record, each of which must be a child of the record."""
         children, body = self.take(name, kind)
         found = _json(body, kind)
         if len(found) > MOST_REFERENCES or not all(isinstance(value, str) for value in found.values()):
@@ -164,7 +165,7 @@ def _json(body: bytes, kind: str) -> dict[str, Any]:
 
 
 def _numbers(value: object) -> list[int] | None:
-    """A list of numbers from 0, none of which is a bool; None if it is none."""
+    """Return the value if it is a list of integers from 0 on, without bools, or None otherwise."""
     if not isinstance(value, list) or not all(type(item) is int and item >= 0 for item in value):
         return None
     return value
@@ -176,7 +177,7 @@ def _check_id(name: str) -> None:
 
 
 def _add(objects: dict[str, bytes], kind: str, children: list[dict[str, Any]], body: bytes) -> dict[str, Any]:
-    """Puts an object among them, and gives the tree under it."""
+    """Add an object to `objects`, and return the tree under it."""
     head = f"{kind} {','.join(child['object_id'] for child in children)} {len(body)}"
     data = head.encode() + b"\0" + body
     name = object_id(data)

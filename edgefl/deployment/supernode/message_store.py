@@ -1,12 +1,12 @@
 """The messages of a Flower federation that a crash of a device must not lose, in a folder. The runs are in
 device/device_state.py.
 
-    node.json     which node it is, of which SuperLink
-    node.key      the key that it made for itself, where none was given: DER in hex, for its owner alone
-    message.json  the message that it has been given: a SuperLink gives each once, so it is kept before anything else
-    reply.json    what the answer to it says of itself; reply.bytes: the answer
+    node.json     id of the node, and address of its SuperLink
+    node.key      the key that the node made for itself, if it needed one: DER in hex, readable by its owner alone
+    message.json  the message in hand. A SuperLink gives each message once, so it is kept before anything else
+    reply.json    the reply to it without its bytes. They are in reply.bytes
 
-A message is in hand until its reply is delivered. What is damaged counts as lost, and is named.
+A message is in hand until its reply is delivered. A damaged file counts as lost, and the user is told its name.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class ReceivedMessage(NamedTuple):
 
 
 class PendingReply(NamedTuple):
-    """An answer on its way.
+    """A reply on its way.
 
-    metadata  the fields of its metadata
-    envelope    its bytes; none where `error` says why there is no answer
-    confirms  the id of the message that it answers
-    seconds   that the answer took
-    finished  why the run is over, or None while it is not
+    metadata  fields of its metadata
+    letter    its envelope. Empty where `error` says why there is no answer
+    confirms  id of the message that it answers
+    seconds   seconds that the answer took
+    finished  why the run is over, or None while it goes on
     """
 
     metadata: dict[str, Any]
@@ -49,26 +49,26 @@ class PendingReply(NamedTuple):
 
 
 class Mailbox:
-    """The folder at `path`, made if it is missing. `say`: names what is damaged."""
+    """The folder at `path`, which is made if it is missing. `say` tells the user which files are damaged."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         private_directory(path)
         self.path, self._say = path, say
 
     def node(self, server: str, key: bytes) -> int | None:
-        """The id that this SuperLink gave to the node with this public key; None if it has not."""
+        """Return the id that this SuperLink gave to the node with this public key, or None before it did."""
         found = self._read(NODE)
         is_it = found is not None and found.get("server") == server and found.get("key") == sha256(key)
         return found["node"] if found is not None and is_it else None
 
     def keep_node(self, server: str, key: bytes, node: int) -> None:
-        """The node's id. What was in hand for another node is dropped: nobody waits for its answer."""
+        """Keep the id of the node. A message in hand for another node is dropped, as nobody waits for its answer."""
         if self.node(server, key) != node:
             self.drop()
         self._write(NODE, {"server": server, "key": sha256(key), "node": node})
 
     def made_key(self, make: Callable[[], bytes]) -> bytes:
-        """The key of a device that was given none: made once. Raises RunError if it is damaged."""
+        """Return the key that the device makes once for itself. Raises RunError if its file is damaged."""
         file = self.path / KEY
         if not file.exists():
             write_atomically(file, make().hex().encode(), 0o600)
@@ -78,21 +78,21 @@ class Mailbox:
             raise RunError(f"{file} is damaged ({error}); remove it to be a new node") from None
 
     def keep_message(self, message: ReceivedMessage) -> None:
-        """Before anything is done about it."""
+        """Keep a message before anything is done about it."""
         self._write(MESSAGE, message._asdict())
 
     def message(self) -> ReceivedMessage | None:
-        """The message in hand."""
+        """Return the message in hand, or None."""
         found = self._read(MESSAGE)
         return None if found is None else ReceivedMessage(found["metadata"], found["tree"])
 
     def keep_reply(self, reply: PendingReply) -> None:
-        """Before any of it is sent: once it is kept, the message itself is no longer needed."""
+        """Keep a reply before any of it is sent. Once it is kept, the message itself is no longer needed."""
         write_atomically(self.path / BYTES, reply.letter, 0o600)
         self._write(REPLY, {**reply._asdict(), "letter": sha256(reply.letter)})
 
     def reply(self) -> PendingReply | None:
-        """The answer on its way."""
+        """Return the reply on its way, or None."""
         found = self._read(REPLY)
         if found is None:
             return None
@@ -106,8 +106,8 @@ class Mailbox:
         return PendingReply(**{**found, "letter": letter})
 
     def drop(self) -> None:
-        """The reply is delivered, or nobody wants it: nothing is in hand."""
-        for name in (MESSAGE, REPLY, BYTES):  # a reply without its message still goes out, once more
+        """Drop the message in hand and its reply, which is delivered, or which nobody wants."""
+        for name in (MESSAGE, REPLY, BYTES):  # after a crash between two removals, the reply is sent once more
             (self.path / name).unlink(missing_ok=True)
         sync(self.path)
 

@@ -1,7 +1,7 @@
-"""The messages of the Fleet API, flwr 1.41 and 1.42, as tables of fields. Not how they are written: protobuf.py.
+"""The messages of the Fleet API, flwr 1.41 and 1.42, as tables of fields. protobuf.py has the encoding.
 
-What a device neither sends nor reads is left out: a reader skips it. So the content of a message is empty here, and
-travels as objects (message_objects.py).
+Fields that a device neither sends nor reads are left out, and a reader skips them. So the content of a message is empty
+here, and travels as objects (message_objects.py).
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ SHAPES: dict[str, tuple[Field, ...]] = {
 
 
 def write(kind: str, values: dict[str, Any]) -> bytes:
-    """The message of that name as bytes. Raises CodecError."""
+    """Return the message of type `kind` as bytes. Raises CodecError if a value does not fit its field."""
     return protobuf.write(SHAPES, kind, values)
 
 
 def read(kind: str, data: bytes) -> dict[str, Any]:
-    """The fields of the message of that name. Raises CodecError."""
+    """Return the fields of a message of type `kind`. Raises CodecError if `data` is not such a message."""
     return protobuf.read(SHAPES, kind, data)

@@ -1,11 +1,11 @@
-"""A node's key: how its file is read, and what it signs of a call. Not the signature itself: libcrypto.py, or
-`cryptography` where the system has no libcrypto.
+"""The key of a node: how its file is read, and how it signs a call. libcrypto.py makes the signature, or `cryptography`
+where the system has no libcrypto.
 
-    -----BEGIN OPENSSH PRIVATE KEY-----   what `ssh-keygen -t ecdsa -b 384 -N ''` makes, as Flower's guide tells
+    -----BEGIN OPENSSH PRIVATE KEY-----   made by `ssh-keygen -t ecdsa -b 384 -N ''`, as in Flower's guide
     -----BEGIN (EC) PRIVATE KEY-----      PKCS #8 or SEC 1
 
-What flwr signs is the time of the call, in ISO 8601, and nothing else of it: neither the route nor the body. So without
-TLS whoever is between replays or changes calls within five minutes. That is Flower's protocol, not this device's.
+flwr signs only the time of the call, in ISO 8601, and neither the route nor the body. So without TLS anybody between
+the two sides can replay or change calls within five minutes. This follows from Flower's protocol.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edgefl.protocol.trust.keys import check_private
 
 PUBLIC_KEY, TIMESTAMP, SIGNATURE = "flwr-public-key", "flwr-timestamp", "flwr-signature"  # headers
 OPENSSH = b"openssh-key-v1\0"
-CURVES = {  # name in OpenSSH: its object identifier in DER, bytes of a private key
+CURVES = {  # by name in OpenSSH: object identifier in DER, bytes of a private key
     b"nistp256": (bytes.fromhex("06082a8648ce3d030107"), 32),
     b"nistp384": (bytes.fromhex("06052b81040022"), 48),
     b"nistp521": (bytes.fromhex("06052b81040023"), 66),
@@ -41,7 +41,7 @@ class Signer(Protocol):
 
 
 class NodeKey:
-    """A node's key, from DER: PKCS #8 or SEC 1. Raises RequestError if it is none on a NIST curve."""
+    """The key of a node, from DER: PKCS #8 or SEC 1. Raises RequestError if it is not a key on a NIST curve."""
 
     def __init__(self, der: bytes) -> None:
         self._signer = signer(der)
@@ -53,7 +53,7 @@ class NodeKey:
         self.public = f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n".encode()
 
     def headers(self, now: datetime) -> dict[str, str]:
-        """Of a call at this time, which has its time zone."""
+        """Return the HTTP headers that sign a call at this time, which has its time zone."""
         stamp = now.isoformat()
         return {
             PUBLIC_KEY: base64.b64encode(self.public).decode(),
@@ -63,8 +63,9 @@ class NodeKey:
 
 
 def signer(der: bytes) -> Signer:
-    """The signer by libcrypto, else by `cryptography`. Raises RequestError if there is neither, or if `der` is not a
-    key.
+    """Return a signer by libcrypto, or otherwise by `cryptography`.
+
+    Raises  RequestError if there is neither of them, or if `der` is not a key.
     """
     if libcrypto.is_there():
         return libcrypto.LibcryptoKey(der)
@@ -72,7 +73,7 @@ def signer(der: bytes) -> Signer:
 
 
 def generate() -> bytes:
-    """A new key on P-384, DER."""
+    """Make a private key on P-384, and return it in DER."""
     if libcrypto.is_there():
         return libcrypto.generate()
     from cryptography.hazmat.primitives import serialization
@@ -84,7 +85,9 @@ def generate() -> bytes:
 
 
 def read_node_key(path: Path) -> NodeKey:
-    """The key of a file. Raises RequestError naming it if it is missing, readable by others, encrypted or no key."""
+    """Read the key in a file. Raises RequestError naming the file if it is missing, readable by others, or not a plain
+    key.
+    """
     check_private(path)
     try:
         with path.open("rb") as file:
@@ -98,7 +101,7 @@ def read_node_key(path: Path) -> NodeKey:
 
 
 def der_of(text: bytes) -> bytes:
-    """The key of a PEM file as DER. Raises RequestError if there is none, or it is encrypted."""
+    """Return the key of a PEM file as DER. Raises RequestError if the file has no key, or an encrypted key."""
     for label in LABELS:
         begin, end = f"-----BEGIN {label}-----".encode(), f"-----END {label}-----".encode()
         _, found, rest = text.partition(begin)
@@ -115,7 +118,7 @@ def der_of(text: bytes) -> bytes:
 
 
 def _openssh(data: bytes) -> bytes:
-    """SEC 1 of an OpenSSH key. Raises RequestError."""
+    """Return an OpenSSH key as SEC 1. Raises RequestError if it is not an ECDSA key, or is encrypted."""
     wrong = RequestError("not an OpenSSH key of type ecdsa; expected what `ssh-keygen -t ecdsa -b 384 -N ''` makes")
     if not data.startswith(OPENSSH):
         raise wrong
@@ -136,7 +139,7 @@ def _openssh(data: bytes) -> bytes:
 
 
 def _strings(data: bytes, count: int) -> list[bytes]:
-    """That many strings with their lengths before them, and what is left. Raises struct.error if there are fewer."""
+    """Return `count` strings, each preceded by its length, and the rest. Raises struct.error if there are fewer."""
     out = []
     for _ in range(count):
         (length,) = struct.unpack_from(">I", data)
@@ -148,7 +151,7 @@ def _strings(data: bytes, count: int) -> list[bytes]:
 
 
 def _tlv(tag: int, content: bytes) -> bytes:
-    """DER: a tag, a length below 256 and the content."""
+    """Return a tag, a length below 256 and the content, in DER."""
     length = bytes([len(content)]) if len(content) < 128 else bytes([0x81, len(content)])
     return bytes([tag]) + length + content
 
@@ -168,7 +171,7 @@ def _by_package(der: bytes) -> Signer:
     own = key
 
     class CryptographyKey:
-        """The key in the hands of `cryptography`."""
+        """A key that the package `cryptography` holds."""
 
         def public(self) -> bytes:
             return own.public_key().public_bytes(

@@ -1,7 +1,7 @@
-"""Protocol buffers as bytes and back, by tables of fields. Not the messages that Flower has: message_tables.py.
+"""Protocol buffers as bytes and back, by tables of fields. The messages of Flower are in message_tables.py.
 
-A message is a dict of its fields by name. Reading leaves out fields that the table does not have, gives every other one
-its default, and never makes more than MOST_VALUES values or goes deeper than DEEPEST, whatever the bytes say.
+A message is a dict of its fields by name. The reader skips fields that the table lacks, and gives absent fields their
+default. Whatever the bytes say, it makes at most MOST_VALUES values, and messages nest at most DEEPEST levels.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ U64 = (1 << 64) - 1
 class Field(NamedTuple):
     """A row of a table.
 
-    number    on the wire
-    name      in the dict
+    number    number on the wire
+    name      name in the dict
     kind      a key of WIRE, or the name of a message's table
-    repeated  a list
-    present   None where it is absent, rather than a default: messages, members of a oneof, optional fields
+    repeated  whether the value is a list
+    present   whether an absent value is None rather than a default, as for members of a oneof and optional fields
     """
 
     number: int
@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """The value of the field where the bytes have none."""
+        """The value of the field where the bytes have no value. An absent message is None."""
         if self.repeated:
             return []
         return None if self.present or self.kind not in DEFAULTS else DEFAULTS[self.kind]
@@ -54,7 +54,7 @@ Shapes = Mapping[str, tuple[Field, ...]]
 
 
 def write(shapes: Shapes, kind: str, values: Mapping[str, Any]) -> bytes:
-    """The message of that table: fields by ascending number, none that has its default.
+    """Write the message of that table. Fields come by ascending number, without fields that have their default.
 
     Raises  CodecError for a name that the table does not have, or a value that does not fit its field.
     """
@@ -74,12 +74,12 @@ def write(shapes: Shapes, kind: str, values: Mapping[str, Any]) -> bytes:
 
 
 def read(shapes: Shapes, kind: str, data: bytes) -> dict[str, Any]:
-    """The fields of a message by name. Raises CodecError unless `data` is one."""
+    """Read the fields of a message by name. Raises CodecError unless `data` is such a message."""
     return _ProtobufReader(shapes).message(kind, memoryview(data), 0)
 
 
 def varint(value: int) -> bytes:
-    """0 <= value < 2^64, seven bits a byte, the lowest first."""
+    """Return 0 <= value < 2^64 in seven bits a byte, the lowest bits first."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -125,7 +125,7 @@ def _unsigned(kind: str, value: int) -> int:
 
 
 class _ProtobufReader:
-    """Reads one message and those inside it, within the bounds of this file."""
+    """A reader of one message and the messages inside it, within the bounds of this file."""
 
     def __init__(self, shapes: Shapes) -> None:
         self._shapes, self._values = shapes, 0
@@ -183,7 +183,7 @@ def _varint(data: memoryview, at: int, what: str) -> tuple[int, int]:
 
 
 def _taken(data: memoryview, at: int, wire: int, what: str) -> tuple[Any, int]:
-    """A value as the wire has it, and where the next one begins."""
+    """Return a value as the wire has it, and the position of the next value."""
     if wire == VARINT:
         return _varint(data, at, what)
     if wire == BYTES:

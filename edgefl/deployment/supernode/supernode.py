@@ -1,13 +1,14 @@
-"""A device as a node of a Flower federation: its turns, from joining to the end of its run. No framework.
+"""A device as a node of a Flower federation: its turns, from joining to the end of its run.
 
-    join    the SuperLink's version; online again as the node that it was, or registered and activated
-    pull    a message, kept on the disk before anything else: a SuperLink gives each message once
-    answer  its objects, the envelope in them, what the device says to that (device/relayed_device.py), on the disk
-    push    the reply and its objects, again until they are there; then the message is no longer in hand
+    join    checks the SuperLink's version. The node goes online as before, or is registered and activated
+    pull    gets a message and keeps it on the disk, because a SuperLink gives each message once
+    answer  gets the objects of the message and their envelope, and keeps the answer of device/relayed_device.py
+    push    sends the reply and its objects, until the SuperLink has them. Then the message is no longer in hand
 
-Killed in any of them, the next process goes on there. A message that was given and not kept is lost, and nobody knows:
-so a node that cannot rule that out goes offline for AWAY_S, and its ServerApp writes again what was not answered. A
-thread sends heartbeats meanwhile. What fails is tried again from `join` (device/reconnection.py).
+If the process is killed in one of them, the next process goes on there. A message that was given and not kept is lost
+without a trace. So a node that may have lost one goes offline for AWAY_S seconds, and its ServerApp repeats what was
+not answered. A thread sends heartbeats meanwhile. After a failure the node begins again with `join`
+(device/reconnection.py).
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from edgefl.errors import CodecError, DamagedFrameError, RemoteProtocolError, Ru
 from edgefl.protocol.wire.envelope import ARRAY, DTYPE, RECORD, STYPE
 from edgefl.protocol.wire.printable import printable
 
-HEARTBEAT_S = 30.0  # after two of them without one, a node counts as offline
-BEAT_AT = 0.8  # of that time, the next one goes
-FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0  # between questions for a message, while there is none
-AWAY_S = 5.0  # edgefl's server_app looks every 2 s who is there
-OBJECT_S = 60.0  # for an object to arrive at the SuperLink
+HEARTBEAT_S = 30.0  # seconds. A node counts as offline after twice this time without a heartbeat
+BEAT_AT = 0.8  # share of HEARTBEAT_S after which the next heartbeat goes
+FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0  # seconds between questions for a message
+AWAY_S = 5.0  # seconds. The server_app of edgefl looks every 2 s which nodes are there
+OBJECT_S = 60.0  # seconds for an object to arrive at the SuperLink
 APP_FAILED = 2  # flwr's code: the client app raised an error
 LONGEST_REASON = 1000  # characters
 
 
 class EnvelopeHandler(Protocol):
-    """The handler that answers envelopes: a device/relayed_device.py Correspondent."""
+    """The handler that answers envelopes: a RelayClient of device/relayed_device.py."""
 
     finished: str | None
 
@@ -55,7 +56,7 @@ class EnvelopeHandler(Protocol):
 
 
 def polls(for_s: float = math.inf) -> Iterator[float]:
-    """Seconds to wait after each question, until they add up to that: soon, then ever less often."""
+    """Yield the seconds to wait after each question, which double up to a limit, until they add up to `for_s`."""
     wait_s, passed_s = FIRST_POLL_S, 0.0
     while passed_s < for_s:
         yield wait_s
@@ -66,13 +67,15 @@ def polls(for_s: float = math.inf) -> Iterator[float]:
 class FlowerNode:
     """One device in one federation.
 
-    fleet      the calls; `beats`: the same over a connection of its own, for the heartbeats
-    mailbox    what is kept on the disk
-    envelopes    who answers
-    registers  whether it makes its key known itself, rather than an owner of the federation
-    now        the time of this machine, s since 1970
+    fleet      calls to the SuperLink
+    beats      calls over a connection of their own, for the heartbeats
+    mailbox    messages that are kept on the disk
+    envelopes  handler that answers envelopes
+    world      functions through which the device reaches its user and clocks
+    registers  whether the node registers its key itself, rather than an owner of the federation
+    now        time of this machine, in seconds since 1970
     rest       waits some seconds
-    give_up_s  as for DeviceSocket
+    give_up_s  seconds without progress after which it no longer tries, as for DeviceSocket
     """
 
     def __init__(
@@ -91,14 +94,15 @@ class FlowerNode:
         self._world, self._now, self._rest, self._registers = world, now, rest, registers
         self._attempts = Attempts(str(fleet.url), world, give_up_s)
         self._node = 0
-        self._told: set[int] = set()  # of which runs
-        self._has_warned = False  # of a version that was not tried
-        self._is_in_doubt = True  # whether a message was given to it that it does not have
+        self._told: set[int] = set()  # runs whose app the user knows
+        self._has_warned = False  # whether the user knows that the version was not tried
+        self._is_in_doubt = True  # whether a message may have been given and lost
 
     def run(self) -> str:
-        """Takes part until the server of its run says that it is over, and why.
+        """Take part until the server of its run says that the run is over, and return the reason.
 
-        Raises  EdgeflError when trying again would not help, or has not for `give_up_s`.
+        Raises  EdgeflError when another attempt would not help, or when no attempt has succeeded for `give_up_s`
+                seconds.
         """
         while True:
             try:
@@ -112,7 +116,7 @@ class FlowerNode:
     # Joining.
 
     def _join(self) -> None:
-        """Online, as the node that it was if the SuperLink still knows it."""
+        """Go online, as the same node as before if the SuperLink still knows it."""
         words = self._fleet.check_version()
         if words is not None and not self._has_warned:
             self._world.say(words)
@@ -134,22 +138,22 @@ class FlowerNode:
         self._node, self._is_in_doubt = found, False
 
     def _step_away(self, node: int) -> None:
-        """Shows the ServerApp that what this node has not answered may be lost."""
+        """Go offline for a while, so that the ServerApp sees that unanswered messages may be lost."""
         is_in_hand = self._mailbox.reply() is not None or self._mailbox.message() is not None
         if not self._is_in_doubt or is_in_hand:
             return
         try:
             self._fleet.deactivate(node)
         except RefusedError:
-            return  # it was offline, or is forgotten
+            return  # the node was offline, or is forgotten
         self._rest(AWAY_S)
 
     def _is_known(self, node: int) -> bool:
-        """By a heartbeat, which brings it online. Activation would have to wait until it counts as offline."""
+        """Ask by a heartbeat, which also brings the node online. To activate it, it would first have to be offline."""
         try:
             return self._fleet.beat(node, HEARTBEAT_S)
         except RefusedError as error:
-            if error.status != 401:  # as for a node that it has forgotten
+            if error.status != 401:  # 401 is the answer about a forgotten node
                 raise
             return False
 
@@ -180,7 +184,7 @@ class FlowerNode:
                 try:
                     self._beats.beat(node, HEARTBEAT_S)
                 except (OSError, RunError):
-                    continue  # the next call of the other connection finds out why
+                    continue  # the next call over the other connection finds the cause
             self._beats.close()
 
         thread = threading.Thread(target=beat, daemon=True)
@@ -206,7 +210,7 @@ class FlowerNode:
                 self._rest(wait_s)
 
     def _turn(self) -> tuple[str | None, bool]:
-        """Why the run is over, or None; and whether there was anything to do."""
+        """Take one turn. Return why the run is over, or None, and whether there was anything to do."""
         reply = self._mailbox.reply()
         is_again = reply is not None
         if reply is None:
@@ -238,7 +242,7 @@ class FlowerNode:
         return message
 
     def _answer(self, message: ReceivedMessage) -> PendingReply:
-        """The reply, kept. Raises RefusedError if the message cannot be had any more."""
+        """Return the reply, which is kept. Raises RefusedError if the message cannot be fetched any more."""
         run, begun = message.metadata["run_id"], self._world.clock()
         self._tell(run)
         envelope, why = b"", ""
@@ -266,7 +270,7 @@ class FlowerNode:
         return reply
 
     def _object(self, run: int, name: str) -> bytes:
-        """An object of the message in hand, once it has arrived."""
+        """Return an object of the message in hand, once it has arrived."""
         for wait_s in polls(OBJECT_S):
             found = self._fleet.get_object(self._node, run, name)
             if found is not None:
@@ -275,7 +279,7 @@ class FlowerNode:
         raise ConnectionError(f"object {name[:16]}... has not come to the SuperLink; expected it in {OBJECT_S:g} s")
 
     def _metadata(self, message: ReceivedMessage) -> dict[str, object]:
-        """Of the reply to a message, which is wanted no longer than that."""
+        """Return the metadata of the reply to a message. The reply lives no longer than the message."""
         asked, now = message.metadata, self._now()
         return {
             "run_id": asked["run_id"],
@@ -291,7 +295,7 @@ class FlowerNode:
         }
 
     def _push(self, reply: PendingReply, is_again: bool) -> None:
-        """Delivers a reply; one that is there already changes nothing. `is_again`: it may have been sent in part."""
+        """Deliver a reply. A second delivery changes nothing. `is_again` says that it may have been sent in part."""
         run = reply.metadata["run_id"]
         if reply.error:
             packed = message_objects.pack_error(reply.metadata, APP_FAILED, reply.error)
@@ -301,7 +305,7 @@ class FlowerNode:
         self._fleet.confirm(self._node, run, reply.confirms)
         message: dict[str, object] = {"metadata": {**reply.metadata, "message_id": packed.message_id}}
         message |= {"error": {"code": APP_FAILED, "reason": reply.error}} if reply.error else {"content": {}}
-        if is_again:  # announced before, it may have been taken already, and then only its old session takes objects
+        if is_again:  # if the reply was announced and taken, only its old session takes objects
             for name, data in packed.objects.items():
                 self._fleet.put_object(self._node, run, "", name, data)
         wanted, session = self._fleet.push(self._node, message, packed.tree, reply.seconds)
@@ -310,7 +314,7 @@ class FlowerNode:
                 raise ConnectionError(f"object {name[:16]}... is not stored; expected an open session")
 
     def _dropped(self, run: int, error: RefusedError) -> None:
-        """What is in hand cannot be had or delivered any more. Raises RefusedError if that is not the run's end."""
+        """Drop the message in hand, which cannot be fetched or answered. Raises RefusedError if the run goes on."""
         if error.status == 401:  # the SuperLink has forgotten this node
             raise ConnectionError(str(error)) from None
         if error.code != RUN_OVER and error.status != 200:
@@ -319,7 +323,7 @@ class FlowerNode:
         self._mailbox.drop()
 
     def _tell(self, run: int) -> None:
-        """Says once of which app a run is. Raises RefusedError if the node has no part in it."""
+        """Tell the user once to which app a run belongs. Raises RefusedError if the node has no part in the run."""
         if run not in self._told:
             about = self._fleet.run(self._node, run)
             name = printable(f"{about.get('fab_id', '')} {about.get('fab_version', '')}").strip()
@@ -327,7 +331,7 @@ class FlowerNode:
             self._told.add(run)
 
     def _leave(self) -> None:
-        """Offline at once rather than after a minute; a SuperLink that is gone need not know."""
+        """Go offline at once rather than after a minute. The SuperLink may be gone already."""
         with suppress(OSError, RunError):
             self._fleet.deactivate(self._node)
         self._fleet.close()

@@ -1,49 +1,50 @@
-"""Update <-> bytes: the format. encoding.py writes it; decoding.py reads it and checks everything.
+"""The binary format of an Update: encoding.py writes it, and decoding.py reads it and checks every byte.
 
-The tables below are the specification; golden vectors in tests/codec/golden pin every row. All numbers are
-little-endian and unsigned. A payload has one form only: what could have been written shorter, in another order or twice
-is refused.
-Nothing here touches sockets or files, or knows of the messages around a payload.
+The tables below are the specification, and golden vectors in tests/protocol/codec/golden test every row. All numbers
+are little-endian and unsigned. An update has one valid payload. The decoder refuses a payload that could have been
+shorter, that has another order, or that says something twice. The codec uses neither sockets nor files, and it does not
+know the messages around a payload.
 
     header   4  magic "EFLU"
              1  version, 1
-             1  flags: values are 1 = float16, 8 = bfloat16 or 16 = int8, else float32; 2 = the receiver knows the
-                neuron set, or 4 = the mask; other bits 0
+             1  flags: 1 = values in float16, 8 = in bfloat16, 16 = in int8, otherwise in float32. 2 = the receiver
+                knows the neuron set. 4 = the receiver knows the mask. Other bits are 0
              2  number of id sets, S
             16  fingerprint of the model's specification
              4  number of blocks, B
-           [ 8  hash of the neuron set (NeuronSet.hash) or of the mask (Mask.hash), if flag 2 or 4 is set; then S = 0 ]
+           [ 8  hash of the neuron set (NeuronSet.hash) or of the mask (Mask.hash), if flag 2 or 4 is set. Then S = 0 ]
            8 S  id sets, by increasing group:  2 group, 2 id coding, 4 number of ids
            8 B  blocks, by increasing parameter:  2 parameter, 2 coding, 4 number of values
-    index       bytes of the id sets, then of the coordinates of flat blocks, each in the order of their table;
-                zero bytes up to a multiple of 4
-    values      of the blocks in order, each in row-major order; of int8 first the scales of all blocks
+    index       bytes of the id sets, then of the coordinates of flat blocks, each in the order of their table. Zero
+                bytes follow up to a multiple of 4
+    values      values of the blocks in order, each block in row-major order. In int8 the scales of all blocks are first
 
     float32     4 bytes a value
-    float16     2 bytes, and bfloat16, the upper half of float32: rounded to nearest even, finite
-    int8        a byte a value, and for every 256 values of a block, or what is left of them, 4 of float32 scale, which
-                is their largest magnitude, or 0 if that is below 2^-100. A byte b is (b - 128) (scale / 127), computed
-                in float64. Some b is 1 or 255, or the scale is 0 and all are 128
+    float16     2 bytes a value, rounded to nearest even, finite. bfloat16 is alike: it is the upper half of a float32
+    int8        1 byte a value, and a float32 scale of 4 bytes for every 256 values of a block (fewer at its end).
+                The scale is the largest magnitude of the group, or 0 if that magnitude is below 2^-100. A byte b stands
+                for (b - 128) (scale / 127) in float64. Some b is 1 or 255, or the scale is 0 and every b is 128
 
 Groups and parameters are numbered in the order of ModelSpec.groups and ModelSpec.params.
 
     block coding  0  dense: every value of the parameter
                   1  axes: rows and columns of the active neurons of the parameter's groups (ParamSpec.rows, .cols)
               2 + c  flat: coordinates of the flattened parameter, in id coding c = 0, 1 or 2
-                  6  masked: the coordinates that the receiver's mask lists; with flag 4 only, and in place of flat
+                  6  masked: the coordinates that the receiver's mask lists. It needs flag 4, and replaces flat
                   7  flat, in id coding 4
 
-An id set lists the active neurons of a group: at least one, and not all of them. A group without a set is whole. Each
-set is read by some block, and an axes block reads at least one. With flag 2 the sets are the receiver's own.
+An id set lists the active neurons of a group: at least one neuron, and not all. All neurons of a group without a set
+are active. Each set is read by some block, and an axes block reads at least one set. With flag 2 the receiver has the
+sets.
 
-    id coding     0  bitmap: ceil(n / 8) bytes, id i is bit i % 8 of byte i / 8; bits from n on are 0
+    id coding     0  bitmap: ceil(n / 8) bytes. Id i is bit i % 8 of byte i / 8. Bits from n on are 0
                   1  list of 2-byte ids, if n <= 65535
                   2  list of 4-byte ids, if n > 65535
-                  3  seed: 8 bytes, the key whose rng.sample_ids(key, n, k) are the ids; not in flat blocks
-                  4  code, near the entropy of so many ids: entropy_code.py; in flat blocks and masks only
+                  3  seed: 8 bytes, the key for which rng.sample_ids(key, n, k) gives the ids. Not in flat blocks
+                  4  code near the entropy of the ids (entropy_code.py). In flat blocks and masks only
 
-Of bitmap and list the smaller is written, the bitmap if equal; a seed, or a code by what coded.expected_bytes says of
-its size, only where it is smaller than both.
+The encoder writes the smaller one of bitmap and list, or the bitmap if both have equal sizes. It writes a seed or a
+code only where that is smaller than both. The size of a code is estimated by entropy_code.expected_bytes.
 """
 
 from edgefl.protocol.codec.decoding import decode, decode_exchanged

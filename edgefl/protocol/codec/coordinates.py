@@ -1,7 +1,7 @@
-"""Coordinates of a parameter as bytes: bitmap, list or code, whichever is smallest. Those of masks, and of flat blocks.
+"""Coordinates of a parameter as bytes, for masks and flat blocks: a bitmap, a list or a code, whichever is smallest.
 
-Not the ids of neurons, which may be a seed and are never coded (ids.py). Which coding is written follows from how many
-coordinates there are out of how many: a code is taken as long as coded.expected_bytes says.
+The coding follows from the number of coordinates and the size of the parameter. The size of a code counts as
+entropy_code.expected_bytes estimates it. Ids of neurons, which may be a seed and never a code, are in ids.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from edgefl.protocol.codec.ids import Coding, Uint32Array, decode_ids, encode_id
 
 
 def smallest(n: int, k: int) -> tuple[Coding, int]:
-    """The coding of k of n coordinates, and about the bytes that it takes: of bitmap, list and code the smallest, the
-    first of them if they are equal.
+    """Return the smallest coding of k of n coordinates, and its size in bytes.
+
+    The candidates are bitmap, list and code. If two are equal, the first one wins. The size of a code is an estimate.
     """
     coding, size = plain(n, k)
     expected = expected_bytes(n, k)
@@ -26,7 +27,7 @@ def smallest(n: int, k: int) -> tuple[Coding, int]:
 
 
 def encode_coordinates(bits: Bits, ones: int) -> tuple[Coding, bytes]:
-    """The coding of bits, of which so many are ones, and their bytes."""
+    """Return the smallest coding of `bits`, of which `ones` are ones, and the encoded bytes."""
     coding, _ = smallest(bits.size, ones)
     if coding is Coding.CODED:
         return coding, encode_bits(bits, ones)
@@ -36,7 +37,7 @@ def encode_coordinates(bits: Bits, ones: int) -> tuple[Coding, bytes]:
 
 
 def encode_flat(where: str, ids: Uint32Array, n: int) -> tuple[Coding, bytes]:
-    """The same of coordinates that are given by their ids."""
+    """Return the smallest coding of coordinates given by their `ids`, below `n`, and the encoded bytes."""
     if smallest(n, ids.size)[0] is not Coding.CODED:
         return encode_ids(where, ids, n)
     bits = np.zeros(n, np.bool_)
@@ -45,10 +46,10 @@ def encode_flat(where: str, ids: Uint32Array, n: int) -> tuple[Coding, bytes]:
 
 
 def read_coordinates(reader: ByteReader, where: str, coding: int, shape: tuple[int, ...], ones: int) -> Bits:
-    """The bits of that shape which come next.
+    """Read the next coordinates as bits of the given shape.
 
-    Raises  CodecError, opening with `where` or naming it, if there are none with so many ones in that coding, or if
-            they are written in another coding; before anything is allocated, if there are too few bytes.
+    Raises  CodecError that begins with `where` or names it: the bytes do not hold `ones` ones in this coding, or
+            another coding would be smaller, or too few bytes are left. Too few bytes are noticed before any allocation.
     """
     n = prod(shape)
     if _checked(where, coding, n, ones) == Coding.CODED:
@@ -62,7 +63,7 @@ def read_coordinates(reader: ByteReader, where: str, coding: int, shape: tuple[i
 
 
 def read_flat(reader: ByteReader, where: str, coding: int, n: int, count: int) -> Uint32Array:
-    """The ids of the coordinates which come next. Errors as above."""
+    """Read the ids of the next `count` coordinates, below `n`. Raises CodecError as `read_coordinates` does."""
     if _checked(where, coding, n, count) == Coding.CODED:
         return np.flatnonzero(_read_code(reader, where, (n,), count)).astype(np.uint32)
     data = reader.take(f"coordinates of {where}", size_of(where, coding, n, count, seed_allowed=False))

@@ -1,7 +1,7 @@
 """bytes -> Update: the inverse of encoding.encode, for bytes that anybody may have sent.
 
-It trusts nothing: every number is checked against the specification and the size of the payload before it is used, and
-every check has a named test. The format is in codec/__init__.py.
+The decoder trusts no byte. It checks every number against the specification and the size of the payload before it uses
+the number, and every check has a named test. The format is specified in codec/__init__.py.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 
 
 def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask | None = None) -> Update:
-    """The update that a payload holds; its values are float32.
+    """Decode a payload into its update, whose values are float32.
 
-    data   `bytes` are not copied: float32 values are read-only views of them. Other buffers are copied first
-    limit  largest size accepted, in bytes
-    known  the neuron set or mask whose hash the payload must carry; None if it must carry its own ids
-    Raises CodecError if `data` is anything but the one payload of an update of this model; what, value and expectation
-           are in its text. Memory used before that is bounded by the size of `data` and the groups of `spec`.
+    data   payload. `bytes` are not copied: float32 values are read-only views of them. Other buffers are copied first
+    limit  largest size that is accepted, in bytes
+    known  neuron set or mask whose hash the payload must carry. None: the payload must carry its own ids
+    Raises CodecError if `data` is not the one valid payload of an update of this model. The message names the place,
+    the value and what was expected. Until then the memory used is bounded by the size of `data` and the groups of
+    `spec`.
     """
     if len(data) > limit:
         raise CodecError(f"payload of {len(data)} bytes; the limit is {limit}")
@@ -76,7 +77,7 @@ def decode(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask 
 
 
 def decode_exchanged(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronSet | Mask | None = None) -> Update:
-    """The update that a payload of a round holds, as `decode` reads it.
+    """Decode a payload of a round into its update, as `decode` does.
 
     Raises CodecError also for a block of a frozen parameter, which comes with the initial model alone.
     """
@@ -88,7 +89,7 @@ def decode_exchanged(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronS
 
 
 def _read_header(reader: ByteReader, spec: ModelSpec, known: NeuronSet | Mask | None) -> tuple[Format, int, int]:
-    """The format of values, the number of id sets and the number of blocks."""
+    """Return the format of the values, the number of id sets and the number of blocks."""
     magic, version, flags, set_count, fingerprint, block_count = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
@@ -123,7 +124,7 @@ def _read_selection(reader: ByteReader, flags: int, known: NeuronSet | Mask | No
 
 
 def _check_values_are_there(reader: ByteReader, table: list[Entry], form: Format) -> None:
-    """A payload must send the values it claims before its ids are expanded: they may take more memory than it does."""
+    """Check that the payload has all announced values, before its ids expand. They may take more memory than it."""
     expected = value_bytes(form, [entry.count for entry in table])
     left = len(reader.data) - reader.at
     if left < expected:
@@ -133,7 +134,7 @@ def _check_values_are_there(reader: ByteReader, table: list[Entry], form: Format
 def _read_index(
     reader: ByteReader, entry: Entry, spec: ModelSpec, sets: ActiveNeuronSets, mask: Mask | None
 ) -> Axes | Flat | None:
-    """The index of a block, which gives as many values as its entry says."""
+    """Return the index of a block, after a check that it gives as many values as the entry of the block says."""
     param, where = spec.params[entry.name], f"block {entry.name!r}"
     index: Axes | Flat | None = None
     if entry.coding == AXES:

@@ -1,4 +1,4 @@
-"""Update -> bytes, in the one form that the format gives it, and what they are for. The format is in __init__.py."""
+"""Update -> bytes, in the one valid form, and the size of each part. The format is specified in codec/__init__.py."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a payload by what they are for."""
+    """The number of bytes of a payload by purpose."""
 
     values: int
     index: int
@@ -62,14 +62,15 @@ def encode(
     known: NeuronSet | Mask | None = None,
     random_stream: Stream | None = None,
 ) -> bytes:
-    """The payload of an update.
+    """Encode an update as a payload.
 
-    values  "float32", exact bit for bit; "float16" or "bfloat16", rounded to nearest even; or "int8", a byte a value
-            and a scale for every 256, rounded up or down by chance. All but float32 finite values only
-    known   the neuron set, or the mask, that the receiver holds too: its hash is written in place of the ids
-    chance  what int8 rounds by; None: stream(0, ROUNDING)
+    values  "float32", which is exact bit for bit, "float16" or "bfloat16", which round to nearest even, or "int8".
+            "int8" takes a byte a value and a scale for every 256 values, and rounds up or down at random
+    known   neuron set or mask that the receiver also holds. Its hash is written in place of the ids
+    random_stream  draws the rounding of int8. None: stream(0, ROUNDING)
     Raises  CodecError naming the block that is not of this model, not float32, restricted in a way that its neuron
-            groups (or `known`) do not give, or with a value that the format cannot hold.
+            groups (or `known`) do not give, or with a value that the format cannot hold, such as inf in float16.
+            ValueError if `values` is not one of FORMATS.
     """
     mask, neurons = (known, None) if isinstance(known, Mask) else (None, known)
     form = next((each for each in FORMATS if each == values), None)
@@ -90,7 +91,7 @@ def encode(
 
 
 def sizes(data: bytes) -> Sizes:
-    """The bytes of a payload made by `encode` or `encode_mask`, by purpose. Padding counts as index."""
+    """Return the bytes of a payload that `encode` or `encode_mask` made, by purpose. Padding counts as index."""
     if is_mask(data):
         return Sizes(0, len(data) - header_bytes(data), header_bytes(data))
     _, _, flags, set_count, _, block_count = HEADER.unpack_from(data)
@@ -101,7 +102,7 @@ def sizes(data: bytes) -> Sizes:
 
 
 def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:
-    """The blocks in the order of the specification, once they are known to be of this model."""
+    """Return the blocks in the order of the specification, after a check that they belong to this model."""
     if max(len(spec.params), len(spec.groups)) > 2**16:
         raise CodecError(f"model of {len(spec.params)} parameters, {len(spec.groups)} groups; expected at most 65536")
     for name, block in update.blocks.items():
@@ -117,7 +118,7 @@ def _in_order(update: Update, spec: ModelSpec) -> dict[str, Block]:
 def _sets(
     neurons: NeuronSet | None, mask: Mask | None, blocks: Mapping[str, Block], spec: ModelSpec
 ) -> ActiveNeuronSets:
-    """The id sets that blocks are restricted by: the receiver's, none beside a mask, or the blocks' own."""
+    """Return the id sets that restrict the blocks: sets of the receiver, no sets for a mask, or sets of the blocks."""
     if neurons is not None:
         return _known_sets(neurons, spec)
     return ActiveNeuronSets({}, {}) if mask is not None else _collect_sets(blocks, spec)
@@ -146,7 +147,7 @@ def _known_sets(known: NeuronSet, spec: ModelSpec) -> ActiveNeuronSets:
 
 
 def _check_axes(name: str, block: Block, spec: ModelSpec, sets: ActiveNeuronSets) -> None:
-    """Raise CodecError unless a block's rows and columns are those that the id sets give."""
+    """Raise CodecError unless the rows and columns of a block are the ones that the id sets give."""
     if not isinstance(block.index, Axes):
         return
     try:

@@ -1,6 +1,6 @@
-"""The common part of the codec's two directions: numbers of the format, its table rows, and id sets by group.
+"""The common part of encoder and decoder: the numbers of the format, its table rows, and the id sets by group.
 
-The meaning of every field is in the package's docstring.
+The docstring of the package explains every field.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from edgefl.models.neurons.model_spec import AxisSpec, ModelSpec, ParamSpec
 
 MAGIC, VERSION = b"EFLU", 1
-FLOAT16, KNOWN, KNOWN_MASK, BFLOAT16, INT8 = 1, 2, 4, 8, 16  # flags
+FLOAT16, KNOWN, KNOWN_MASK, BFLOAT16, INT8 = 1, 2, 4, 8, 16  # bits of the flags in the header
 ALL_FLAGS = FLOAT16 | KNOWN | KNOWN_MASK | BFLOAT16 | INT8
-DENSE, AXES, FLAT, MASKED, FLAT_CODED = 0, 1, 2, 6, 7  # block codings; flat blocks have FLAT + id coding
+DENSE, AXES, FLAT, MASKED, FLAT_CODED = 0, 1, 2, 6, 7  # block codings. A flat block has FLAT + its id coding
 
 HEADER = struct.Struct("<4sBBH16sI")
-FLAGS_AT = 5  # the byte of the header with the flags
+FLAGS_AT = 5  # offset of the flags in the header, in bytes
 ENTRY = struct.Struct("<HHI")
 HASH_BYTES = 8
 ALIGNMENT = 4
@@ -33,12 +33,12 @@ Format = Literal["float32", "float16", "bfloat16", "int8"]
 
 @dataclass(frozen=True)
 class ActiveNeuronSets:
-    """Active neurons by group, and the keys they were drawn with. Groups that are not listed are whole."""
+    """The active neurons by group, and the keys with which they were drawn. All neurons of other groups are active."""
 
     active: Mapping[str, npt.NDArray[np.int32]]
     keys: Mapping[str, int | None]
-    made: dict[AxisSpec, AxisIds] = field(default_factory=dict, compare=False, repr=False)  # axes that were asked for
+    made: dict[AxisSpec, AxisIds] = field(default_factory=dict, compare=False, repr=False)  # results of `axes` so far
 
     def axes(self, param: ParamSpec, spec: ModelSpec) -> Axes | None:
-        """The index that these sets give a parameter. Raises SelectionError if one does not fit its group."""
+        """Return the index that these sets give a parameter. Raises SelectionError if a set does not fit its group."""
         return active_axes(param, spec, self.active, self.keys, self.made)

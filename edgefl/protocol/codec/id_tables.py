@@ -1,6 +1,6 @@
-"""Tables of rows and id sets by group as bytes, both ways: what updates and neuron sets have in common.
+"""Tables of rows, and id sets by group, as bytes in both directions. Updates and neuron sets share these parts.
 
-The tables are specified in the package's docstring, and single sets are written by ids.py.
+The docstring of the package specifies the tables, and ids.py encodes single sets.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Entry:
 
 
 class ByteReader:
-    """A position in bytes that somebody sent."""
+    """A reader of bytes that somebody sent, with its position `at`."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def take(self, what: str, size: int) -> memoryview:
-        """The next bytes. Raises CodecError, opening with `what`, if there are fewer."""
+        """Return the next `size` bytes. Raises CodecError that begins with `what` if fewer are left."""
         left = len(self.data) - self.at
         if size > left:
             raise CodecError(f"{what}: {left} bytes left; expected {size}")
@@ -50,7 +50,9 @@ class ByteReader:
 
 
 def write_sets(sets: ActiveNeuronSets, spec: ModelSpec) -> tuple[bytes, bytes]:
-    """The table of id sets, in the order of `sets`, and their bytes. Raises CodecError if a key gives other ids."""
+    """Return the table of id sets, in the order of `sets`, and the sets' bytes. Raises CodecError if a key gives other
+    ids.
+    """
     number = {group: i for i, group in enumerate(spec.groups)}
     table, payload = [], []
     for group, neurons in sets.active.items():
@@ -61,7 +63,9 @@ def write_sets(sets: ActiveNeuronSets, spec: ModelSpec) -> tuple[bytes, bytes]:
 
 
 def read_table(reader: ByteReader, what: str, member: str, count: int, names: list[str]) -> list[Entry]:
-    """Entries with the names of their groups or parameters, whose numbers must increase."""
+    """Read `count` entries with the names of their groups or parameters. Raises CodecError unless their numbers
+    increase.
+    """
     data, entries, last = reader.take(f"table of {count} {what}s", count * ENTRY.size), [], -1
     for number, coding, size in ENTRY.iter_unpack(data):
         if number >= len(names):
@@ -74,7 +78,7 @@ def read_table(reader: ByteReader, what: str, member: str, count: int, names: li
 
 
 def read_sets(reader: ByteReader, table: list[Entry], spec: ModelSpec) -> ActiveNeuronSets:
-    """The id sets of a table of groups. Raises CodecError if one is not the only form of some of a group's neurons."""
+    """Read the id sets of a table of groups. Raises CodecError if a set is not in its one valid encoding."""
     active: dict[str, npt.NDArray[np.int32]] = {}
     keys: dict[str, int | None] = {}
     for entry in table:

@@ -1,6 +1,6 @@
-"""Sets of ids as bytes: bitmap, list or seed, whichever is smallest. The table is in the package's docstring.
+"""Sets of ids as bytes: a bitmap, a list or a seed, whichever is smallest. The docstring of the package has the table.
 
-Codes, which only coordinates of parameters are written in, are in entropy_code.py and coordinates.py.
+Codes are only for coordinates of parameters, and are in entropy_code.py and coordinates.py.
 
 A set is k increasing ids out of range(n). Both sides know n from the specification and k from the payload's tables.
 """
@@ -17,11 +17,11 @@ from edgefl.rng import sample_ids
 
 Uint32Array = npt.NDArray[np.uint32]
 SEED_BYTES = 8
-LARGEST_SHORT = 65535  # a set out of more ids than this is listed in 4 bytes an id
+LARGEST_SHORT = 65535  # a list has 4 bytes an id if n is larger than this
 
 
 class Coding(IntEnum):
-    """The coding of a set of ids."""
+    """The number of an id coding, as it is written in a table."""
 
     BITMAP = 0
     LIST16 = 1
@@ -31,16 +31,17 @@ class Coding(IntEnum):
 
 
 def plain(n: int, k: int) -> tuple[Coding, int]:
-    """The smaller of bitmap and list, the bitmap if they are equal; and its size in bytes."""
+    """Return the smaller one of bitmap and list, or the bitmap if both are equal, and its size in bytes."""
     coding, width = (Coding.LIST16, 2) if n <= LARGEST_SHORT else (Coding.LIST32, 4)
     bitmap_bytes = (n + 7) // 8
     return (Coding.BITMAP, bitmap_bytes) if bitmap_bytes <= width * k else (coding, width * k)
 
 
 def encode_ids(where: str, ids: npt.NDArray[np.integer], n: int, key: int | None = None) -> tuple[Coding, bytes]:
-    """The smallest coding of sorted ids, and their bytes. A seed needs a `key`, and to be smaller than bitmap and list.
+    """Return the smallest coding of sorted ids, and the encoded bytes.
 
-    Raises  CodecError, opening with `where`, if `key` stands for other ids.
+    A seed is chosen if `key` is given and the seed is smaller than bitmap and list.
+    Raises  CodecError that begins with `where`, if `key` stands for other ids.
     """
     coding, size = plain(n, ids.size)
     if key is not None and size > SEED_BYTES:
@@ -55,7 +56,7 @@ def encode_ids(where: str, ids: npt.NDArray[np.integer], n: int, key: int | None
 
 
 def size_of(where: str, coding: int, n: int, k: int, *, seed_allowed: bool) -> int:
-    """Bytes of a set in that coding. Raises CodecError if it is not the one that `encode_ids` could have chosen."""
+    """Return the size in bytes of a set in this coding. Raises CodecError if `encode_ids` would choose another one."""
     smallest, size = plain(n, k)
     if coding == Coding.SEED and seed_allowed and size > SEED_BYTES:
         return SEED_BYTES
@@ -66,9 +67,9 @@ def size_of(where: str, coding: int, n: int, k: int, *, seed_allowed: bool) -> i
 
 
 def decode_ids(where: str, coding: int, data: memoryview, n: int, k: int) -> tuple[Uint32Array, int | None]:
-    """The ids that `data` stands for, and the key if it is a seed. `data` has the size that `size_of` gives.
+    """Return the ids in `data`, and the key if the ids are a seed. `data` has the size that `size_of` gives.
 
-    Raises  CodecError, opening with `where`, if they are not k increasing ids below n.
+    Raises  CodecError that begins with `where`, if the bytes are not k increasing ids below n.
     """
     if coding == Coding.SEED:
         key = int.from_bytes(data, "little")

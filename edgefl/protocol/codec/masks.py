@@ -2,19 +2,19 @@
 
     header   4  magic "EFLM"
              1  version, 2
-             1  0: the mask; or 1: what differs from a mask that the receiver holds
+             1  0: a whole mask. 1: the difference to a mask that the receiver holds
              2  number of rows, M
             16  fingerprint of the model's specification
            [ 8  hash of the mask that the receiver holds (Mask.hash), in a difference ]
            8 M  rows, by increasing parameter:  2 parameter, 2 id coding (0, 1, 2 or 4), 4 number of ones
     index       bytes of the coordinates, in the order of their table
 
-All numbers are little-endian and unsigned; parameters and id codings are those of codec/__init__.py. In a mask a
-parameter without a row is whole, and one that is whole has no row. In a difference the coordinates are those that one
-of the two masks has and the other has not, and a parameter without a row is the same in both, so that 32 bytes say that
-nothing has changed. A difference is written where it is expected to be shorter: rows count 8 bytes and their
-coordinates, codes as coded.expected_bytes tells, and a difference 8 more. A mask has one form only, and so has the
-difference to another.
+All numbers are little-endian and unsigned. Parameters and id codings are as in codec/__init__.py. In a whole mask, a
+parameter has no row if and only if the mask has all of its coordinates. In a difference, a row lists the coordinates
+that one of the two masks has and the other has not. A parameter without a row is equal in both masks, so 32 bytes say
+that no coordinate has changed. The encoder writes a difference where it expects the difference to be shorter. It counts
+8 bytes for each row, the bytes of the coordinates (a code as entropy_code.expected_bytes estimates it), and 8 more for
+a difference. A mask has one form only, and so has the difference to another mask.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 MAGIC, VERSION = b"EFLM", 2
 WHOLE, DIFFERENCE = 0, 1
 HEADER = struct.Struct("<4sBBH16s")
-KIND_AT = 5  # the byte of the header with the kind
+KIND_AT = 5  # offset of the kind in the header, in bytes
 
-Counts = Mapping[str, tuple[int, int]]  # by parameter: coordinates, and how many of them are ones
+Counts = Mapping[str, tuple[int, int]]  # by parameter: number of coordinates, number of ones
 
 
 def encode_mask(mask: Mask, spec: ModelSpec, *, known: Mask | None = None) -> bytes:
-    """The bytes of a mask.
+    """Encode a mask.
 
-    known   a mask that the receiver is known to hold: what differs from it is written where that is shorter
-    Raises  CodecError if a mask is of another model, or of more parameters than a header counts.
+    known   a mask that the receiver holds. The difference to it is written where the difference is shorter
+    Raises  CodecError if a mask is of another model, or the model has more parameters than a header can count (65535).
     """
     _check(mask, spec)
     if known is None:
@@ -62,11 +62,11 @@ def encode_mask(mask: Mask, spec: ModelSpec, *, known: Mask | None = None) -> by
 
 
 def decode_mask(data: bytes, spec: ModelSpec, *, known: Mask | None = None) -> Mask:
-    """The mask that `encode_mask` wrote.
+    """Decode the mask that `encode_mask` wrote.
 
-    known   the mask that is held here; a mask that is no difference to one may come whatever it is
-    Raises  CodecError if `data` is anything else, or the difference to a mask that is not `known`; memory used is
-            bounded by its size and a few bytes per scalar of `spec`.
+    known   the mask that is held here, to which a difference must refer. A whole mask does not need it
+    Raises  CodecError if `data` is not a mask of this model, or is a difference to another mask than `known`. The
+            memory used is bounded by the size of `data` and a few bytes per scalar of `spec`.
     """
     reader = ByteReader(bytes(data))
     count, held = _read_header(reader, spec, known)
@@ -91,7 +91,7 @@ def decode_mask(data: bytes, spec: ModelSpec, *, known: Mask | None = None) -> M
 
 
 def _read_header(reader: ByteReader, spec: ModelSpec, known: Mask | None) -> tuple[int, Mask | None]:
-    """The number of rows, and the mask that they differ from."""
+    """Return the number of rows, and the mask from which they differ, or None if they are a whole mask."""
     magic, version, kind, count, fingerprint = HEADER.unpack(reader.take("header", HEADER.size))
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
@@ -128,14 +128,14 @@ def _check(mask: Mask, spec: ModelSpec) -> None:
 
 
 def _difference(mask: Mask, known: Mask, spec: ModelSpec) -> dict[str, Bits]:
-    """The coordinates that one of two masks has and the other has not, by parameter in which there are any."""
+    """Return, for each parameter that differs, the coordinates that one of two masks has and the other has not."""
     names = [name for name in spec.params if name in mask.bits or name in known.bits]
     found = {name: _flipped(known, name, mask.bits.get(name)) for name in names}
     return {name: bits for name, bits in found.items() if bits.any()}
 
 
 def _flipped(mask: Mask, name: str, bits: Bits | None) -> Bits:
-    """A parameter's bits in a mask, of which those in `bits` are the other way round; None: all of them."""
+    """Return the bits of a parameter in a mask, inverted at the ones of `bits`, or all inverted if `bits` is None."""
     old = mask.bits.get(name)
     if bits is None:
         bits = np.ones_like(mask.bits[name])
@@ -143,7 +143,7 @@ def _flipped(mask: Mask, name: str, bits: Bits | None) -> Bits:
 
 
 def _locked(bits: Mapping[str, Bits | None]) -> Mask:
-    """The mask of bits that nobody else has, in the order of the specification, without those that are none or all."""
+    """Return a read-only mask of these bits, which have no other owner. Bits that are None or all set are left out."""
     found = {name: each for name, each in bits.items() if each is not None and not each.all()}
     for each in found.values():
         each.flags.writeable = False
@@ -175,29 +175,30 @@ def _write(bits: Mapping[str, Bits], counts: Counts, spec: ModelSpec, held: byte
 
 
 def is_mask(data: bytes) -> bool:
-    """Whether these bytes, which may be anything, begin as those of a mask do."""
+    """Return whether any bytes begin like a mask."""
     return data[: len(MAGIC)] == MAGIC
 
 
 def is_difference(data: bytes) -> bool:
-    """Whether these bytes, which may be anything, begin as those of a mask that differs from one its receiver holds."""
+    """Return whether any bytes begin like the difference to a mask that the receiver holds."""
     return is_mask(data) and data[KIND_AT : KIND_AT + 1] == bytes([DIFFERENCE])
 
 
 def is_at_mask(data: bytes) -> bool:
-    """Whether these bytes, which may be anything, begin as those of values at a mask that their receiver knows."""
+    """Return whether any bytes begin like values at a mask that the receiver knows."""
     is_update = data[: len(codec_format.MAGIC)] == codec_format.MAGIC and len(data) > FLAGS_AT
     return is_update and bool(data[FLAGS_AT] & KNOWN_MASK)
 
 
 def header_bytes(data: bytes) -> int:
-    """Of the bytes of a mask, those that are no coordinates."""
+    """Return the number of bytes of an encoded mask that are not coordinates."""
     return HEADER.size + HASH_BYTES * is_difference(data) + ENTRY.size * HEADER.unpack_from(data)[3]
 
 
 def known_hash(data: bytes) -> bytes | None:
-    """Of bytes that may be anything the hash of the mask that they count on: of values at one, or of a difference to
-    one. None if they count on none; too short if they are cut off.
+    """Return the hash of the mask on which any bytes depend: values at the mask, or a difference to it.
+
+    If the bytes depend on no mask, the result is None. If the bytes are cut off, the hash is too short.
     """
     if is_at_mask(data):
         return data[codec_format.HEADER.size :][:HASH_BYTES]

@@ -5,11 +5,11 @@
              1  zero
              2  number of id sets, S
             16  fingerprint of the model's specification
-           8 S  id sets, as in codec/__init__.py: by increasing group, the groups that are not whole
+           8 S  id sets, as in codec/__init__.py: by increasing group, for the groups with inactive neurons
     index       bytes of the id sets, in the order of their table
 
-All numbers are little-endian and unsigned. A set has one form only, except that its ids may be written as the key they
-were drawn with.
+All numbers are little-endian and unsigned. A set has one form only, except that its ids may be written as the key with
+which they were drawn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADER = struct.Struct("<4sBBH16s")
 
 
 def encode_neurons(neurons: NeuronSet, spec: ModelSpec) -> bytes:
-    """The bytes of a neuron set; keys are written where they are shorter than the ids.
+    """Encode a neuron set. A key is written where it is shorter than the ids.
 
     Raises  CodecError if the set is of another model, or one of its keys stands for other ids.
     """
@@ -42,9 +42,10 @@ def encode_neurons(neurons: NeuronSet, spec: ModelSpec) -> bytes:
 
 
 def decode_neurons(data: bytes, spec: ModelSpec) -> NeuronSet:
-    """The neuron set that `encode_neurons` wrote, with its keys.
+    """Decode the neuron set that `encode_neurons` wrote, with its keys.
 
-    Raises  CodecError if `data` is anything else; memory used is bounded by its size and the groups of `spec`.
+    Raises  CodecError if `data` is not a neuron set of this model. The memory used is bounded by the size of `data` and
+            the groups of `spec`.
     """
     reader = ByteReader(bytes(data))
     magic, version, zero, count, fingerprint = HEADER.unpack(reader.take("header", HEADER.size))
@@ -64,9 +65,9 @@ def decode_neurons(data: bytes, spec: ModelSpec) -> NeuronSet:
 
 
 def neurons_of(update: Update, spec: ModelSpec) -> NeuronSet:
-    """The neuron set that the ids of a decoded update stand for; groups without ids are whole.
+    """Return the neuron set that the ids of a decoded update stand for. In a group without ids all neurons are active.
 
-    It is the set that `take` was given (with the same hash) if the update has the parameters of every group.
+    If the update has the parameters of every group, the result is the set that `take` was given, with an equal hash.
     Raises  CodecError if two blocks have different ids for one group.
     """
     found: dict[str, AxisIds] = {}
@@ -85,6 +86,6 @@ def neurons_of(update: Update, spec: ModelSpec) -> NeuronSet:
 
 
 def _whole_elsewhere(sets: ActiveNeuronSets, spec: ModelSpec) -> NeuronSet:
-    """The neuron set with these ids and keys, and all neurons of the other groups."""
+    """Return the neuron set with these ids and keys, and with all neurons of the other groups."""
     active = {group: sets.active.get(group, range(size)) for group, size in spec.groups.items()}
     return replace(NeuronSet.of(spec, active), keys={group: sets.keys.get(group) for group in spec.groups})

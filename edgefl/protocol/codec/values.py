@@ -1,7 +1,7 @@
-"""Values as bytes and back, in each of the number formats. The table is in the package's docstring.
+"""Values as bytes and back, in each of the number formats. The docstring of the package has the table.
 
-A format other than float32 is chosen by the experiment, for both directions; float32 is exact. Nothing is saturated:
-what a format cannot hold is an error that names the block.
+The experiment chooses the format, for both directions. float32 is exact. The encoder does not saturate: a value that a
+format cannot hold is an error that names the block.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from edgefl.protocol.codec.id_tables import ByteReader
 from edgefl.rng import Stream
 
 Floats = npt.NDArray[np.float32]
-Named = Sequence[tuple[str, int]]  # blocks and how many values they have
+Named = Sequence[tuple[str, int]]  # names of blocks with their numbers of values
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 FLAGS: dict[Format, int] = {"float32": 0, "float16": FLOAT16, "bfloat16": BFLOAT16, "int8": INT8}
 WIDTHS: dict[Format, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
-LARGEST = {"float16": "65520", "bfloat16": "3.3961776e38"}  # what is below it is rounded to a finite value
-BLOCK = 256  # values that have a scale together in int8
-SMALLEST = np.float32(2.0**-100)  # of a scale
+LARGEST = {"float16": "65520", "bfloat16": "3.3961776e38"}  # smaller magnitudes are rounded to a finite value
+BLOCK = 256  # number of values that share a scale in int8
+SMALLEST = np.float32(2.0**-100)  # smallest scale that is not 0
 
 
 def format_of(flags: int) -> Format:
-    """The number format that a header's flags tell. Raises CodecError for more than one."""
+    """Return the number format that the flags of a header tell. Raises CodecError if they tell more than one format."""
     found = [name for name, flag in FLAGS.items() if flag & flags]
     if len(found) > 1:
         raise CodecError(f"flags {flags:#04x} of values in {' and '.join(found)}; expected one number format")
@@ -39,7 +39,7 @@ def format_of(flags: int) -> Format:
 
 
 def value_bytes(form: Format, counts: Sequence[int]) -> int:
-    """Bytes of the values of blocks that have so many."""
+    """Return the size in bytes of the values of blocks with these numbers of values."""
     scales = sum(map(_scales, counts)) if form == "int8" else 0
     return WIDTHS[form] * sum(counts) + 4 * scales
 
@@ -47,9 +47,9 @@ def value_bytes(form: Format, counts: Sequence[int]) -> int:
 def write_values(
     form: Format, blocks: Sequence[tuple[str, Floats]], random_stream: Stream
 ) -> Iterator[bytes | memoryview]:
-    """The bytes of the values of blocks, flat and by name.
+    """Yield the bytes of the values of blocks, which are given flat and by name.
 
-    chance  what int8 rounds by: of each block a byte a value, in the order of the stream's little-endian words
+    random_stream  draws the rounding of int8: a byte for each value, taken from the little-endian words, block by block
     Raises  CodecError naming the block and the value that the format cannot hold.
     """
     if form == "int8":
@@ -63,9 +63,10 @@ def write_values(
 
 
 def read_values(form: Format, reader: ByteReader, blocks: Named) -> list[Floats]:
-    """The values of blocks, which come next and are the last: float32, views of the payload where it is.
+    """Read the values of blocks, the last part of a payload, as float32. Values sent as float32 are not copied.
 
-    Raises  CodecError naming the block whose values no finite ones could have been written as.
+    Raises  CodecError naming a block whose bytes do not encode finite values, or if bytes follow the values. float32
+            values may be infinite or NaN.
     """
     counts = [count for _, count in blocks]
     data = reader.take("values", value_bytes(form, counts))
@@ -95,7 +96,7 @@ def _halves(form: Format, name: str, values: Floats) -> npt.NDArray[np.uint8]:
     halves, ops = np.empty(2 * values.size, np.uint8), kernels.backend()
     (ops.narrow_float16 if form == "float16" else ops.narrow_bfloat16)(values, halves)
     magnitudes, least = halves.view("<u2") & np.uint16(0x7FFF), np.uint16(0x7C00 if form == "float16" else 0x7F80)
-    if magnitudes.size and magnitudes.max() >= least:  # an exponent of ones: not finite
+    if magnitudes.size and magnitudes.max() >= least:  # an exponent of ones is not finite
         at = int(np.argmax(magnitudes >= least))
         raise CodecError(
             f"block {name!r}: value {values[at]} at {at}; expected a finite one below {LARGEST[form]} for {form}"

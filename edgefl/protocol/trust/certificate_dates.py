@@ -1,6 +1,7 @@
-"""Whether a server's certificate is valid now, and for how long: said before a run starts. Not TLS itself (tls.py).
+"""The dates of a server's certificate: whether it is valid now, and for how long. TLS itself is in tls.py.
 
-Devices check the certificate when they connect, so with one that has expired no device ever gets in.
+The server tells its user before a run starts. Devices check the certificate when they connect, so no device can connect
+after the certificate has expired.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ DAY_S = 86400.0
 
 
 def expiry(certificate: Path, now: float) -> str:
-    """A sentence about the dates of a PEM certificate; "" if the dates need no sentence.
+    """Return a sentence about the dates of a PEM certificate, or "" if the dates need no sentence.
 
     now  seconds since 1970
     """
@@ -34,7 +35,7 @@ def expiry(certificate: Path, now: float) -> str:
 
 
 def _dates(certificate: Path) -> tuple[float, float] | None:
-    """Seconds since 1970 from which and until which it is valid; None where this Python cannot read certificates."""
+    """Return the first and the last second of validity since 1970, or None if this Python cannot read certificates."""
     read = getattr(getattr(ssl, "_ssl", None), "_test_decode_cert", None)
     if read is None:
         return None
@@ -42,7 +43,7 @@ def _dates(certificate: Path) -> tuple[float, float] | None:
         found = read(str(certificate))
         return ssl.cert_time_to_seconds(found["notBefore"]), ssl.cert_time_to_seconds(found["notAfter"])
     except (OSError, KeyError, ValueError):
-        return None  # the TLS context has accepted the file; its dates are not in a form that is read here
+        return None  # the TLS context has accepted the file, but this function cannot read the form of its dates
 
 
 def _day(seconds: float) -> str:

@@ -1,9 +1,10 @@
-"""Certificates for a run of one's own: an authority, the server's certificate and one per device. Needs `cryptography`.
+"""Certificates for a run of one's own: an authority, the server's certificate and one for each device.
 
-    DIR/ca.pem, ca-tls.key                     the authority; devices get ca.pem, its key stays here
-    DIR/server.pem, server-tls.key             for the names that the server is reached by
+    DIR/ca.pem, ca-tls.key                     the authority. Devices get ca.pem, and its key stays here
+    DIR/server.pem, server-tls.key             for the names by which devices reach the server
     DIR/device-0003.pem, device-0003-tls.key   for client 3, where the server asks for client certificates
-Keys are ECDSA on P-256, written readable by their owner alone. Not the contexts that use them (tls.py).
+Keys are ECDSA on P-256, and their files are readable by their owner alone. The module needs the package `cryptography`.
+The TLS contexts that use the certificates are in tls.py.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ class Authority(NamedTuple):
 
 
 def make_certificates(directory: Path, hosts: list[str], clients: int, now: datetime, days: int) -> None:
-    """Writes all of them. `hosts`: the server's DNS names and IP addresses; `now` is aware of its zone.
+    """Write the certificates and keys of the authority, the server and `clients` devices into the directory.
 
+    hosts   DNS names and IP addresses of the server
+    now     present time, with its time zone
+    days    lifetime of the certificates of server and devices, in days
     Raises  FileExistsError rather than replace a key.
     """
     authority = make_authority(now)
@@ -49,7 +53,7 @@ def make_certificates(directory: Path, hosts: list[str], clients: int, now: date
 
 
 def make_authority(now: datetime) -> Authority:
-    """A self-signed certificate that may sign others, and no authorities below it."""
+    """Make a self-signed certificate that may sign certificates, but no further authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("edgefl authority")
     usage = x509.KeyUsage(
@@ -66,7 +70,9 @@ def make_authority(now: datetime) -> Authority:
 def issue(
     authority: Authority, stem: Path, name: str, now: datetime, lifetime: timedelta, hosts: list[str] | None = None
 ) -> None:
-    """Writes STEM.pem and its key, signed by the authority: for a server of these hosts, or for a client if None."""
+    """Write STEM.pem and its key, signed by the authority: for a server of these hosts, or for a client without
+    `hosts`.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if hosts is None else ExtendedKeyUsageOID.SERVER_AUTH
     signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
@@ -108,5 +114,5 @@ def _write(stem: Path, certificate: x509.Certificate, key: ec.EllipticCurvePriva
 
 
 def tls_key_file(stem: Path) -> Path:
-    """The file of the private key of STEM.pem: not STEM.key, which for a device is its run key."""
+    """Return the file of the private key of STEM.pem. It is not STEM.key, which holds the run key of a device."""
     return stem.with_name(f"{stem.name}-tls.key")

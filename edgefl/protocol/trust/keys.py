@@ -1,8 +1,9 @@
-"""Device keys as files: 32 random bytes each, in hex, readable by their owner alone. Not the proof that uses them
-(wire/handshake.py), nor certificates (certificates.py).
+"""Device keys as files: 32 random bytes each, in hex, readable by their owner alone.
 
     DIR/device-0003.key   the key of client 3, to be brought to that device
-    DIR/server.keys       the server's table, a line "3 <hex>" per client
+    DIR/server.keys       the server's table, a line "3 <hex>" for each client
+
+wire/handshake.py has the proof that uses the keys, and certificates.py has the certificates.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from edgefl.errors import RequestError
 from edgefl.protocol.wire.handshake import KEY_BYTES
 
 TABLE = "server.keys"
-LARGEST_KEY, LARGEST_TABLE = 1 << 12, 1 << 27  # bytes of the files; of a table, those of some 1.7 million clients
+LARGEST_KEY, LARGEST_TABLE = 1 << 12, 1 << 27  # bytes of a file. A table of this size has about 1.7 million clients
 
 
 def make_keys(directory: Path, clients: int, draw: Callable[[int], bytes] = secrets.token_bytes) -> None:
-    """Writes a key for each of the clients 0, 1, ... and the server's table of them.
+    """Write a key for each of the clients 0, 1, ... and the server's table of the keys.
 
-    draw    random bytes of that length
-    Raises  RequestError if there are keys already: a key that was handed out must not be lost.
+    draw    returns as many random bytes as its argument says
+    Raises  RequestError if `clients` is below 1, or if there are keys already, because a key that was handed out must
+            not be lost.
     """
     if clients < 1:
         raise RequestError(f"clients={clients}; expected clients >= 1")
@@ -38,17 +40,17 @@ def make_keys(directory: Path, clients: int, draw: Callable[[int], bytes] = secr
 
 
 def key_file(directory: Path, client: int) -> Path:
-    """The file into which make_keys writes the key of a client."""
+    """Return the file into which make_keys writes the key of a client."""
     return directory / f"device-{client:04d}.key"
 
 
 def read_key(path: Path) -> bytes:
-    """A device's key. Raises RequestError if the file is missing, readable by others or not one key."""
+    """Read the 32 bytes of a device's key. Raises RequestError if the file is missing, readable by others or no key."""
     return _key(_read_private(path, LARGEST_KEY).strip(), str(path))
 
 
 def read_table(path: Path) -> dict[int, bytes]:
-    """The server's keys by client. Raises RequestError naming the line that is wrong, or as read_key."""
+    """Read the server's keys by client. Raises RequestError naming the line that is wrong, or as read_key does."""
     keys: dict[int, bytes] = {}
     for number, line in enumerate(_read_private(path, LARGEST_TABLE).splitlines(), 1):
         where = f"{path}, line {number}"
@@ -62,7 +64,7 @@ def read_table(path: Path) -> dict[int, bytes]:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """A new file that its owner alone can read. Raises FileExistsError rather than replace a secret."""
+    """Write a new file that its owner alone can read. Raises FileExistsError rather than replace a secret."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
         file.flush()
@@ -70,7 +72,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def check_private(path: Path) -> None:
-    """Raises RequestError if others than the owner may read or write the file, or if it is not there."""
+    """Raise RequestError if users other than the owner may read or write the file, or if it is missing."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:

@@ -1,7 +1,8 @@
-"""TLS for both sides of a run: the contexts, from files, and what a failed handshake means. Not the sockets.
+"""TLS for both sides of a run: contexts made from files, and the meaning of a failed handshake. It opens no sockets.
 
-TLS 1.2 or later. A device always checks the server's certificate and host name; the server asks for client certificates
-if it is given their authority. Who may take part is decided by device keys (keys.py), with or without certificates.
+The contexts require TLS 1.2 or later. A device always checks the certificate and the host name of the server. The
+server asks for client certificates if it is given their authority. Device keys (keys.py) decide who may take part, with
+or without certificates.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from edgefl.protocol.trust.keys import check_private
 
 
 def server_context(certificate: Path, key: Path, client_authority: Path | None = None) -> ssl.SSLContext:
-    """The server's side. With `client_authority` only devices whose certificate it signed get in.
+    """Return the TLS context of the server. With `client_authority`, only devices whose certificate it signed get in.
 
     Raises  RequestError naming the file that is missing, readable by others or of the wrong content.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.num_tickets = 0  # no device resumes a session: tickets would be bytes, memory and time for nothing
+    context.num_tickets = 0  # no device resumes a session, so tickets would only cost bytes, memory and time
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load_pair(context, certificate, key)
     if client_authority is not None:
@@ -32,9 +33,9 @@ def server_context(certificate: Path, key: Path, client_authority: Path | None =
 def device_context(
     authority: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """The device's side. `authority` None stands for the system's authorities.
+    """Return the TLS context of a device. If `authority` is None, the authorities of the system are trusted.
 
-    Raises  RequestError as server_context, or if only one of certificate and key is given.
+    Raises  RequestError as server_context does, or if only one of certificate and key is given.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -50,8 +51,9 @@ def device_context(
 
 
 def fault(error: ssl.SSLError) -> str | None:
-    """Why trying again would not help if it happens time after time, in words for the device's user; None if the
-    connection merely broke, or bytes were damaged on their way.
+    """Say to the device's user why another attempt would not help if the error comes again and again.
+
+    The result is None if the connection merely broke, or if bytes were damaged on their way.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server's certificate is not accepted ({error.verify_message}); expected a valid one for this host"
@@ -70,7 +72,7 @@ def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     check_private(key)
     try:
         context.load_cert_chain(certificate, key)
-    except OSError as error:  # SSLError is one
+    except OSError as error:  # SSLError is a subclass
         raise RequestError(
             f"certificate {certificate} with key {key}: {_why(error)}; expected PEM files that belong together"
         ) from None

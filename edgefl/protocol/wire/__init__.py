@@ -1,1 +1,1 @@
-"""The messages between server and device, as values and as bytes. No sockets, no clock, no files."""
+"""The messages between server and device, as values and as bytes. The package uses no sockets, clocks or files."""

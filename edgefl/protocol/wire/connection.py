@@ -1,11 +1,12 @@
-"""One connection between a device and the server: bytes in, messages out, and who may say what when.
+"""One connection between a device and the server: bytes in, messages out, and which side may send what in which state.
 
-Sans-IO: no socket, clock or randomness; device/device_socket.py and server/event_loop.py move the bytes. Both roles
-read one table. Meant to be read like python-hyper/h11, whose separation of grammar and I/O it follows.
+The module does no I/O and has no clock and no randomness. deployment/device/device_socket.py and server/event_loop.py
+move the bytes. Both sides use one table of states. The separation of grammar and I/O follows python-hyper/h11.
 
-What the table says in words: a device greets, the two prove their keys to each other, and the server welcomes it or
-refuses. A device that does not hold the initial model asks for it once; nothing else is said until it has all of it.
-From then on the server's and the device's messages may cross. Either side may refuse at any time, which closes.
+The table says in words: A device greets, the two sides prove their keys to each other, and the server welcomes or
+refuses the device. A device that does not hold the initial model asks for it once, and nothing else is said until it
+has all of it. From then on messages of both sides may cross. Either side may refuse at any time, which closes the
+connection.
 """
 
 from __future__ import annotations
@@ -56,26 +57,26 @@ TABLE: dict[tuple[Stage, Role, type[Message]], Stage] = {
     ("ready", "device", Trained): "ready",
     ("ready", "device", Evaluated): "ready",
     ("ready", "device", ThroughputReport): "ready",
-    ("finished", "device", ModelRequest): "finished",  # these four were on their way when the server finished,
+    ("finished", "device", ModelRequest): "finished",  # these four were sent before the device knew of the end
     ("finished", "device", Trained): "finished",
     ("finished", "device", Evaluated): "finished",
     ("finished", "device", ThroughputReport): "finished",
-    ("finished", "server", Verdict): "finished",  # and a last reply still gets its answer
+    ("finished", "server", Verdict): "finished",  # a last reply still gets its verdict
     **{(state, role, Refused): "closed" for state in get_args(Stage) for role in get_args(Role) if state != "closed"},
 }
-WITH_MODEL: dict[Stage, Stage] = {"welcomed": "ready", "loading": "ready"}  # once the device holds all of the model
+WITH_MODEL: dict[Stage, Stage] = {"welcomed": "ready", "loading": "ready"}  # after the last byte of the model
 
 
 class Connection:
     """One side of a connection.
 
     role   which side this is
-    cap    largest message, in bytes, in either direction; Welcome raises it by the size of the model
+    cap    largest message in bytes, in either direction. Welcome raises it according to the size of the model
     state  a Stage of TABLE
 
-    received_bytes, sent_bytes                what went through `receive` and came out of `send`
-    received_header_bytes, sent_header_bytes  the part of whole frames that is neither payload, selection nor model:
-                                              frame headers and the messages' other fields
+    received_bytes, sent_bytes                number of bytes that `receive` got and that `send` returned
+    received_header_bytes, sent_header_bytes  number of bytes of whole frames that are neither payload, selection nor
+                                              model: frame headers and the other fields of the messages
     """
 
     def __init__(self, role: Role, cap: int = FRAME_ALLOWANCE) -> None:
@@ -88,20 +89,20 @@ class Connection:
         self._decoder = frames.Decoder(cap)
         self._sequence = 0
         self._broken = False
-        self._version = frames.VERSION  # of the peer's frames
+        self._version = frames.VERSION  # version of the peer's frames
         self._agreement = Agreement()
 
     @property
     def mid_frame(self) -> bool:
-        """Whether the peer has begun a frame and not completed it: its stream must not end here."""
+        """True if the peer has begun a frame and not completed it. The stream must not end then."""
         return self._decoder.mid_frame
 
     def receive(self, data: bytes) -> list[Message]:
-        """The messages that `data` completes, in order; the state is then the one after the last of them.
+        """Return the messages that `data` completes, in order. The state is then the one after the last message.
 
         Bytes that come after Refused or after an error are counted and dropped.
-        Raises  RemoteProtocolError if the peer breaks the protocol anywhere in `data`, whose earlier messages are then
-                lost too; from then on only Refused can be sent.
+        Raises  RemoteProtocolError if the peer breaks the protocol anywhere in `data`. The earlier messages of `data`
+                are then lost, too, and from then on only Refused can be sent.
         """
         self.received_bytes += len(data)
         received: list[Message] = []
@@ -125,9 +126,10 @@ class Connection:
         return received
 
     def send(self, message: Message) -> bytes:
-        """The bytes of a message for the peer. They must all be sent, in the order of the calls.
+        """Return the bytes of a message for the peer. They must all be sent, in the order of the calls.
 
-        Raises  LocalProtocolError if the state, a value or the size does not allow it; nothing has changed then.
+        Raises  LocalProtocolError if the state, a value or the size does not allow the message. Nothing has changed
+                then.
         """
         if self._broken and not isinstance(message, Refused):
             raise LocalProtocolError(f"{_name(message)} after the peer broke the protocol; expected Refused")
@@ -143,10 +145,10 @@ class Connection:
         return data
 
     def refuse(self, reason: str) -> bytes:
-        """The bytes of Refused with as much of the reason as it holds; none if the connection is closed already."""
+        """Return the bytes of Refused with as much of the reason as fits, or b"" if the connection is closed."""
         if self.state == "closed":
             return b""
-        text = reason.encode(errors="replace").decode()  # a file name may hold what is not UTF-8
+        text = reason.encode(errors="replace").decode()  # a file name may hold characters that UTF-8 cannot encode
         return self.send(Refused(text[: messages.LONGEST_TEXT]))
 
     def _advance(self, sender: Role, message: Message, fault: type[ProtocolError]) -> None:
@@ -164,7 +166,7 @@ class Connection:
 
 
 def payload_bytes(message: Message) -> int:
-    """Bytes of a message's payloads and selection, or of its part of the model; 0 for messages that carry none."""
+    """Return the bytes of a message's payloads and selection, or of its part of the model. Other messages have 0."""
     if isinstance(message, ModelChunk):
         return len(message.data)
     selection = len(message.selection) if isinstance(message, Train) else 0
@@ -172,7 +174,7 @@ def payload_bytes(message: Message) -> int:
 
 
 def _words_of(error: OtherVersionError, peer: Role, role: Role) -> str:
-    """What frames of another version mean, which side is to be updated, and the reason of a Refused among them."""
+    """Say what frames of another version mean, which side to update, and the reason of a Refused among the frames."""
     older = peer if error.version < frames.VERSION else role
     words = (
         f"the {peer} sends frames of version {error.version} and the {role} reads version {frames.VERSION}; expected"
@@ -198,7 +200,7 @@ def _decoded(number: int, body: bytearray) -> Message:
 
 
 def _encoded(message: Message) -> bytes:
-    """The bytes of a message, once its fields are known to be what the peer will accept."""
+    """Return the bytes of a message, after a check that the peer will accept its fields."""
     try:
         messages.check(message)
         return messages.encode(message)

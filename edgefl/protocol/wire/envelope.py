@@ -1,22 +1,22 @@
-"""Several messages of the wire as one array of bytes, for a framework that carries messages itself. No framework, and
-not who may say what when (device/relayed_device.py, server/relay.py).
+"""Several messages of the wire as one array of bytes, for a framework that carries messages itself.
 
     header   2  magic "EL"
              1  version, 1
-             1  who wrote it: 0 the server, 1 a device
+             1  writer: 0 the server, 1 a device
              1  length of the run's id in bytes
              1  0
-             4  how many messages
-             4  length of what follows the run's id, in bytes
+             4  number of messages
+             4  number of bytes after the run's id
              4  CRC-32 of the 14 bytes before and of the run's id
-    run      its id, UTF-8
+    run      id of the run, UTF-8
     frames   each message as in frames.py, numbered from 0
 
-All numbers are little-endian and unsigned. A device need not keep anything in memory from one envelope to the next.
-First it gets Challenge alone, which it answers with Hello and Enrol; then Welcome, the whole initial model if it lacks
-that, verdicts, and what it has to do.
+All numbers are little-endian and unsigned. A device need not keep anything in memory between two envelopes. The first
+envelope has only Challenge, which the device answers with Hello and Enrol. The second envelope has Welcome, the whole
+initial model if the device lacks it, verdicts, and the device's next task.
 
-Whatever carries an envelope names it by STYPE, as the array ARRAY of the record RECORD.
+A carrier names an envelope by STYPE, as the array ARRAY of the record RECORD. The module uses no framework.
+deployment/device/relayed_device.py and server/relay.py decide what a side says, and when.
 """
 
 from __future__ import annotations
@@ -65,25 +65,25 @@ MAY: dict[Role, tuple[type[Message], ...]] = {
 
 
 class Envelope(NamedTuple):
-    """The content of one side's words to the other in a run."""
+    """The messages that one side sends to the other at once, and the id of their run."""
 
     run: str
     messages: tuple[Message, ...]
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes of the envelope's messages: payloads, selections, parts of the model."""
+        """The number of bytes of the envelope's payloads, selections and parts of the model."""
         return sum(map(payload_bytes, self.messages))
 
     @property
     def purpose(self) -> str:
-        """The word of frameworks for the envelope: "train", "evaluate", or otherwise "query"."""
+        """The word that frameworks have for the envelope: "train", "evaluate", or otherwise "query"."""
         kinds = {type(message) for message in self.messages}
         return "train" if Train in kinds else "evaluate" if Evaluate in kinds else "query"
 
 
 def encode(writer: Role, envelope: Envelope) -> bytes:
-    """The bytes of an envelope. Raises LocalProtocolError if the other side would refuse it."""
+    """Return the bytes of an envelope. Raises LocalProtocolError if the other side would refuse it."""
     run = envelope.run.encode()
     if not 0 < len(envelope.run) <= LONGEST_RUN or len(run) > 255:
         raise LocalProtocolError(f"run {envelope.run!r}; expected an id of 1 to {LONGEST_RUN} characters")
@@ -109,10 +109,11 @@ def encode(writer: Role, envelope: Envelope) -> bytes:
 
 
 def decode(writer: Role, data: bytes, limit: int) -> Envelope:
-    """The envelope that this side wrote. `limit`: bytes of the largest one that is read.
+    """Decode the envelope that the side `writer` wrote.
 
-    Raises  RemoteProtocolError if it is none, damaged, too large, or has what this side may not say; nothing of the
-            size that it claims is allocated before it is known to be there.
+    limit   largest envelope that is read, in bytes
+    Raises  RemoteProtocolError if `data` is not an envelope, is damaged or too large, or has a message that this side
+            may not send. No memory of a claimed size is allocated before the bytes are known to be there.
     """
     if len(data) > limit:
         raise RemoteProtocolError(f"letter of {len(data)} bytes; the limit is {limit}")
@@ -136,7 +137,7 @@ def decode(writer: Role, data: bytes, limit: int) -> Envelope:
 
 def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]:
     decoder, agreement, found = frames.Decoder(len(data)), Agreement(), []
-    for number, body in decoder.receive(data):  # type: ignore[arg-type]  # which takes a view of it
+    for number, body in decoder.receive(data):  # type: ignore[arg-type]  # receive takes a view of the data, too
         kind = messages.TYPES.get(number)
         if kind is None or kind not in MAY[writer]:
             what = f"type {number}" if kind is None else kind.__name__

@@ -1,18 +1,18 @@
-"""Messages cut into frames, and frames found again in a stream of bytes. Not what the bodies mean (messages.py).
+"""Frames that carry messages in a stream of bytes: how they are made and found again. messages.py has the bodies.
 
     header   2  magic "EF"
              1  version, 2
              1  type of the message (messages.TYPES)
-             4  sequence number: 0 for a direction's first frame, one more for each that follows
+             4  sequence number: 0 for the first frame of a direction, and one more for each frame after it
              4  length of the body in bytes, at least 1
              4  CRC-32 of the body
              4  CRC-32 of the 16 bytes before
     body     the message
 
-All numbers are little-endian and unsigned. A header is checked as soon as it is there, before any of its body is kept;
-so a length that was changed on its way is never waited for. The checksums find accidents, one flipped bit always, which
-is a DamagedFrameError; that nobody changes the bytes on purpose is the business of TLS. A frame of another version that
-is whole is no accident (other_versions.py).
+All numbers are little-endian and unsigned. A header is checked as soon as it is complete, before any of its body is
+kept. So the decoder never waits for a length that was changed on its way. The checksums find accidents, which are a
+DamagedFrameError, and always find a single flipped bit. Only TLS protects against changes on purpose. A whole frame of
+another version is not an accident (other_versions.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from edgefl.protocol.wire.other_versions import ForeignFrame
 MAGIC, VERSION = b"EF", 2
 HEADER = struct.Struct("<2sBBIIII")
 CHECKED = slice(0, 16)  # the part of a header that its own checksum covers
-LARGEST = 2**32 - 1  # sequence number, and length of a body
+LARGEST = 2**32 - 1  # limit of the sequence number, and of the length of a body
 
 
 class Header(NamedTuple):
@@ -42,7 +42,7 @@ class Header(NamedTuple):
 
 
 def encode(type: int, sequence: int, body: bytes) -> bytes:
-    """The frame of a message. Raises LocalProtocolError if the body is empty, or it or the number is beyond 32 bits."""
+    """Return the frame of a message. Raises LocalProtocolError if the body is empty, or a number exceeds 32 bits."""
     if not 0 < len(body) <= LARGEST:
         raise LocalProtocolError(f"frame of {len(body)} bytes; expected 1 to {LARGEST}")
     if sequence > LARGEST:
@@ -52,32 +52,33 @@ def encode(type: int, sequence: int, body: bytes) -> bytes:
 
 
 class Decoder:
-    """One direction of a connection: bytes in, in pieces of any size; whole frames out. O(bytes) for any pieces.
+    """A decoder for one direction of a connection. It takes bytes in pieces of any size and returns whole frames.
 
-    cap  largest body accepted; it may be changed between two frames
+    cap  largest body that is accepted, in bytes. It may be changed between two frames
 
-    Between calls it holds no more than the frame that has begun, plus the eighth that a bytearray keeps to grow.
+    Its time is linear in the number of bytes. Between calls it holds at most the frame that has begun, and the eighth
+    by which a bytearray can grow.
     """
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
         self._sequence = 0
         self._head = bytearray()
-        self._header: Header | None = None  # of the frame that has begun, once it is complete
+        self._header: Header | None = None  # header of the frame that has begun, once the header is complete
         self._body = bytearray()
-        self._foreign: ForeignFrame | None = None  # one of another version that has begun
+        self._foreign: ForeignFrame | None = None  # a frame of another version that has begun
 
     @property
     def mid_frame(self) -> bool:
-        """Whether a frame has begun and is not complete: the stream must not end here."""
+        """True if a frame has begun and is not complete. The stream must not end then."""
         return bool(self._head)
 
     def receive(self, data: bytes) -> Iterator[tuple[int, bytearray]]:
-        """Type and body of each frame that `data` completes. Lazy: take all of them before the next call.
+        """Yield type and body of each frame that `data` completes. Take all of them before the next call.
 
-        Raises  RemoteProtocolError at the first frame that is malformed, not the next one or above the cap; it is a
-                DamagedFrameError if the frame is not as its sender made it, and an OtherVersionError if it is a whole
-                one of another version. The stream is then of no more use.
+        Raises  RemoteProtocolError at the first frame that is malformed, out of sequence or above the cap. The error is
+                a DamagedFrameError if the frame was changed on its way, and an OtherVersionError if it is a whole frame
+                of another version. The stream cannot be used after an error.
         """
         rest = memoryview(data)
         while rest:
@@ -100,7 +101,7 @@ class Decoder:
 
     def _checked(self, header: Header) -> Header:
         if header.magic != MAGIC:
-            fault = DamagedFrameError if _is_near(header.magic) else RemoteProtocolError  # or of another protocol
+            fault = DamagedFrameError if _is_near(header.magic) else RemoteProtocolError  # another protocol
             raise fault(f"frame with magic {header.magic!r}; expected {MAGIC!r}")
         _check("header", header.checksum, crc32(self._head[CHECKED]))
         if header.sequence != self._sequence:
@@ -119,7 +120,7 @@ class Decoder:
 
 
 def _is_near(magic: bytes) -> bool:
-    """Whether one bit has been flipped on its way."""
+    """Return whether the magic differs by one bit, which was flipped on its way."""
     return (int.from_bytes(magic, "big") ^ int.from_bytes(MAGIC, "big")).bit_count() == 1
 
 
@@ -143,7 +144,7 @@ def _check(part: str, stated: int, found: int) -> None:
 
 
 def _move(source: memoryview, target: bytearray, size: int) -> memoryview:
-    """Fill `target` up to `size` bytes; what is left of `source`."""
+    """Fill `target` up to `size` bytes, and return the rest of `source`."""
     count = size - len(target)
     target += source[:count]
     return source[count:]

@@ -1,15 +1,14 @@
-"""Proofs that both sides know a device's key, bound to the run, the client and both nonces. Pure: no randomness, no
-files.
+"""Proofs that both sides know a device's key. A proof is bound to the run, the client and both nonces.
 
     Hello      device -> server   device nonce
     Challenge  server -> device   server nonce, proof of the server
     Enrol      device -> server   proof of the device
 
-A proof is HMAC-SHA256 under the device's key over six fields, each preceded by its length in 4 little-endian bytes:
-"edgefl handshake 1", the role of the prover, the run, the client in decimal, the device's nonce, the server's nonce.
-The role keeps one side's proof from passing as the other's; the nonces, fresh for each connection, keep an old one from
-passing again. Where a run has no keys, the key is the secret that the device has enrolled with, and while it enrols
-proofs are empty. Source: RFC 2104 (HMAC).
+A proof is HMAC-SHA256 (RFC 2104) under the device's key over six fields: "edgefl handshake 1", the role of the prover,
+the run, the client in decimal, the device's nonce, the server's nonce. Each field comes after its length in 4
+little-endian bytes. The role prevents that a proof of one side passes as a proof of the other side. The nonces are
+fresh for each connection, so an old proof does not pass again. In a run without keys, the key is the secret with which
+the device has enrolled, and proofs are empty while it enrols. The functions are pure: no randomness, no files.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ DOMAIN = b"edgefl handshake 1"
 
 
 def proof(key: bytes | None, role: Role, run: str, client: int, device_nonce: bytes, server_nonce: bytes) -> bytes:
-    """32 bytes by which `role` shows that it knows the key of `client`; empty if `key` is None.
+    """Return the 32 bytes by which `role` shows that it knows the key of `client`, or b"" if `key` is None.
 
-    Raises  ValueError if the key or a nonce is not 32 bytes.
+    Raises  ValueError if the key or a nonce does not have 32 bytes.
     """
     if key is None:
         return b""
@@ -46,9 +45,9 @@ def proof(key: bytes | None, role: Role, run: str, client: int, device_nonce: by
 
 
 def check(expected: bytes, given: bytes, who: str) -> None:
-    """Raise AuthError, opening with `who` is to be believed, unless `given` is the `expected` proof of that side.
+    """Raise AuthError, whose message begins with `who`, unless `given` is the `expected` proof of that side.
 
-    The bytes are compared in constant time. An empty `expected` is for a run without keys: nothing else passes then.
+    The bytes are compared in constant time. In a run without keys `expected` is empty, and only an empty proof passes.
     """
     if len(given) != len(expected):
         raise AuthError(f"{who}: proof of {len(given)} bytes; expected {_meaning(len(expected))}")

@@ -1,10 +1,10 @@
-"""The messages of the protocol, and each of them as bytes: msgpack of a typed array. Not their framing (frames.py), nor
-who may say what when (connection.py).
+"""The messages of the protocol, and the bytes of each message: a typed array in msgpack. frames.py has their framing.
 
-msgspec checks every field while it decodes, in C and with no code of ours; an unknown field, a wrong type or a number
-out of its range is an error that names the place. Nothing is evaluated. Every list and dict has a largest length, which
-is checked before its first item is made, so that a message takes little more memory than its frame. Payloads are the
-bytes of codec/, one per named update, and stay bytes here.
+msgspec checks every field in C while it decodes. An unknown field, a wrong type or a number out of its range is an
+error that names the place. Nothing is evaluated. Every list and dict has a largest length, which is checked before its
+first item is made, so that a message takes little more memory than its frame. Payloads are bytes as protocol/codec
+encodes them, one payload for each named update, and they stay bytes here. connection.py decides which side may send
+what when.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from edgefl.protocol.wire.peer_text import PeerText, of_peer, whole
 
 PROTOCOL = 4
-CHUNK_BYTES = 1 << 15  # of the initial model in one message
+CHUNK_BYTES = 1 << 15  # bytes of the initial model in one message
 LONGEST_TEXT = 1000  # characters of a reason
 LONGEST_LOSS = 1 << 15  # characters of a loss, which may have a weight for each class
 
@@ -37,14 +37,15 @@ Payload = Annotated[dict[Name, bytes], Meta(max_length=16)]
 
 
 class Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Base of all messages. Fields travel in the order of their declaration."""
+    """The base of all messages. Fields travel in the order of their declaration."""
 
 
 class Hello(Message, frozen=True):
-    """Device: who it is. `run` is empty until it has enrolled; `client` None asks for a free id (runs without keys).
+    """The greeting of a device.
 
-    software  what trains there (rounds/provenance.py); the server keeps it, for a replay by another provenance to say
-    so
+    run       id of the run, empty until the device has enrolled
+    client    id of the client. None asks for a free id, in runs without keys
+    software  version and kernels that train there (methods/rounds/provenance.py). The server keeps it for a replay
     """
 
     protocol: Annotated[int, Meta(ge=0, lt=1 << 16)]
@@ -55,8 +56,10 @@ class Hello(Message, frozen=True):
 
 
 class Challenge(Message, frozen=True):
-    """Server: its run and nonce. `proof` shows that it knows the device's key; in a run without keys the secret of a
-    device that says that it has enrolled, and empty for one that has not.
+    """The server's answer to Hello, with its run and a nonce.
+
+    proof   shows that the server knows the device's key. In a run without keys, it shows that the server knows the
+            secret of a device that has enrolled, and is empty for other devices
     """
 
     run: Name
@@ -65,17 +68,18 @@ class Challenge(Message, frozen=True):
 
 
 class Enrol(Message, frozen=True):
-    """Device: that it knows its key or secret, and what it can do and has.
+    """The device's proof that it knows its key or secret, and what it can do and holds.
 
-    capacity  the largest share of active neurons it is willing to train; kept by the server from the first time on
-    model     digest of the initial model it already holds, or empty
-    pending   the round of a reply that was not acknowledged, 0 if there is none
-    secret    of a device that enrols in a run without keys, 32 random bytes, which it proves from then on; or empty
-    round     the last round that was acknowledged and counts, 0 if there is none: what it holds is of after it
-    life      drawn by each process that opens the device's state, and kept there, so that a copy is noticed
-    before    the life before this one, of which the server has heard; empty if there was none
-    examples  how many samples it has: all of them, to be parted by the run's shares; or those for training, validation
-              and test. Its replies must claim what follows. Kept by the server from the first time on
+    capacity  largest share of active neurons that it is willing to train. The server keeps the first value
+    model     digest of the initial model that it already holds, or empty
+    pending   round of a reply that was not acknowledged, 0 if there is no such reply
+    secret    32 random bytes, if the device enrols in a run without keys, which it proves from then on. Empty otherwise
+    round     last round that was acknowledged and counts, 0 if there is no such round. The device holds the state after
+              it
+    life      drawn by each process that opens the device's state, and kept there, so that the server notices a copy
+    before    the last earlier life of which the server has heard, or empty
+    examples  number of its samples, which the run's shares split, or the numbers for training, validation and test. Its
+              replies must have the numbers that follow. The server keeps the first value
     """
 
     proof: Proof
@@ -90,11 +94,12 @@ class Enrol(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """Server: the run, as the device needs it. `options` are the hyper-parameters of the method by name.
+    """The server's description of the run for an enrolled device.
 
-    shares       of the device's samples: for training, and of those for validation
-    model_bytes  size of the initial model (wire/model_message.py), which ModelRequest asks for
-    loss         what is minimised, as text (learning/losses.py)
+    options      hyper-parameters of the method by name
+    shares       share of the device's samples for training, and share of the training samples for validation
+    model_bytes  size in bytes of the initial model (wire/model_message.py), which ModelRequest asks for
+    loss         loss that training minimises, as text (learning/losses.py)
     """
 
     client: Client
@@ -110,21 +115,22 @@ class Welcome(Message, frozen=True):
 
 
 class ModelRequest(Message, frozen=True):
-    """Device: the initial model from this byte on; it resumes a download that broke off."""
+    """The device's request for the initial model from the byte `offset` on. It can resume a download that broke off."""
 
     offset: Count
 
 
 class ModelChunk(Message, frozen=True):
-    """Server: some bytes of the initial model. Chunks follow one another up to the last byte."""
+    """The server's answer with some bytes of the initial model. Chunks follow one another up to the last byte."""
 
     offset: Count
     data: Annotated[bytes, Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
 class PayloadSpec(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The expected payload of one name in the reply: an Expected. `parameters` is a bitmap over those of the model, or
-    None.
+    """The expected payload of one name in the reply, an ExpectedPayload of methods/expected_reply.py.
+
+    parameters  bitmap over the parameters of the model, or None
     """
 
     kind: Literal["planned", "chosen", "masked", "mask"]
@@ -132,13 +138,14 @@ class PayloadSpec(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
 
 
 class Train(Message, frozen=True):
-    """Server: take part in this round.
+    """The server's request to train in a round.
 
-    selection  the active neurons (codec.encode_neurons) where the payload does not carry them itself, or empty
-    settings   what else the method tells this client
-    deadline_s seconds from now after which the round closes without the reply; None: never
-    expects    what the reply carries: True, the payload's parameters where they were sent; or what is asked by name.
-               False: nothing, as the device may not send what it trains
+    selection   active neurons (codec.neurons.encode_neurons) where the payload does not carry their ids itself, or
+                empty
+    settings    the other values that the method tells this client
+    deadline_s  seconds from now after which the round closes without the reply. None: no deadline
+    expects     content of the reply. True: the payload's parameters at the coordinates that were sent. A dict: payloads
+                by name. False: no values, as the device may not send what it trains
     """
 
     round: Round
@@ -150,7 +157,12 @@ class Train(Message, frozen=True):
 
 
 class Trained(Message, frozen=True):
-    """Device: what came of a round. `examples` is n_k, `steps` the gradient steps, `seconds` those of the training."""
+    """The device's reply to Train.
+
+    examples  number of training samples, n_k
+    steps     number of gradient steps
+    seconds   seconds of the training
+    """
 
     round: Round
     payload: Payload
@@ -163,8 +175,11 @@ class Trained(Message, frozen=True):
 
 
 class MeasuredThroughput(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How fast a device trains (methods/throughput.py): seconds for a multiply-add of what stands still and of steps,
-    for a step and for a round; and the bytes that training may take, None for any number.
+    """The speed at which a device trains (methods/throughput.py).
+
+    still_s, mac_s   seconds for a multiply-add of frozen layers, and of the steps
+    step_s, round_s  additional seconds for a step, and for a round
+    memory           bytes that training may take. None: no limit
     """
 
     still_s: Seconds
@@ -175,20 +190,21 @@ class MeasuredThroughput(Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class ThroughputReport(Message, frozen=True):
-    """Device: how fast it is, in a run that plans by it (Algorithm.wants_pace). None: it does not say.
+    """The device's report of its speed, in a run that plans by speed (Algorithm.wants_throughput).
 
-    It is said once in each connection before anything is trained there, and again when rounds take other times.
+    The device sends the report once in each connection before it trains, and again when rounds take other times.
+    throughput  measured speed. None: the device does not tell its speed
     """
 
     throughput: MeasuredThroughput | None
 
 
 class Verdict(Message, frozen=True):
-    """Server: a reply has been dealt with, durably. The device keeps it until then.
+    """The server's word that it has dealt with a reply, durably. The device keeps the reply until then.
 
-    accepted  aggregated into the round when it closes; the device keeps its newly trained model
-    late      the round was closed: not aggregated; the device keeps its newly trained model
-    refused   not aggregated, for this reason; the device goes back to its model before the round
+    accepted  the reply is aggregated when the round closes. The device keeps its newly trained model
+    late      the round was closed, so the reply is not aggregated. The device keeps its newly trained model
+    refused   the reply is not aggregated, for this reason. The device goes back to its model before the round
     """
 
     round: Round
@@ -197,10 +213,12 @@ class Verdict(Message, frozen=True):
 
 
 class Evaluate(Message, frozen=True):
-    """Server: evaluate after this round. The payload is the global model, the body that the clients' own heads are
-    under, or empty; and running statistics, where the method has some beside them.
+    """The server's request to evaluate after a round.
 
-    personal  score what the method makes a client's own: its model, its head on the body, or the global model adapted
+    personal  whether to score the client's own model: its personal model, its head on the body, or the adapted global
+              model
+    payload   the global model, or the body for the clients' own heads, or empty. Running statistics may come as a part
+              of their own
     """
 
     round: Round
@@ -209,7 +227,12 @@ class Evaluate(Message, frozen=True):
 
 
 class Scores(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The scores of one model on the device's own test samples."""
+    """The scores of one model on the device's own test samples.
+
+    loss_sum  sum of the losses of all samples
+    correct   number of correct decisions
+    examples  number of test samples
+    """
 
     loss_sum: float
     correct: Count
@@ -217,7 +240,7 @@ class Scores(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Evaluated(Message, frozen=True):
-    """Device: the scores of its own model and of the global one, where they were asked for."""
+    """The device's answer to Evaluate: the scores of its own model and of the global model, if they were asked for."""
 
     round: Round
     personal: Scores | None
@@ -225,20 +248,22 @@ class Evaluated(Message, frozen=True):
 
 
 class Finished(Message, frozen=True):
-    """Server: the run is over; nothing more will come."""
+    """The server's message that the run is over. No further request follows."""
 
     reason: Text
 
 
 class Refused(Message, frozen=True):
-    """Either side: why it closes the connection now. A device that the server refuses does not come back: where trying
-    again may help, as after a timeout, the server closes the connection without a word.
+    """The last message of either side, with the reason why it closes the connection.
+
+    A device that the server refuses does not come back. Where another attempt may help, as after a timeout, the server
+    closes the connection without a word.
     """
 
     reason: Text
 
 
-TYPES: dict[int, type[Message]] = {  # the frame's type byte; a number is never used again for something else
+TYPES: dict[int, type[Message]] = {  # by the type byte of the frame. A number is never used again for another message
     1: Hello,
     2: Challenge,
     3: Enrol,
@@ -258,7 +283,7 @@ NUMBERS = {kind: number for number, kind in TYPES.items()}
 
 
 def _plain(value: Any) -> str:
-    """What msgspec asks for a type that it does not know: a text that was a peer's may go on, or back to its peer."""
+    """Return the plain text of a PeerText, which msgspec cannot encode. Other types raise TypeError."""
     if isinstance(value, PeerText):
         return whole(value)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
@@ -269,14 +294,14 @@ _decoders: dict[int, msgspec.msgpack.Decoder[Any]] = {n: msgspec.msgpack.Decoder
 
 
 def encode(message: Message) -> bytes:
-    """The message as msgpack."""
+    """Return the message as msgpack."""
     return _encoder.encode(message)
 
 
 def check(message: Message) -> None:
     """Raise msgspec.ValidationError, TypeError or another ValueError if the receiver would refuse a field.
 
-    Bytes of payloads have no limit of their own and are not looked at.
+    Payloads have no limit of their own, and their bytes are not checked.
     """
     if isinstance(message, Train | Trained | Evaluate):
         message = msgspec.structs.replace(message, payload=dict.fromkeys(message.payload, b""))
@@ -284,7 +309,7 @@ def check(message: Message) -> None:
 
 
 def decode(number: int, data: bytes | bytearray) -> Message:
-    """The message of that type, in which each text is PeerText.
+    """Decode the message of type `number`. Each text in it becomes PeerText.
 
     Raises  KeyError for an unknown number, msgspec.DecodeError for bad bytes.
     """

@@ -1,11 +1,11 @@
-"""A model as bytes, for its way to a device: the graph as JSON text, then every parameter. Not how it is cut and sent
-(messages.ModelChunk), and not a file for other programs (graph/model_files.py).
+"""A model as bytes, for its way to a device: the graph as JSON text, then every parameter.
 
-    4  length of the text, little-endian
+    4  length of the text in bytes, little-endian
        text of graph_json.dumps, UTF-8
        codec payload: every parameter in full, float32, exact
 
-One model has one form. The chunks are checked by the SHA-256 of the whole, which Welcome carries.
+One model has one form. The SHA-256 of the whole, which Welcome carries, checks the chunks (messages.ModelChunk). Files
+of models for other programs are in models/graph/model_files.py.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from edgefl.protocol.codec.format import ENTRY, HEADER
 from edgefl.protocol.wire.messages import CHUNK_BYTES, ModelChunk
 
 LENGTH_BYTES = 4
-FRAME_ALLOWANCE = 1 << 16  # of a message without payloads
-DENSE_PAYLOADS = 4  # that one message may carry
-LARGEST_MODEL = (  # in bytes, under Limits(); no node has more than 4 parameters
+FRAME_ALLOWANCE = 1 << 16  # bytes of a message without payloads
+DENSE_PAYLOADS = 4  # number of dense payloads that one message may carry
+LARGEST_MODEL = (  # in bytes, under Limits(). A node has at most 4 parameters
     LENGTH_BYTES + Limits.text_bytes + HEADER.size + 4 * Limits.nodes * ENTRY.size + 4 * Limits.parameters
 )
 
 
 def pack(model: Model) -> bytes:
-    """The bytes of a model. Raises GraphError if the parameters do not belong to the graph."""
+    """Return the bytes of a model. Raises GraphError if the parameters do not belong to the graph."""
     model.graph.check(model.params)
     spec = ModelSpec.of(model.graph)
     text = graph_json.dumps(model.graph).encode()
@@ -43,11 +43,11 @@ def pack(model: Model) -> bytes:
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> Model:
-    """The model that `pack` wrote. Its parameters are read-only views of the bytes of one copy of the payload.
+    """Unpack the model that `pack` wrote. Its parameters are read-only views of one copy of the payload.
 
-    limits  of the graph, None for Limits(); checked before anything of the model's size is allocated
-    Raises  GraphError if the text is not a graph within the limits, CodecError if it is in another form than the one
-            that `pack` writes, or the rest is not all of its parameters.
+    limits  limits of the graph, None for Limits(). They are checked before any allocation of the model's size
+    Raises  GraphError if the text is not a graph within the limits. CodecError if the text has another form than `pack`
+            writes, or the rest is not all parameters of the graph.
     """
     limits = limits or Limits()
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
@@ -72,23 +72,25 @@ def unpack(data: bytes, limits: Limits | None = None) -> Model:
 
 
 def digest(data: bytes) -> bytes:
-    """The 32 bytes that stand for a packed model in Enrol and Welcome."""
+    """Return the SHA-256, 32 bytes, that stands for a packed model in Enrol and Welcome."""
     return hashlib.sha256(data).digest()
 
 
 def chunks(data: bytes, offset: int) -> Iterator[ModelChunk]:
-    """A packed model from that byte on, in the messages that answer ModelRequest."""
+    """Yield a packed model from the byte `offset` on, in the messages that answer ModelRequest."""
     for start in range(offset, len(data), CHUNK_BYTES):
         yield ModelChunk(start, data[start : start + CHUNK_BYTES])
 
 
 def dense_bytes(spec: ModelSpec) -> int:
-    """Size of the codec payload of every parameter in full, float32."""
+    """Return the size in bytes of the codec payload of every parameter in full, float32."""
     scalars = sum(math.prod(param.shape) for param in spec.params.values())
     head = HEADER.size + ENTRY.size * len(spec.params)
     return head + -head % 4 + 4 * scalars
 
 
 def frame_cap(model_bytes: int) -> int:
-    """Largest message about a model that is so large when packed: a few dense float32 payloads, and what is around."""
+    """Return the size in bytes of the largest message about a packed model of this size. It may hold some dense
+    payloads.
+    """
     return FRAME_ALLOWANCE + DENSE_PAYLOADS * model_bytes

@@ -1,7 +1,7 @@
-"""Frames of another version of the wire, as far as they can be read: enough to tell that they are whole, and to read a
-Refused in one of them. Not frames of this version (frames.py).
+"""Frames of another version of the wire, as far as this version can read them. frames.py has frames of this version.
 
-Version 1 (until 22 November 2026) had no checksum of the header:
+The reader can tell that such a frame is whole, and can read a Refused in it. Version 1 (until 22 November 2026) had no
+checksum of the header:
 
     header   2  magic "EF"
              1  version, 1
@@ -29,7 +29,7 @@ SECOND_CHECKED = slice(0, 16)
 
 
 class _Layout(NamedTuple):
-    """Where a frame ends, and which checksum its body has: one of the body alone, or one that goes on from `start`."""
+    """The layout of a frame: sizes in bytes, and the checksum of its body, which continues the checksum `start`."""
 
     header_bytes: int
     body_bytes: int
@@ -39,7 +39,7 @@ class _Layout(NamedTuple):
 
 
 def encode_first(type: int, sequence: int, body: bytes) -> bytes:
-    """The frame of a message in version 1."""
+    """Return the frame of a message in version 1."""
     head = FIRST_HEADER.pack(b"EF", FIRST, type, sequence, len(body), 0)
     return FIRST_HEADER.pack(b"EF", FIRST, type, sequence, len(body), crc32(body, crc32(head[FIRST_CHECKED]))) + body
 
@@ -48,8 +48,8 @@ class ForeignFrame:
     """A frame of another version that has begun.
 
     head  its first 20 bytes
-    cap   largest body that is kept
-    Raises  ValueError if nothing shows that the version is no accident.
+    cap   largest body that is kept, in bytes
+    Raises  ValueError if the bytes do not show that the version is no accident.
     """
 
     def __init__(self, head: bytes, cap: int) -> None:
@@ -61,9 +61,10 @@ class ForeignFrame:
         self._frame = bytearray(head)
 
     def add(self, data: bytes | memoryview) -> None:
-        """More bytes of the stream.
+        """Add further bytes of the stream.
 
-        Raises  OtherVersionError once the frame is whole, or too large to be kept; ValueError if it is damaged.
+        Raises  OtherVersionError once the frame is whole, or if it is too large to be kept. ValueError if it is
+                damaged.
         """
         layout = self._layout
         if layout.body_bytes > self._cap:

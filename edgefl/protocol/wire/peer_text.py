@@ -1,4 +1,4 @@
-"""Text that a peer wrote, as a type: what a message's text becomes when the message is decoded. Not what it means."""
+"""A type for text that a peer wrote. Each text of a message gets this type when the message is decoded."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from msgspec import Struct, structs
 
 from edgefl.protocol.wire.printable import printable
 
-LONGEST_SHOWN = 1000  # characters of one text of a peer
+LONGEST_SHOWN = 1000  # characters shown of one text of a peer
 
 
 class PeerText(str):
-    """Text that a peer wrote. What could steer a terminal is an escape sequence from the beginning, so that nobody can
-    forget it, however the text comes to be printed: by str, by format or joined to other text.
+    """Text that a peer wrote, in which characters that could steer a terminal are escape sequences from the beginning.
 
-    str and format show LONGEST_SHOWN characters of it at most. Comparing and looking up take the whole text.
+    So nobody can forget to escape the text, whether `str`, `format` or a join prints it. `str` and `format` show at
+    most LONGEST_SHOWN characters. Comparisons and look-ups take the whole text.
     """
 
     __slots__ = ()
@@ -32,12 +32,12 @@ class PeerText(str):
 
 
 def whole(text: str) -> str:
-    """All characters of a text, as a plain str."""
+    """Return all characters of a text, as a plain str."""
     return str.__str__(text) if isinstance(text, PeerText) else text
 
 
 def of_peer(value: Any) -> Any:
-    """A decoded value with each text in it as PeerText: names, keys and elements, too."""
+    """Return a decoded value with each text in it as PeerText, including names, keys and elements."""
     match value:
         case str():
             return PeerText(value)

@@ -1,5 +1,6 @@
-"""The terms that the earlier messages of a connection have settled, and that the values of later messages must keep.
-The order of messages is connection.py's.
+"""The terms that earlier messages of a connection have settled, and that the values of later messages must keep.
+
+connection.py decides the order of messages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from edgefl.protocol.wire.model_message import LARGEST_MODEL
 class Agreement:
     """The agreement of the two sides of one connection, which each side keeps.
 
-    has_model  the device holds all of the initial model
+    has_model  whether the device holds all of the initial model
     """
 
     def __init__(self) -> None:
@@ -23,10 +24,10 @@ class Agreement:
         self._client: int | None = None
         self._held = b""  # digest of the model that the device holds
         self._model_bytes = 0
-        self._next_byte = 0  # of the model, in the download
+        self._next_byte = 0  # offset in the model of the download's next byte
 
     def add(self, message: Message) -> str | None:
-        """Take a message in. Returns what is wrong with it after the earlier ones; it is not taken in then."""
+        """Take a message in, unless it contradicts earlier messages. Return what is wrong with it, or None."""
         return _RULES[type(message)](self, message) if type(message) in _RULES else None
 
     def _hello(self, message: Hello) -> str | None:
