@@ -31,10 +31,10 @@ GENERATED = ("docs/api.md",)  # its sentences come from docstrings
 LONG = 40  # words that a sentence may have
 RULES = ("clauseless", "fronted", "semicolon", "pointer", "long")
 LIMITS = {  # occurrences per 100 sentences
-    "pages": {"clauseless": 0.7, "fronted": 0.0, "semicolon": 2.6, "pointer": 0.1, "long": 0.6},
-    "docstrings": {"clauseless": 1.0, "fronted": 0.1, "semicolon": 1.2, "pointer": 0.5, "long": 0.0},
-    "comments": {"fronted": 0.0, "semicolon": 1.6, "pointer": 0.2, "long": 0.0},
-    "help texts": {"clauseless": 52.0, "fronted": 0.0, "semicolon": 72.0, "pointer": 0.4, "long": 2.6},
+    "pages": {"clauseless": 0.7, "fronted": 0.0, "semicolon": 2.3, "pointer": 0.1, "long": 0.6},
+    "docstrings": {"clauseless": 0.1, "fronted": 0.0, "semicolon": 0.0, "pointer": 0.0, "long": 0.0},
+    "comments": {"fronted": 0.0, "semicolon": 0.9, "pointer": 0.1, "long": 0.0},
+    "help texts": dict.fromkeys(RULES, 0.0),
 }
 LABEL = re.compile(  # no sentence: a tag, a lead-in such as `Options:`, an ordinal, or code alone
     r"\W*|\[\w+\]|[^:]{1,40}:|\w{1,2}[.)]?|(?:\w+: )?(?:CODE(?: \([^)]*\))?[,.:; ]*(?:(?:and|or) )?)+"
@@ -85,6 +85,7 @@ def _without_term(item: str) -> str:
 
 
 HEADLESS = re.compile(r"(What|How|Which|Where|Who|Whose|When|Of|Its|Their|Theirs|They|It)\b")  # no phrase of its own
+SUFFIX = re.compile(r"(?<!\w)(\.[a-z]\w*)+")  # of a file, as .csv.gz: it is not a word
 FRONTED = re.compile(r"^Of (?!course)")
 POINTERS = re.compile(
     r"\b(?:is|are|has|have|was|were|had|needs?|with|for|by|or|in) none\b(?! of)|^[Nn]one\b(?! of)"
@@ -113,7 +114,7 @@ def judge(sentence: str) -> dict[str, int]:
         "fronted": int(bool(FRONTED.search(sentence))),
         "semicolon": sentence.count(";"),
         "pointer": len(POINTERS.findall(re.sub(r'"[^"]*"', "", sentence))),  # a quoted word is not used
-        "long": int(len([each for each in words(sentence) if each[0].isalnum()]) > LONG),
+        "long": int(len([each for each in words(SUFFIX.sub("", sentence)) if each[0].isalnum()]) > LONG),
     }
 
 
@@ -182,14 +183,26 @@ def _after_title(text: str) -> Iterator[str]:
 
 
 def help_texts() -> dict[str, list[str]]:
-    """Return the help of every option, by command."""
-    commands = importlib.import_module("edgefl.cli.cli").COMMANDS
+    """The help of every option that a command shows, its description and its groups'. A noun phrase may come first."""
+    commands = importlib.import_module("edgefl.cli.commands")
     texts = {}
-    for name in commands:
-        parser = argparse.ArgumentParser(prog=name)
-        importlib.import_module(f"edgefl.cli.{name}").add_arguments(parser)
-        texts[f"edgefl {name}"] = [action.help for action in parser._actions if action.help]
+    for name in commands.COMMANDS:
+        parser = commands.parser_of(name, prog=f"edgefl {name}")
+        beside = [parser.description, parser.epilog, *(group.description for group in parser._action_groups)]
+        shown = [action.help for action in parser._actions if action.help != argparse.SUPPRESS]
+        texts[f"edgefl {name}"] = [each for text in (*beside, *shown) for each in _after_phrase(text or "")]
     return texts
+
+
+def _after_phrase(text: str) -> Iterator[str]:
+    """The sentences of a help text without parentheses at its end. A first one that is a noun phrase is left out."""
+    bare = re.sub(r"(\s*\((default|for example): ([^()]|\([^()]*\))*\))+$", "", " ".join(text.split()))
+    first, *more = sentences(bare) or [""]
+    if HEADLESS.match(first[:1].upper() + first[1:]) or any(
+        each for rule, each in judge(first).items() if rule != RULES[0]
+    ):
+        yield first
+    yield from more
 
 
 def rates(sources: dict[str, list[str]]) -> dict[str, float]:

@@ -41,7 +41,11 @@ OTHERS = {  # rule -> a sentence, and how often it breaks the rule
         ("It shows the same value.", 0),
         ("The figures beside it are older.", 1),
     ],
-    "long": [(" ".join(["The", *["very"] * 38, "end."]), 0), (" ".join(["The", *["very"] * 39, "end."]), 1)],
+    "long": [
+        (" ".join(["The", *["very"] * 38, "end."]), 0),
+        (f"A file ends in {', '.join(['.csv'] * 38)}.", 0),
+        (" ".join(["The", *["very"] * 39, "end."]), 1),
+    ],
 }
 PAGE = """# A title; not counted
 
@@ -99,6 +103,21 @@ def test_a_title_without_a_phrase_of_its_own_is_read(script: ModuleType) -> None
     assert list(script._after_title("The values of a device.")) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("number of rounds (default: 3)", []),
+        ("time in seconds. The word inf means never. (for example: 3) (default: 5 (s))", ["The word inf means never."]),
+        ("what happens to a reply (default: refuse)", ["what happens to a reply"]),
+        ("number of rounds; default: 3", ["number of rounds; default: 3"]),
+    ],
+)
+def test_a_help_text_may_begin_with_a_phrase_and_end_with_its_default(
+    script: ModuleType, text: str, read: list[str]
+) -> None:
+    assert list(script._after_phrase(text)) == read
+
+
 def test_a_rate_is_of_all_sentences_together(script: ModuleType) -> None:
     rates = script.rates({"a": ["It ends. It begins; it ends."], "b": ["Not so. It is."]})
     assert (rates["clauseless"], rates["semicolon"]) == (25.0, 25.0)
@@ -117,6 +136,12 @@ def test_the_pages_are_within_their_limits(script: ModuleType) -> None:
 
 def test_the_docstrings_are_within_their_limits(script: ModuleType) -> None:
     assert script.above_limits("docstrings", script.docstrings()) == []
+
+
+def test_the_help_texts_are_within_their_limits(script: ModuleType) -> None:
+    texts = script.help_texts()
+    assert len(texts) > 15
+    assert script.above_limits("help texts", texts) == []
 
 
 def test_the_comments_are_within_their_limits(script: ModuleType) -> None:

@@ -505,7 +505,7 @@ REFUSED = [
     ),
     Report("flwrlabs/flower#1871", with_settings(weight=[0.4, 0.3, 0.2, 0.1]), "weight=[0.4, 0.3, 0.2, 0.1]; expected"),
     Report("flwrlabs/flower#1060", with_settings(method="fedadam"), "method=fedadam; expected one of fedspu"),
-    Report("flwrlabs/flower#2342", with_settings(noise_multiplier=1.1), "noise_multiplier=1.1 is no setting; expected"),
+    Report("flwrlabs/flower#2342", with_settings(noise_multiplier=1.1), "noise_multiplier=1.1 is not a setting; exp"),
     Report(
         "AshwinRJ/Federated-Learning-PyTorch#5",
         with_settings(optimizer=torch.optim.Adam([torch.zeros(1)], lr=0.01, weight_decay=1e-4)),

@@ -17,9 +17,7 @@ import api
 from plain_docstrings import escaped
 from sphinx.application import Sphinx
 
-from edgefl.cli import cli, log_writer
-from edgefl.cli.cli import COMMANDS, LOGGED
-from edgefl.cli.option_parser import OptionParser
+from edgefl.cli.commands import COMMANDS, parser_of
 from edgefl.errors import EdgeflError
 
 
@@ -92,7 +90,7 @@ def _text_entry(what: str) -> str:
 
 
 def _command_page(name: str) -> str:
-    parser = _parser(name)
+    parser = parser_of(name, prog=f"edgefl {name}")
     words = [_value(each) for each in parser._actions if not each.option_strings and each.help != argparse.SUPPRESS]
     head = [_heading(f"edgefl {name}"), escaped(f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."), ""]
     head += [".. code-block:: text", "", " ".join([f"   edgefl {name}", *words, "[options]"]), ""]
@@ -106,17 +104,6 @@ def _examples(lines: Iterable[str]) -> list[str]:
     if not lines:
         return []
     return [_heading("Examples", "-"), ".. code-block:: sh", "", *(f"   {line}" for line in lines), ""]
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    """The parser that `edgefl NAME` uses, as edgefl/cli/cli.py makes it."""
-    if hasattr(cli, "parser_of"):
-        return cli.parser_of(name, prog=f"edgefl {name}")
-    parser = OptionParser(prog=f"edgefl {name}", description=COMMANDS[name])
-    importlib.import_module(f"edgefl.cli.{name}").add_arguments(parser)
-    if name in LOGGED:
-        log_writer.add_arguments(parser)
-    return parser
 
 
 def _group(group: Any) -> Iterator[str]:

@@ -16,7 +16,10 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
-PICTURE = re.compile(r"<picture>.*?<img alt=\"(?P<alt>[^\"]*)\" src=\"(?P<source>[^\"]*)\">.*?</picture>", re.DOTALL)
+PICTURE = re.compile(
+    r"<picture>.*?srcset=\"(?P<dark>[^\"]*)\".*?<img alt=\"(?P<alt>[^\"]*)\" src=\"(?P<light>[^\"]*)\">.*?</picture>",
+    re.DOTALL,
+)
 PRINTED = re.compile(r"^<!-- (?P<note>prints|begins) -->\n```text\n", re.MULTILINE)
 CAPTIONS = {"prints": "What it prints", "begins": "What it prints first; the numbers differ between machines"}
 PAGES = (".md", ".rst", ".ipynb")
@@ -32,10 +35,16 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def _read(app: Sphinx, page: str, source: list[str]) -> None:
     if not (Path(app.srcdir) / f"{page}.md").exists():
         return
-    text = PICTURE.sub(r"![\g<alt>](\g<source>)", source[0])
+    text = PICTURE.sub(_for_both_themes, source[0])
     text = PRINTED.sub(_captioned, text)
     folder = (Path(app.srcdir) / page).parent
     source[0] = LINK.sub(lambda found: _link(app, folder, found), text)
+
+
+def _for_both_themes(found: re.Match[str]) -> str:
+    """A picture of the README: the theme shows the one or the other of two images."""
+    themes = ("light", "dark")
+    return "\n".join(f"```{{image}} {found[each]}\n:alt: {found['alt']}\n:class: only-{each}\n```" for each in themes)
 
 
 def _captioned(found: re.Match[str]) -> str:

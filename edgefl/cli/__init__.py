@@ -1,3 +1,3 @@
-"""The commands of `edgefl`, one file for each command: add_arguments(parser) and run(options). commands.py
-lists them.
+"""The commands of `edgefl`. Each command is a file with add_arguments(parser) and run(options), and commands.py lists
+them.
 """

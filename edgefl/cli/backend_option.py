@@ -1,4 +1,6 @@
-"""The option --backend of the commands that train: the kernels of this process and of the processes that it starts."""
+"""The option --backend of the commands that train. It chooses the kernels of this process and of the processes that
+this process starts.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,17 @@ from edgefl.errors import BackendError, RequestError
 
 
 def add_backend(parser: argparse._ActionsContainer) -> None:
-    """The option."""
+    """Add the option --backend."""
     names = tuple({**kernels.BACKENDS, **kernels.NAMED})
-    what = "kernels that train; default: $EDGEFL_KERNELS, or else the fastest kernels that run here"
-    parser.add_argument("--backend", choices=names, metavar="NAME", help=f"{', '.join(names)}: {what}")
+    what = f"kernels that train: {', '.join(names)} (default: $EDGEFL_KERNELS, or else the fastest that run here)"
+    parser.add_argument("--backend", choices=names, metavar="NAME", help=what)
 
 
 def use_backend(options: argparse.Namespace) -> None:
-    """Takes the option out: commands need not know of it. Raises RequestError where its kernels cannot be loaded."""
+    """Remove the option from `options` and load its kernels, so that no command needs to know of the option.
+
+    Raises  RequestError where the kernels cannot be loaded.
+    """
     name = vars(options).pop("backend", None)
     if name is None:
         return

@@ -1,8 +1,8 @@
-"""`edgefl bench backward`: the time and the memory that converted layers and frozen neurons save on a model of the
-user's own, and the least time that a step with so many frozen neurons can take.
+"""`edgefl bench backward` measures the time and the memory that converted layers and frozen neurons save on a model of
+the user's own. It also computes the least time that a step with that number of frozen neurons can take.
 
-The ways of training take turns of a few passes in one process, so that a busy machine slows all ways alike. The figures
-are medians.
+The ways of training take turns of a few passes in one process, so that a busy machine slows all ways alike. The
+figures are medians.
 """
 
 from __future__ import annotations
@@ -14,16 +14,22 @@ import time
 from typing import Any, NamedTuple
 
 from edgefl.cli.size_arguments import extents
+from edgefl.cli.working import working
 from edgefl.errors import RequestError
 from edgefl.experiment.user_code import HELP, found, users_code
 from edgefl.system import machine_load
 
-FEWEST = 5  # turns of each way
-TURN = 5  # passes one after another, as in a training loop: the first ones find the other ways' data in the caches
+FEWEST = 5  # smallest number of turns of each way
+TURN = 5  # number of passes in a turn, as in a training loop: the first find the other ways' data in the caches
 
 
 class Times(NamedTuple):
-    """The times of one way of training in seconds; cpu: processor seconds of all threads in both passes."""
+    """The times of one way of training in seconds.
+
+    forward, backward  elapsed time of one pass
+    together           elapsed time of both passes
+    cpu                processor time of all threads in both passes
+    """
 
     forward: float
     backward: float
@@ -32,34 +38,42 @@ class Times(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options: the model, and what is measured on it."""
+    """Add the model and the options of the measurement."""
     parser.add_argument(
-        "what", choices=("backward",), help="what is timed: the forward and the backward pass, in edgefl and in torch"
+        "what",
+        choices=("backward",),
+        help="passes that are timed: backward times the forward and the backward pass",
     )
     parser.add_argument("factory", metavar="MODULE:FACTORY", help=HELP)
-    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of one example")
     parser.add_argument(
-        "--keep", type=float, default=0.2, metavar="SHARE", help="share of the neurons that are trained; default: .2"
-    )
-    parser.add_argument("--batch", type=int, default=16, metavar="N", help="number of examples in a batch; default: 16")
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="number of threads, for torch and for edgefl; default: torch's number"
+        "--input", type=extents, required=True, metavar="C,H,W", help="shape of one example (for example: 3,32,32)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=3.0, metavar="S", help="seconds that the measuring takes; default: 3"
+        "--keep", type=float, default=0.2, metavar="SHARE", help="share of the neurons that are trained (default: .2)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument(
+        "--batch", type=int, default=16, metavar="N", help="number of examples in a batch (default: 16)"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="number of threads, for torch and for edgefl (default: torch's number)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="S", help="time in seconds that the measuring takes (default: 3)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures and prints."""
-    if options.batch < 1 or (options.threads is not None and options.threads < 1) or not options.seconds > 0:
-        given = f"--batch {options.batch} --threads {options.threads} --seconds {options.seconds:g}"
-        raise RequestError(f"{given}; expected numbers above 0")
+    """Measure every way of training and print the medians."""
+    for name in ("batch", "threads", "seconds"):
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            raise RequestError(f"--{name} {value:g}; expected a number above 0")
     if not 0 < options.keep <= 1:
         raise RequestError(f"--keep {options.keep:g}; expected a share above 0 and at most 1")
-    compared = _ways(options)
-    taken = _measured(compared.ways, options.seconds)
+    with working(f"importing and converting {options.factory}"):
+        compared = _ways(options)
+    with working(f"measuring for {options.seconds:g} s or more"):
+        taken = _measured(compared.ways, options.seconds)
     busy = machine_load.warning(compared.threads)
     rows = [_row(way, each, taken) for way, each in zip(compared.ways, taken, strict=True)]
     if options.json:
@@ -93,7 +107,7 @@ def _ways(options: argparse.Namespace) -> Any:
 
 
 def _measured(ways: Any, seconds: float) -> list[list[Times]]:
-    """Every way's passes, after a turn of each that makes ready."""
+    """Return the times of every way's passes. The first turn of each way is a warm-up and is left out."""
     taken: list[list[Times]] = [[] for _ in ways]
     began = time.perf_counter()
     while len(taken[0]) <= FEWEST * TURN or time.perf_counter() - began < seconds:
@@ -116,7 +130,9 @@ def _timed(way: Any) -> Times:
 
 
 def _row(way: Any, times: list[Times], taken: list[list[Times]]) -> dict[str, Any]:
-    """The first of all ways is eager torch, whose passes are compared with those of this way, each with its own."""
+    """Return one way of training as JSON values. The first of all ways is eager torch, and each pass of this way is
+    compared with the pass of eager torch in the same turn.
+    """
     medians, eager = _medians(times), taken[0]
     ratios = [first.cpu / own.cpu for first, own in zip(eager, times, strict=True)]
     low, _, high = statistics.quantiles(ratios, n=4)

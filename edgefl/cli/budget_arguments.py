@@ -9,13 +9,15 @@ from edgefl.study.comparison import BUDGETS
 
 HELP = (
     "amount at which the methods are compared: rounds=20, bytes=5MB of payload, seconds=60 of the devices' time, "
-    "work=1e12 operations, and with --devices virtual-seconds=3600 or joules=500; may be repeated; default: the "
-    "smallest amount that a method spends in the whole run"
+    "work=1e12 operations, and with --devices virtual-seconds=3600 or joules=500. Repeat the option to set more. "
+    "(default: the smallest amount that a method spends in the whole run)"
 )
 
 
 def budget(text: str) -> tuple[str, float]:
-    """An option's value. Raises ArgumentTypeError for what is no budget."""
+    """Return the name and the amount of a budget, bytes as a number of bytes. Raises ArgumentTypeError for any other
+    text.
+    """
     name, _, amount = text.partition("=")
     if name not in BUDGETS:
         raise argparse.ArgumentTypeError(f"{text!r}; expected one of {', '.join(BUDGETS)}, as in bytes=5MB")
@@ -31,7 +33,7 @@ def budget(text: str) -> tuple[str, float]:
 
 
 def share(text: str) -> float:
-    """An option's value. Raises ArgumentTypeError for what is no accuracy."""
+    """Return an accuracy from 0 to 1. Raises ArgumentTypeError for any other text."""
     try:
         found = float(text)
     except ValueError:

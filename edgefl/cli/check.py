@@ -1,4 +1,4 @@
-"""`edgefl check DATA`: one page that describes the user's data before anything is trained."""
+"""`edgefl check DATA` prints one page that describes the user's data before anything is trained."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment, unlist
+from edgefl.cli.experiment_arguments import DATA_DIR, DATA_HELP, add_experiment, unlist
 from edgefl.cli.experiment_options import requested
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_step
+from edgefl.cli.working import working
 from edgefl.errors import DataError, RequestError
-from edgefl.experiment.data.file_formats import FILES
+from edgefl.experiment.model_file import NAMED
 from edgefl.experiment.run_data import data_of
 from edgefl.experiment.settings import processors
 from edgefl.learning.memory import TrainingConfiguration
@@ -25,33 +26,34 @@ USED = (
     "--image-size", "--missing", "--standardise", "--loss", "--lr", "--batch", "--epochs", "--per-round", "--seed",
     "--split", "--train-share", "--validation-share",
 )  # fmt: skip
-SHOWN = 12  # columns, classes or groups that the page lists
+SHOWN = 12  # largest number of columns, classes or groups that the page lists
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Data, and the options of `edgefl simulate` that say how the data are read and what is trained."""
+    """Add the data, and the options of `edgefl simulate` that say how the data are read and what is trained."""
     parser.epilog = (
         "The other options of `edgefl simulate` are accepted as well. The exit code is 1 where `edgefl simulate` would "
         "refuse the data."
     )
-    parser.add_argument("brought", metavar="DATA", help=f"name of a data set, or {FILES}")
+    parser.add_argument("brought", metavar="DATA", help=DATA_HELP)
     add_experiment(parser)
     unlist(parser, USED.__contains__)
     parser.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reads the data, times a step, and prints the page. Raises RequestError for data that cannot be read."""
+    """Read the data, time a step, and print the page. Raises RequestError for data that cannot be read."""
     given = dict(vars(options))
     data_dir, as_json = given.pop("data_dir"), given.pop("json")
     given["data"] = given.pop("brought")
     try:
-        experiment, model = requested(given, None, data_dir=data_dir)
-        data = data_of(experiment, data_dir)
+        with working(f"reading {given['data']}"):
+            experiment, model = requested(given, None, data_dir=data_dir)
+            data = data_of(experiment, data_dir)
     except (ValueError, DataError, OSError) as error:
         raise RequestError(str(error)) from error
-    found = check(experiment, data, model, _seconds)
+    with working("describing the data and timing a step"):
+        found = check(experiment, data, model, _seconds)
     if as_json:
         print(json.dumps(_as_json(found)))
     else:
@@ -72,7 +74,7 @@ def _as_json(found: DataCheck) -> dict[str, Any]:
 
 
 def _page(found: DataCheck) -> Iterator[str]:
-    """The lines."""
+    """Yield the lines of the page."""
     samples, *extents = found.shape
     shape = " x ".join(map(str, extents))
     yield f"{found.name}: {samples} samples of {shape} {found.kind}, from {found.low:g} to {found.high:g}"
@@ -97,7 +99,7 @@ def _groups(found: DataCheck) -> Iterator[str]:
 
 
 def _columns(columns: Sequence[ColumnUnits]) -> Iterator[str]:
-    """The widest ones, in a table."""
+    """Yield a table of the columns whose values spread most."""
     widest = sorted(columns, key=lambda each: -each.spread)[:SHOWN]
     chosen = [each for each in columns if each in widest]
     yield f"columns: {len(columns)}" + (f", the {SHOWN} of the widest spread" if len(columns) > SHOWN else "")
@@ -110,8 +112,9 @@ def _columns(columns: Sequence[ColumnUnits]) -> Iterator[str]:
 
 def _training(plan: PlannedTraining) -> Iterator[str]:
     shape = " x ".join(map(str, plan.input_shape))
+    model = "the model of the file" if plan.model.startswith(NAMED) else plan.model
     yield (
-        f"training: {plan.model}, {shape} to {plan.outputs} outputs, loss={plan.loss}, {plan.parameters} parameters "
+        f"training: {model}, {shape} to {plan.outputs} outputs, loss={plan.loss}, {plan.parameters} parameters "
         f"({size(4 * plan.parameters)})"
     )
     yield (

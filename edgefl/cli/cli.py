@@ -1,15 +1,17 @@
-"""The command line: picks the command and turns a user's mistake into one sentence. commands.py lists the commands.
+"""The command line picks the command and turns a user's mistake into one sentence. commands.py lists the commands.
 
-Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted. Results go to stdout, progress and
-errors to stderr. A line that cannot be written to stderr is lost, and the command goes on.
+The exit codes are 0 for done, 1 for work that failed, 2 for a wrong request, and 130 for interrupted. Results go to
+stdout, progress and errors go to stderr. A line that cannot be written to stderr is lost, and the command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import platform
 import sys
 import textwrap
+import traceback
 from collections.abc import Sequence
 
 from edgefl.cli import log_writer
@@ -18,6 +20,8 @@ from edgefl.cli.backend_option import use_backend
 from edgefl.cli.commands import COMMANDS, LOGGED, parser_of
 from edgefl.cli.former_option import command_of
 from edgefl.cli.option_parser import OptionParser
+from edgefl.cli.output_options import use_output
+from edgefl.cli.working import is_verbose, note
 from edgefl.errors import EdgeflError, RequestError, expected_name
 from edgefl.protocol.wire.printable import printable
 from edgefl.system.build_id import build
@@ -34,7 +38,9 @@ WITHOUT_RICH = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. A mistake of the user ends as one sentence on stderr, never as a traceback."""
+    """Run one command and return its exit code. A mistake of the user ends as one sentence on stderr, never as a
+    traceback.
+    """
     with lossy_error_stream():
         try:
             return _run(sys.argv[1:] if arguments is None else list(arguments))
@@ -57,11 +63,12 @@ def _run(arguments: list[str]) -> int:
 
 
 def _run_command(chosen: str, arguments: list[str]) -> int:
-    """Runs the command of that name."""
+    """Run the command of that name and return its exit code."""
     command = importlib.import_module(f"edgefl.cli.{chosen}")
     options = parser_of(chosen, prog=f"edgefl {chosen}").parse_args(arguments)
-    if chosen in LOGGED:
-        log_writer.use(options)
+    use_output(options)
+    if is_verbose() and chosen not in LOGGED:
+        note(f"edgefl {build()}, Python {platform.python_version()}, {platform.platform()}")
     try:
         use_backend(options)
         code = int(command.run(options))
@@ -72,13 +79,13 @@ def _run_command(chosen: str, arguments: list[str]) -> int:
     except EdgeflError as error:
         return _fail(chosen, error, 1)
     except OSError as error:
-        return _fail(chosen, sentence(error), 2 if is_of_request(error) else 1)
+        return _fail(chosen, error, 2 if is_of_request(error) else 1)
     except KeyboardInterrupt:
         return _fail(chosen, getattr(command, "INTERRUPTED", "interrupted"), 130)
 
 
 def _top() -> argparse.ArgumentParser:
-    """The parser of the first word, which also answers --help and --version."""
+    """Return the parser of the first word, which also answers --help and --version."""
     listed = "\n".join(_line(name, what) for name, what in COMMANDS.items())
     top = OptionParser(
         prog="edgefl",
@@ -96,20 +103,28 @@ def _top() -> argparse.ArgumentParser:
 
 
 def _line(name: str, what: str) -> str:
-    """A command and what it does, in lines of up to 78 columns."""
+    """Return a command and its description, in lines of up to 78 columns."""
     return textwrap.fill(what, 78, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14)
 
 
 def _command(word: str) -> str:
     if word not in COMMANDS:
-        raise argparse.ArgumentTypeError(f"{word!r} is no command; {expected_name(word, COMMANDS)}")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a command; {expected_name(word, COMMANDS)}")
     return word
 
 
 def _fail(command: str, why: object, code: int) -> int:
-    """Says how the command ended. The log of a service has the time of it, unless the request was wrong."""
+    """Say how the command ended and return the exit code. The log of a service has a time, unless the request was
+    wrong.
+    """
+    if is_verbose() and isinstance(why, Exception) and not log_writer.LogFormat.is_json:
+        traceback.print_exception(why)
     if command in LOGGED and code != 2:
-        log_writer.write(f"edgefl {command}: {why}", "ERROR" if code == 1 else "INFO")
+        log_writer.write(f"edgefl {command}: {_words(why)}", "ERROR" if code == 1 else "INFO")
     else:
-        print(printable(f"edgefl {command}: {why}"), file=sys.stderr)  # a peer may have written of it
+        print(printable(f"edgefl {command}: {_words(why)}"), file=sys.stderr)  # a peer may have written a part of it
     return code
+
+
+def _words(why: object) -> str:
+    return sentence(why) if isinstance(why, OSError) else str(why)

@@ -1,4 +1,4 @@
-"""`edgefl client`: one device of a run. The command loads only modules that it uses, for the sake of small devices."""
+"""`edgefl client` is one device of a run. The command loads only modules that it uses, for the sake of small boards."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from edgefl.protocol.wire.printable import printable
 from edgefl.system.log_lines import Alert, LimitedLog, LogLine
 
 INTERRUPTED = "interrupted; run it again with the same --state to continue"
-LONGEST_S = 1e8  # that a round may take; timers count no further
+LONGEST_S = 1e8  # time in seconds that a round may take, as timers cannot count further
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the request, then takes part until the run is over."""
+    """Check the request, then take part until the run is over."""
     server = None if options.flower is not None else _server(options)
     try:
         data = Data(*read_partition(options.data, options.max_memory))
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _learner(options: argparse.Namespace) -> MakeLearner | None:
-    """The function that makes the learner; None stands for a learner that keeps within the bounds."""
+    """Return the function that makes the learner, or None for the learner of edgefl, which keeps within the limits."""
     if options.learner == "native":
         return None
     if options.max_memory is not None:
@@ -82,7 +82,7 @@ def _learner(options: argparse.Namespace) -> MakeLearner | None:
 
 
 def _over(directory: StateDirectory, state: DeviceState, run: str, reason: str, keep: int | None) -> None:
-    """The run is over; of those before it what is not to be kept goes."""
+    """Say that the run is over, and remove the files of older runs that the user does not want to keep."""
     say(LogLine(f"the run is over: {reason}", "over"))
     directory.over(state.path, run, reason)
     for removed in [] if keep is None else directory.prune(keep):
@@ -108,7 +108,7 @@ def _server(options: argparse.Namespace) -> ServerAddress:
 
 
 def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
-    """The warning that --insecure deserves here."""
+    """Return the warning about the danger of --insecure in this connection."""
     if has_tls:
         meaning = "not needed, as there are TLS and a key" if has_key else "others can enrol as this client before it"
         return f"--insecure: {meaning}"
@@ -117,7 +117,7 @@ def _warning(server: ServerAddress, has_key: bool, has_tls: bool) -> str:
 
 
 def _uses_tls(options: argparse.Namespace) -> bool:
-    """An option about certificates says so too."""
+    """Return whether the device uses TLS. An option about certificates implies TLS."""
     return options.tls or any(file is not None for file in (options.tls_ca, options.tls_cert, options.tls_key))
 
 
@@ -141,7 +141,7 @@ def _profile(options: argparse.Namespace) -> DeviceProfile:
 
 
 def _allowed(names: list[str]) -> tuple[str, ...]:
-    """The methods that it takes part in; those that are not edgefl's are imported now."""
+    """Return the methods that the device takes part in. Methods of the user's own are imported now."""
     if names:
         from edgefl.experiment.user_methods import admit
 

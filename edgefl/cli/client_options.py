@@ -1,4 +1,4 @@
-"""The options of `edgefl client`: server and samples, limits, training, durations, trust."""
+"""The options of `edgefl client`: server and samples, limits, training, durations and trust."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEARNERS = ("native", "torch")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds all options, in groups."""
+    """Add all options, in groups."""
     _add_server_and_samples(parser.add_argument_group("server and samples"))
     _add_limits(parser.add_argument_group("limits of the device"))
     _add_training(parser.add_argument_group("training"))
@@ -24,10 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_server_and_samples(parser: argparse._ArgumentGroup) -> None:
-    """Adds the address of the server, the identity of the device and the places of its files."""
+    """Add the address of the server, the identity of the device and the places of its files."""
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--server", metavar="HOST:PORT", help="address of an `edgefl serve`")
-    where.add_argument("--flower", metavar="URL", help="SuperLink of a Flower federation, as https://HOST:PORT")
+    where.add_argument("--server", metavar="HOST:PORT", help="address of the server that `edgefl serve` runs")
+    where.add_argument(
+        "--flower", metavar="URL", help="address of the SuperLink of a Flower federation, as https://HOST:PORT"
+    )
     parser.add_argument(
         "--state",
         type=Path,
@@ -45,71 +47,72 @@ def _add_server_and_samples(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--accept-data",
         action="store_true",
-        help="go on in a run with other samples in --data than the device has trained on there; without this option "
-        "changed samples are refused",
+        help="continue a run although the samples in --data have changed since the device trained in the run. Without "
+        "the option, changed samples are refused.",
     )
     parser.add_argument(
         "--id",
         type=int,
         metavar="N",
-        help="id that the device is registered under; needed with --key; default without --key: the id that "
-        "`edgefl partition` wrote into --data, or else any free id",
+        help="id that the device is registered under. The option --key needs an id. (default: the id that `edgefl "
+        "partition` wrote into --data, or else any free id)",
     )
 
 
 def _add_limits(parser: argparse._ArgumentGroup) -> None:
-    """Adds the limits on what the server may ask of the device."""
+    """Add the limits on what the server may ask of the device."""
     parser.add_argument(
         "--capacity",
         type=float,
         default=1.0,
         metavar="SHARE",
-        help="largest share of neurons that the device trains, above 0 and at most 1; default: %(default)g",
+        help="largest share of neurons that the device trains, above 0 and at most 1 (default: %(default)g)",
     )
     parser.add_argument(
         "--max-model",
         type=size,
         default=MAX_MODEL_BYTES,
         metavar="BYTES",
-        help=f"largest packed model that the device accepts, in bytes or as 24MB; default: {MAX_MODEL_BYTES >> 20}MiB",
+        help=f"largest packed model that the device accepts, in bytes or as 24MB (default: {MAX_MODEL_BYTES >> 20}MiB)",
     )
     parser.add_argument(
         "--max-memory",
         type=size,
         metavar="BYTES",
-        help="most memory that model and training may take beside the process and its samples, in bytes or as 64MB; "
-        "default: no limit",
+        help="largest memory that model and training may take, without the process and its samples, in bytes or as "
+        "64MB (default: no limit)",
     )
     parser.add_argument(
         "--max-seconds",
         type=float,
         metavar="S",
-        help="longest time that the training of a round, or an evaluation, may take, in seconds; default: no limit",
+        help="longest time that the training of a round, or an evaluation, may take, in seconds (default: no limit)",
     )
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
-    """Adds what trains, for which methods, and what is measured meanwhile."""
+    """Add the software that trains, the allowed methods, and the measurements during training."""
     add_backend(parser)
     parser.add_argument(
         "--learner",
         choices=LEARNERS,
         default=LEARNERS[0],
-        help="what trains: edgefl's kernels (native), or torch, which needs the extra 'torch'; default: %(default)s",
+        help="software that trains: native for edgefl's kernels, or torch, which needs the extra 'torch' (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--allow-method",
         action="append",
         default=[],
         metavar="NAME",
-        help="name of a method, edgefl's own or package.module:Class; the device then takes part in runs of the named "
-        "methods alone; may be repeated; default: every method of edgefl's own",
+        help="name of a method of edgefl, or package.module:Class. The device then takes part only in runs of the "
+        "methods that are named. Repeat the option for more methods. (default: every method of edgefl)",
     )
     parser.add_argument(
         "--no-throughput",
         action="store_true",
-        help="neither measure nor report how fast the device trains; the server then plans by the device's capacity "
-        "tier; only for runs with --round-seconds",
+        help="neither measure nor report how fast the device trains. The server then plans by the device's capacity "
+        "tier. Only runs with --round-seconds ask for the throughput.",
     )
     add_former(parser, "--no-pace", "--no-throughput", is_flag=True)
     parser.add_argument(
@@ -117,53 +120,54 @@ def _add_training(parser: argparse._ArgumentGroup) -> None:
         nargs="?",
         const="",
         metavar="RAIL,...",
-        help="report the joules of training also where they are sampled from a power monitor or a battery; RAIL,...: "
-        "the rails of the power monitor to add up (docs/boards.md); default: report joules only where the machine "
-        "counts them",
+        help="report the joules of training also where they are sampled from a power monitor or a battery. RAIL,... "
+        "names the rails of the power monitor to add up, as docs/boards.md describes. (default: joules are reported "
+        "only where the machine counts them)",
     )
 
 
 def _add_durations(parser: argparse._ArgumentGroup) -> None:
-    """Adds the time for which the device looks for its server, and the number of finished runs that it keeps."""
+    """Add the time for which the device looks for its server, and the number of finished runs that the device keeps."""
     parser.add_argument(
         "--give-up",
         type=float,
         default=GIVE_UP_S,
         metavar="S",
-        help="seconds without a connection to the server, or with connections that the server ends before it asks for "
-        f"anything, after which the device ends with an error; inf: never; default: {GIVE_UP_S:g}",
+        help="time in seconds without a connection to the server, or with connections that the server ends before it "
+        f"asks for anything, after which the device ends with an error. The word inf means never. (default: "
+        f"{GIVE_UP_S:g})",
     )
     parser.add_argument(
         "--keep-runs",
         type=int,
         metavar="N",
-        help="number of runs that are over, the latest ones, whose files stay in --state; default: all",
+        help="number of the latest finished runs whose files stay in --state (default: all)",
     )
 
 
 def _add_trust(trust: argparse._ArgumentGroup) -> None:
-    """Adds the keys and certificates by which the device and the server prove to each other who they are."""
-    trust.add_argument("--key", type=Path, metavar="FILE", help="file of the device's key, made by `edgefl keys`")
+    """Add the keys and certificates by which the device and the server prove to each other who they are."""
+    trust.add_argument("--key", type=Path, metavar="FILE", help="file of the device's key, which `edgefl keys` makes")
     trust.add_argument("--tls", action="store_true", help="connect with TLS to a server that has a certificate")
     trust.add_argument(
         "--tls-ca",
         type=Path,
         metavar="FILE",
-        help="certificate of the authority that signed the server's certificate; implies --tls; "
-        "default: the system's authorities",
+        help="certificate of the authority that signed the server's certificate. The option implies --tls. (default: "
+        "the system's authorities)",
     )
     trust.add_argument(
         "--tls-cert",
         type=Path,
         metavar="FILE",
-        help="the device's own certificate, for a server that asks for one; implies --tls",
+        help="certificate of the device, for a server that asks for a certificate. The option implies --tls.",
     )
     trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate --tls-cert")
     trust.add_argument(
         "--node-key",
         type=Path,
         metavar="FILE",
-        help="private key of the device as a node of a Flower federation; only with --flower; default: a key that is "
-        "made once and kept in --state",
+        help="private key of the device as a node of a Flower federation. The option needs --flower. (default: a key "
+        "that is made once and kept in --state)",
     )
     trust.add_argument("--insecure", action="store_true", help="talk to another machine without TLS or without a key")

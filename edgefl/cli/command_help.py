@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 
 class CommandHelp(NamedTuple):
-    """examples  command lines that work as they stand, where files and runs have these names
-    common    options that `--help` shows; empty: every option of the command
+    """The part of a command's help that its options do not give.
+
+    examples  command lines that work as they stand, where files and runs have these names
+    common    options that `--help` shows; empty for every option of the command
     """
 
     examples: tuple[str, ...]
@@ -23,7 +25,7 @@ HELP = {  # command -> its help
         (
             "--method", "--rounds", "--seed", "--data", "--label", "--group", "--clients", "--per-round", "--partition",
             "--model", "--keep", "--epochs", "--batch", "--lr", "--set", "--seeds", "--run-dir", "--resume", "--plot",
-            "--table", "--json",
+            "--table", "--json", "--verbose", "--quiet",
         ),
     ),
     "methods": CommandHelp(("edgefl methods", "edgefl methods fedspu")),
@@ -31,7 +33,7 @@ HELP = {  # command -> its help
         ("edgefl check samples.csv --label y --group person",),
         (
             "--label", "--group", "--time", "--drop", "--standardise", "--missing", "--clients", "--partition",
-            "--model", "--method", "--data-dir", "--json",
+            "--model", "--method", "--data-dir", "--json", "--verbose", "--quiet",
         ),
     ),
     "demo": CommandHelp(("edgefl demo", "edgefl demo --rounds 5 --run-dir demo")),
@@ -44,7 +46,8 @@ HELP = {  # command -> its help
         (
             "--method", "--rounds", "--seed", "--data", "--label", "--group", "--clients", "--per-round", "--partition",
             "--model", "--keep", "--epochs", "--batch", "--lr", "--set", "--run-dir", "--resume", "--host", "--port",
-            "--page", "--wait-for", "--deadline", "--keys", "--tls-cert", "--tls-key", "--insecure", "--quiet",
+            "--page", "--wait-for", "--deadline", "--keys", "--tls-cert", "--tls-key", "--insecure", "--verbose",
+            "--quiet",
         ),
     ),
     "report": CommandHelp(("edgefl report first second -o report.html",)),
@@ -59,7 +62,7 @@ HELP = {  # command -> its help
         ),
         (
             "--server", "--flower", "--state", "--data", "--id", "--capacity", "--max-memory", "--max-seconds",
-            "--learner", "--key", "--tls", "--tls-ca", "--insecure", "--quiet",
+            "--learner", "--key", "--tls", "--tls-ca", "--insecure", "--verbose", "--quiet",
         ),
     ),
     "agent": CommandHelp(("edgefl agent agent.toml --check", "edgefl agent agent.toml")),
@@ -67,7 +70,7 @@ HELP = {  # command -> its help
         ("edgefl partition --clients 4 --out shares",),
         (
             "--data", "--label", "--group", "--clients", "--partition", "--model", "--seed", "--out",
-            "--validation-share",
+            "--validation-share", "--json", "--verbose", "--quiet",
         ),
     ),
     "keys": CommandHelp(("edgefl keys keys --clients 4 --host localhost,127.0.0.1",)),
@@ -79,7 +82,7 @@ HELP = {  # command -> its help
         ("edgefl memory fedspu_emnist", "edgefl memory fedspu_cifar --fit 24MB"),
         (
             "--input", "--classes", "--batch", "--keep", "--method", "--loss", "--optimizer", "--saved", "--measure",
-            "--fit", "--board", "--plot", "--json",
+            "--fit", "--board", "--plot", "--json", "--verbose", "--quiet",
         ),
     ),
     "bench": CommandHelp(("edgefl bench backward model.py:net --input 3,32,32 --keep .2",)),

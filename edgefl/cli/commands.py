@@ -1,6 +1,6 @@
-"""The commands: a line about each command, and the parser of its options. Running a command is cli.py's business.
+"""The commands, a line about each command, and the parser of its options. cli.py runs a command.
 
-Only the chosen command's module is imported, so that a device loads nothing it does not use.
+Only the chosen command's module is imported, so that a device loads nothing that it does not use.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from edgefl.cli import log_writer
 from edgefl.cli.command_help import HELP
 from edgefl.cli.option_parser import OptionParser
+from edgefl.cli.output_options import add_output
 
-COMMANDS = {  # name -> what it does; the module of that name in edgefl/cli/
+COMMANDS = {  # name, which is also the name of its module in edgefl/cli/ -> what it does
     "simulate": "run federated methods without a network",
     "methods": "list the methods, or the settings of one method",
     "check": "describe data of your own: classes, groups, units, the training to come, and warnings",
@@ -40,14 +40,13 @@ LOGGED = ("serve", "page", "client", "agent")  # commands whose lines have a tim
 
 
 def parser_of(command: str, make: Callable[..., Any] = OptionParser, **more: Any) -> OptionParser:
-    """The parser of a command's options.
+    """Return the parser of a command's options.
 
-    make  makes the parser, with `more`; argparse's `add_parser` makes it part of another one
+    make  makes the parser from `more`, as OptionParser does; argparse's `add_parser` makes a part of another parser
     """
     what = COMMANDS[command]
     description = f"{what[0].upper()}{what[1:]}."
     parser: OptionParser = make(description=description, **HELP[command]._asdict(), **more)
     importlib.import_module(f"edgefl.cli.{command}").add_arguments(parser)
-    if command in LOGGED:
-        log_writer.add_arguments(parser)
+    add_output(parser, command, command in LOGGED)
     return parser

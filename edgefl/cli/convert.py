@@ -1,49 +1,67 @@
-"""`edgefl convert`: write a torch module of the user's own, with its present weights, into a file for `--model`."""
+"""`edgefl convert` writes a torch module of the user's own, with its present weights, into a file for `--model`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from pathlib import Path
 
 from edgefl.cli.size_arguments import extents
+from edgefl.cli.working import note, working
 from edgefl.errors import RequestError
 from edgefl.experiment.user_code import HELP, found, users_code
 from edgefl.models.graph import Model, model_files
+from edgefl.system.durable_files import check_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the module to convert, and the file that it is written to."""
+    """Add the module to convert, and the file that it is written to."""
     parser.add_argument(
         "factory",
         metavar="MODULE:FACTORY",
         help=HELP,
     )
-    parser.add_argument("--input", type=extents, required=True, metavar="C,H,W", help="shape of one example")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="file for the model; ends in .safetensors"
+        "--input", type=extents, required=True, metavar="C,H,W", help="shape of one example (for example: 3,32,32)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="file for the model, whose name ends in .safetensors",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Imports, converts, writes the file and says what it has."""
+    """Import and convert the module, write the file, and say what the file has."""
     if options.output.suffix != ".safetensors":
         raise RequestError(f"{options.output}; expected a file that ends in .safetensors")
+    check_writable(options.output)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
-        model = _model(options.factory, options.input)
+        with working(f"importing and converting {options.factory}"):
+            model = _model(options.factory, options.input)
     for warning in said:
         print(f"edgefl convert: {warning.message}", file=sys.stderr)
     model_files.save(options.output, model)
     scalars = sum(value.size for value in model.params.values())
-    print(f"{options.output}: {len(model.graph.nodes)} operations, {scalars} parameters", file=sys.stderr)
+    if options.json:
+        shapes = {"input_shape": model.graph.input_shape, "output_shape": model.graph.output_shape}
+        counts = {"operations": len(model.graph.nodes), "parameters": scalars}
+        print(json.dumps({"file": str(options.output), **counts, **shapes}))
+    else:
+        note(f"{options.output}: {len(model.graph.nodes)} operations, {scalars} parameters")
     return 0
 
 
 def _model(factory: str, input_shape: tuple[int, ...]) -> Model:
-    """The module that the user's code makes, as a graph with weights. Raises RequestError if there is no such code, or
-    it fails; GraphError for a module that edgefl cannot take.
+    """Return the module that the user's code makes, as a graph with weights.
+
+    Raises  RequestError if there is no such code or it fails, GraphError for a module that edgefl cannot represent
     """
     try:
         from edgefl.torch.model_factory import made_by

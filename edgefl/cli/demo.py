@@ -1,4 +1,4 @@
-"""`edgefl demo`: run a server process and one device process per client on this machine, and show tables and a picture
+"""`edgefl demo` runs a server process and one device process per client on this machine, and shows tables and a picture
 of the gain.
 """
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,12 @@ from rich.table import Table
 
 from edgefl.cli import local_processes as demo
 from edgefl.cli.local_processes import Served
+from edgefl.cli.working import note, run_display, working
 from edgefl.errors import RequestError
 from edgefl.experiment.data.split import Split
 from edgefl.experiment.default_settings import new_directory
 from edgefl.experiment.settings import Experiment
 from edgefl.server import run_history
-from edgefl.study import progress_display
 from edgefl.study.capacity_tiers import tiers_of
 from edgefl.study.picture import plot
 from edgefl.study.picture_style import DARK
@@ -34,24 +33,34 @@ PICTURE = "demo.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Few: the demonstration is the same everywhere."""
+    """Add the few options, as the demonstration is the same everywhere."""
     settings = demo.EXPERIMENT
-    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run; default: new in edgefl-runs")
     parser.add_argument(
-        "--rounds", type=int, default=settings.rounds, metavar="N", help=f"rounds; default: {settings.rounds}"
+        "--run-dir", type=Path, metavar="DIR", help="directory of the run (default: new in edgefl-runs)"
     )
     parser.add_argument(
-        "--seed", type=int, default=settings.seed, metavar="N", help=f"random seed; default: {settings.seed}"
+        "--rounds",
+        type=int,
+        default=settings.rounds,
+        metavar="N",
+        help=f"number of rounds (default: {settings.rounds})",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=settings.seed,
+        metavar="N",
+        help=f"seed of all random numbers (default: {settings.seed})",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serves the methods one after another, then prints what came of them."""
+    """Serve the methods one after another, then print the results."""
     experiment, path = _request(options)
     path.mkdir(parents=True, exist_ok=True)
-    print(f"run directory: {path}", file=sys.stderr)
-    federation = demo.write_partitions(path / "devices", experiment)
+    note(f"run directory: {path}")
+    with working("writing the samples of the devices"):
+        federation = demo.write_partitions(path / "devices", experiment)
     served = _serve(path, experiment)
     tiers = tiers_of(experiment, federation.graph)
     summaries = [summarise(each.method, each.log_records, tiers, each.server) for each in served]
@@ -84,7 +93,7 @@ def _request(options: argparse.Namespace) -> tuple[Experiment, Path]:
 
 
 def _serve(path: Path, experiment: Experiment) -> list[Served]:
-    display = progress_display.watch()
+    display = run_display()
     served = []
     try:
         for method in experiment.methods:
@@ -97,7 +106,7 @@ def _serve(path: Path, experiment: Experiment) -> list[Served]:
 
 
 def _device(client: int, keep: float, split: Split, served: list[Served]) -> dict[str, Any]:
-    """One device: its tier and samples, and what every method gave it."""
+    """Return one device as JSON values: its tier, its number of samples, and its result with every method."""
     found: dict[str, Any] = {"device": client, "keep": keep, "train": len(split.train), "test": len(split.test)}
     for each in served:
         evaluation = each.log_records[-1]["evaluation"]
@@ -126,7 +135,7 @@ def _device_table(devices: list[dict[str, Any]], served: list[Served]) -> Table:
 
 
 def _traffic(served: Served, summary: Summary) -> dict[str, Any]:
-    """Bytes through the server's sockets by what they were for, and seconds from the first start to the end."""
+    """Return the bytes through the server's sockets by purpose, and the seconds from the first start to the end."""
     last = run_history.traffic(served.path)[-1]
     total, headers = last.sent + last.received, last.sent_headers + last.received_headers
     return {
@@ -149,11 +158,11 @@ def _traffic_table(traffic: dict[str, dict[str, Any]]) -> Table:
 
 
 def _picture(path: Path, summaries: list[Summary], devices: list[dict[str, Any]]) -> None:
-    """The picture, and the same for a dark page beside it."""
+    """Write the picture for a light page, and a second picture for a dark page."""
     try:
         for each in (path, path.with_stem(path.stem + DARK)):
             plot(each, summaries, devices)
     except ValueError:
-        print("no picture: pip install matplotlib", file=sys.stderr)
+        note("no picture: pip install matplotlib")
     else:
-        print(f"picture: {path}", file=sys.stderr)
+        note(f"picture: {path}")

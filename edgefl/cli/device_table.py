@@ -17,7 +17,7 @@ NUMBERS = ("last seen", "tier", "median", "accepted", "late", "absent", "refused
 
 
 def device_table(rows: Sequence[DeviceRow]) -> Table:
-    """One line a device. Columns that no device says anything for are left out."""
+    """Return a table with one line for each device. Columns that are empty for every device are left out."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     cells = [_cells(row) for row in rows]
     shown = [name for name in (cells[0] if cells else ()) if name in ("device", "does") or any(c[name] for c in cells)]
@@ -25,7 +25,7 @@ def device_table(rows: Sequence[DeviceRow]) -> Table:
         is_number = name in NUMBERS
         table.add_column(name, justify="right" if is_number else "left", no_wrap=name in (*NUMBERS, "device"))
     for each in cells:
-        table.add_row(*(Text(printable(each[name])) for name in shown))  # no markup of a device's
+        table.add_row(*(Text(printable(each[name])) for name in shown))  # text of a device is not markup
     return table
 
 
@@ -47,7 +47,7 @@ def _cells(row: DeviceRow) -> dict[str, str]:
 
 
 def age(seconds: float) -> str:
-    """Seconds as people say them: 12 s, 5 min, 3 h, 2 d."""
+    """Return a number of seconds in the unit that people would use: 12 s, 5 min, 3 h or 2 d."""
     for most, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
         if seconds < most:
             return f"{seconds / unit:.0f} {name}"

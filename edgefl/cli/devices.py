@@ -1,6 +1,4 @@
-"""`edgefl devices RUN`: show every device of a served run, during the run or after it, from the run's
-directory alone.
-"""
+"""`edgefl devices RUN` shows every device of a served run, during the run or after it, from the run's directory."""
 
 from __future__ import annotations
 
@@ -18,47 +16,54 @@ from rich.text import Text
 
 from edgefl.cli.device_table import age, device_table
 from edgefl.errors import RequestError
+from edgefl.server import run_history
 from edgefl.server.device_rows import DeviceRow
 from edgefl.server.run_view import RunView
 
 EVERY_S = 2.0
-WIDTH = 200  # of a table that goes to a file
+WIDTH = 200  # columns of a table that goes to a file
 LEGEND = "* the open round, or evaluation, waits for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the run, and how it is shown."""
+    """Add the run, and the options of the output."""
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, running or over")
     add_how(parser)
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
-    """Adds --json and --watch: output as JSON, once or again and again."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object, or with --watch one object a line")
+    """Add --watch, which says how often the output is shown."""
     parser.add_argument(
         "--watch",
         nargs="?",
         type=float,
         const=EVERY_S,
         metavar="S",
-        help="show the table every S seconds, until the run is over or Ctrl-C is pressed; without S: every "
-        f"{EVERY_S:g} seconds; default: once",
+        help="show the table every S seconds, until the run is over or Ctrl-C is pressed. Without S it is shown every "
+        f"{EVERY_S:g} seconds. (default: once)",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the devices."""
+    """Print the devices."""
+    check_served(options.run)
     view = RunView(options.run)
     return follow(options, view, lambda: devices_json(view), lambda: devices_text(view, time.time()))
 
 
+def check_served(run: Path) -> None:
+    """Raise RequestError for a folder that is not the directory of a served run."""
+    if not run_history.is_served(run):
+        raise RequestError(f"{run} holds no served run (run.db is missing); expected the directory of `edgefl serve`")
+
+
 def devices_json(view: RunView) -> dict[str, Any]:
-    """The devices and what there is to say of the run, as JSON values."""
+    """Return the devices and the facts about the run as JSON values."""
     return {**view.facts(), "devices": [row.to_json() for row in view.rows]}
 
 
 def devices_text(view: RunView, now: float) -> RenderableType:
-    """The devices for a terminal. `now`: seconds since 1970."""
+    """Return the devices for a terminal. `now` is the present time in seconds since 1970."""
     facts = view.facts()
     lines = [f"{facts['enrolled']} of {facts['clients']} devices enrolled, {facts['connected']} connected"]
     if facts["waiting"]:
@@ -78,7 +83,7 @@ def follow(
     to_json: Callable[[], dict[str, Any]],
     to_text: Callable[[], RenderableType],
 ) -> int:
-    """Looks at the run and shows it: once, or with --watch until the run is over."""
+    """Look at the run and show it: once, or with --watch until the run is over. Return the exit code."""
     if options.watch is not None and not 0 < options.watch < float("inf"):
         raise RequestError(f"--watch {options.watch}; expected a number of seconds > 0")
     looks = _looks(view, options.watch)
@@ -101,7 +106,9 @@ def follow(
 
 
 def _looks(view: RunView, every_s: float | None) -> Iterator[list[DeviceRow]]:
-    """The rows of the run, now and every so many seconds until the run is over; None: once."""
+    """Yield the rows of the run, now and every `every_s` seconds until the run is over. With None they are yielded
+    once.
+    """
     while True:
         view.look(time.time())
         yield view.rows

@@ -1,7 +1,7 @@
-"""`edgefl doctor`: describe this installation: kernels, instruction set, threads, versions, source of energy readings,
-data directories.
+"""`edgefl doctor` describes this installation: kernels, instruction set, threads, versions, source of energy readings
+and data directories.
 
-It changes nothing.
+The command changes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from edgefl import kernels
 from edgefl.cli import energy_messages
+from edgefl.cli.working import working
 from edgefl.errors import BackendError
 from edgefl.experiment.data.locate import roots
 from edgefl.experiment.settings import processors
@@ -33,24 +34,24 @@ VARIABLES = ("EDGEFL_KERNELS", "EDGEFL_ISA", "EDGEFL_NUM_THREADS", "EDGEFL_DATA"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    """Add no options, because the command has only the options of the output."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the findings; exit code 1 where there are no native kernels, which nobody asked to do without."""
-    found = examine()
+    """Print the findings. Return 1 where the native kernels are absent although the user asked for no other kernels."""
+    with working("looking at kernels, packages and energy"):
+        found = examine()
     print(json.dumps(found, indent=1) if options.json else describe(found))
     return 0 if found["backend"] == "native" or is_asked_for(found["backend"]) else 1
 
 
 def is_asked_for(backend: str | None) -> bool:
-    """Whether EDGEFL_KERNELS names this backend."""
+    """Return whether the variable EDGEFL_KERNELS names this backend."""
     return backend is not None and os.environ.get("EDGEFL_KERNELS") == backend
 
 
 def examine() -> dict[str, Any]:
-    """The findings as JSON values; `backend` is None if no kernels can be loaded, and `reason` says why."""
+    """Return the findings as JSON values. `backend` is None if no kernels can be loaded, and `reason` says why."""
     return {
         **_kernels(),
         "cuda": _cuda(),
@@ -65,7 +66,7 @@ def examine() -> dict[str, Any]:
 
 
 def describe(found: dict[str, Any]) -> str:
-    """The findings as text, one per line."""
+    """Return the findings as text, one per line."""
     versions = ", ".join(f"{name} {version or 'absent'}" for name, version in found["versions"].items())
     lines = [
         f"kernels       {found['backend'] or 'none'}",
@@ -87,7 +88,7 @@ def describe(found: dict[str, Any]) -> str:
 
 
 def _kernels() -> dict[str, Any]:
-    """The backend that would be used and, where it is not the native one by default, why."""
+    """Return the backend that would be used, and the reason where it is not the native backend."""
     nothing: dict[str, Any] = {"backend": None, "reason": None, "isa": None, "isas": [], "threads": None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -106,7 +107,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _cuda() -> str:
-    """The device that --backend cuda would use, and whether cuda-tf32 would; or why there is none."""
+    """Return the device that --backend cuda would use and whether it has TF32, or the reason why there is no device."""
     try:
         device = kernels.backend("cuda").DEVICE
     except BackendError as error:
@@ -119,7 +120,9 @@ def _cuda() -> str:
 
 
 def cores(ops: ModuleType, sys_folder: str = "/sys") -> dict[str, Any] | None:
-    """Of the processors that may be used the kinds, by name, and those that threads are meant for; None if unknown."""
+    """Return the kinds of the processors that may be used, by name, and the processors that threads are meant for.
+    Return None where the kinds are unknown.
+    """
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     preferred = ops.preferred_cores(sys_folder, allowed)
     names = [ops.core_name(ops.core_id(sys_folder, core) or ops.core_id()) for core in allowed]
@@ -130,7 +133,7 @@ def cores(ops: ModuleType, sys_folder: str = "/sys") -> dict[str, Any] | None:
 
 
 def describe_cores(found: dict[str, Any]) -> str:
-    """One line of what `cores` found."""
+    """Return the result of `cores` in one line."""
     kinds = ", ".join(f"{count} {name}" for name, count in found["kinds"].items())
     body = "in order" if found["in_order"] else "out of order"
     meant = ", ".join(str(core) for core in found["preferred"])

@@ -15,11 +15,11 @@ NONE = "not measured: no source"
 
 
 def told_meter(asked: str | None, say: Callable[[str], None], root: Path | None = None) -> Callable[[], EnergyMeter]:
-    """Makes a meter for each round, by a source that is chosen now and said once.
+    """Choose a source of energy now, say it once, and return a function that makes a meter for each round.
 
     asked   --measure-energy: None where it was not given, empty without rails, or labels with commas between
-    root    the folder that stands for /, where it is another
-    Raises  RequestError for a rail that is not here.
+    root    the folder that stands for /, where it is another folder
+    Raises  RequestError for a rail that is not here
     """
     wanted = [label for label in (asked or "").split(",") if label]
     source = choose(root, asked is not None, wanted)
@@ -31,7 +31,9 @@ def told_meter(asked: str | None, say: Callable[[str], None], root: Path | None 
 
 
 def found() -> dict[str, Any]:
-    """As JSON values: the best source, whether it is on without being asked for, the rails, and what there is not."""
+    """Return as JSON values the best source, whether it is used without --measure-energy, the rails, and the absent
+    sources.
+    """
     kinds, best = survey(), choose()
     return {
         "source": None if best is None else best.name,
@@ -43,7 +45,7 @@ def found() -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """The same as text: the source, or why there is none."""
+    """Return the findings of `found` as text: the source, or the reasons why there is no source."""
     if found["source"] is None:
         return [NONE, *(f"{kind}: {why}" for kind, why in found["absent"].items())]
     how = "counted" if found["is_cheap"] else "with --measure-energy"

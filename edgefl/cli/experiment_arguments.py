@@ -1,7 +1,5 @@
-"""The options that describe an experiment, in groups by purpose, as the command line declares them and the help shows
-them.
-
-The experiment that the options stand for is experiment_options.py's business.
+"""The options that describe an experiment, in groups by purpose. experiment_options.py makes the experiment that the
+options stand for.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from edgefl.models.graph.architectures import NAMES
 from edgefl.protocol.codec import FORMATS
 
 LOSS_HELP = (
-    f"loss that training minimises: {', '.join(LOSSES)}, with settings as in huber:delta=0.5, bce:pos_weight=2 or "
-    "cross-entropy:weight=1,3"
+    f"loss that training minimises: {', '.join(LOSSES)}. A loss may have settings, as in huber:delta=0.5, "
+    "bce:pos_weight=2 or cross-entropy:weight=1,3."
 )
 OPTIMIZERS, SCHEDULES, SAVED = (
     get_args(get_type_hints(LocalSteps)[name]) for name in ("optimizer", "schedule", "saved")
@@ -39,54 +37,61 @@ SAVED_HELP = (
 )
 METHOD_CHOICE = f"one of {', '.join(METHODS)}, or package.module:Class of your own"
 METHOD_HELP = (
-    f"{METHOD_CHOICE}; NAME:OPTION=VALUE gives one method an option of its own, as in fedspu:keep=1; `edgefl methods` "
-    "describes the methods; `edgefl serve` takes one method, `edgefl simulate` several, separated by commas; default "
-    f"of `edgefl simulate`: {','.join(Experiment.methods)}"
+    f"method: {METHOD_CHOICE}. NAME:OPTION=VALUE gives one method an option of its own, as in fedspu:keep=1. `edgefl "
+    "methods` describes the methods. `edgefl serve` takes one method, and `edgefl simulate` takes several methods, "
+    "separated by commas. (default: fedspu-es for `edgefl serve`, otherwise "
+    f"{','.join(Experiment.methods)})"
 )
 TUNE_HELP = (
-    "choose the value of this option for each method that has it, by the clients' validation samples of the first "
-    "seed; if repeated, all combinations are tried; default: nothing is tuned"
+    "hyper-parameter to tune, and the values to try (for example: lr=0.01,0.05). Each method that has the "
+    "hyper-parameter gets the value that is best on the clients' validation samples of the first seed. If the option "
+    "is repeated, all combinations are tried. (default: nothing is tuned)"
 )
 REFRESH_HELP = (
-    "number of epochs of an extra training, after which every client's model is evaluated once more; the training "
-    "starts from the newest values of the server and is then discarded; default: 0"
+    "number of epochs of an extra training, after which every client's model is evaluated once more. The training "
+    "starts from the newest values of the server, and its result is then discarded. (default: 0)"
 )
 EVAL_EVERY_HELP = (
-    "number of rounds from one evaluation of all clients' models to the next; the last round is always evaluated; an "
-    "evaluation costs a forward pass over every client's test samples (with fedavg-ft also an epoch of training on "
-    "every client), which no figure of time or bytes counts; default: a twentieth of the rounds, and round 1 is "
-    "evaluated as well"
+    "number of rounds from one evaluation of all clients' models to the next. The last round is always evaluated. An "
+    "evaluation costs a forward pass over every client's test samples, and with fedavg-ft also an epoch of training on "
+    "every client. The figures of time and bytes do not count evaluations. (default: a twentieth of the rounds, and "
+    "round 1 is evaluated as well)"
 )
 DATA_DIR = (
-    "directory in which the files of a data set are looked for first, before $EDGEFL_DATA, the cache and the system's "
-    "data sets"
+    "directory that is searched first for the files of a data set. The directory $EDGEFL_DATA, the cache and the "
+    "system's data sets are searched next."
 )
 STANDARDISE = (
-    "shift and scale every input column, and every numeric target, by its centre and its spread; exported models take "
-    "and give the data's own units"
+    "shift and scale every input column, and every numeric target, by its centre and its spread. Exported models take "
+    "and give the data's own units."
 )
 GROUP_HELP = (
-    "column or array that names the person or the place that a sample comes from; every group becomes a client, "
-    "unless --partition or --clients says otherwise; for image files: a regular expression with brackets around the "
-    "group"
+    "column or array that names the person or the place that a sample comes from. Every group becomes a client, "
+    "unless --partition or --clients says otherwise. For image files, give a regular expression with brackets around "
+    "the group."
 )
 MISSING_HELP = (
-    "what happens to a sample without a value of some column: refuse the data, drop the sample, or fill in the mean "
-    "of the training samples; default: refuse"
+    "treatment of a sample that has no value in some column: refuse the data, drop the sample, or fill in the mean of "
+    "the training samples (default: refuse)"
 )
 ROUND_SECONDS_HELP = (
-    "seconds that a device's training may take in a round; the server then chooses the share of neurons by the "
-    "throughput that the device has measured; only for the method fedspu-cached under `edgefl serve`; default: no limit"
+    "time in seconds that a device's training may take in a round. The server then chooses the share of neurons by the "
+    "throughput that the device has measured. The option needs the method fedspu-cached and `edgefl serve`. (default: "
+    "no limit)"
 )
+DATA_HELP = f"name of a data set, or samples of your own. They may be {FILES}."
 PRESET_HELP = (
-    "settings of a publication: paper (FedSPU), code (the code released with FedSPU), fedumf (FedUmf), pflego-high, "
-    "pflego-medium and pflego-no (PFLEGO by its degree of personalisation), or fedspa (FedSpa); default: no preset"
+    "settings of a publication: paper for FedSPU, code for the code released with FedSPU, fedumf for FedUmf, "
+    "pflego-high, pflego-medium and pflego-no for PFLEGO by its degree of personalisation, or fedspa for FedSpa "
+    "(default: no preset)"
 )
 
 
 def add_experiment(parser: argparse.ArgumentParser) -> None:
-    """Adds the options to the parser. An option that is not given is absent from the result, so that a resumed run
-    can tell it from one that repeats the default.
+    """Add the options to the parser.
+
+    An option that is not given is absent from the result. So a resumed run can tell an option that repeats the
+    default from an option that was not given.
     """
     for title, add in (
         ("what to run", _add_what),
@@ -101,8 +106,9 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 
 
 def unlist(parser: argparse.ArgumentParser, uses: Callable[[str], bool]) -> None:
-    """Hides the options so far that a command does not use from the help of the command. The command accepts them, so
-    that one line of options serves `partition`, `serve` and `simulate`.
+    """Hide the options that a command does not use from its help, among the options that were added so far.
+
+    The command accepts the hidden options, so that one line of options serves `partition`, `serve` and `simulate`.
     """
     for action in parser._actions:
         if not any(map(uses, action.option_strings)):
@@ -111,80 +117,84 @@ def unlist(parser: argparse.ArgumentParser, uses: Callable[[str], bool]) -> None
 
 def _add_what(what: argparse._ArgumentGroup) -> None:
     what.add_argument("--method", action="append", metavar="NAME", help=METHOD_HELP)
-    what.add_argument("--rounds", type=int, metavar="N", help=f"number of rounds; {_default('rounds')}")
-    what.add_argument(
-        "--seed", type=int, metavar="N", help=f"number that every random choice follows; {_default('seed')}"
-    )
+    what.add_argument("--rounds", type=int, metavar="N", help=f"number of rounds {_default('rounds')}")
+    what.add_argument("--seed", type=int, metavar="N", help=f"seed of all random numbers {_default('seed')}")
     what.add_argument("--preset", choices=PRESETS, metavar="NAME", help=PRESET_HELP)
 
 
 def _add_data(data: argparse._ArgumentGroup) -> None:
-    """Adds the data to train on, and how a file of the user's own is read (experiment/data/column_choice.py)."""
-    own = f"name of a data set, or {FILES}; default: digits, which comes with the package"
+    """Add the data to train on, and how a file of the user's own is read (experiment/data/column_choice.py)."""
+    own = f"{DATA_HELP} (default: digits, which comes with the package)"
     data.add_argument("--data", metavar="NAME|FILE", help=own)
-    learnt = "column or array that the model learns to predict; default: label, or else y"
+    learnt = "column or array that the model learns to predict (default: label, or else y)"
     data.add_argument("--label", metavar="NAME", help=learnt)
     data.add_argument("--group", metavar="NAME", help=GROUP_HELP)
-    data.add_argument("--time", metavar="NAME", help="column or array of the time of a sample, for --split time")
-    dropped = "columns of a table that the model does not get as inputs"
+    data.add_argument("--time", metavar="NAME", help="column or array with the time of each sample, for --split time")
+    dropped = "names of columns that the model does not read, separated by commas"
     data.add_argument("--drop", metavar="NAME,...", type=names, help=dropped)
-    axes = f"order of the axes of the array x: {', '.join(AXES)}; default: NF or NL, NHW, NCHW by the number of axes"
+    axes = f"order of the axes of the array x: {', '.join(AXES)} (default: NF or NL, NHW or NCHW, by their number)"
     data.add_argument("--axes", metavar="AXES", help=axes)
     data.add_argument("--standardise", action="store_true", help=STANDARDISE)
-    scaled = "width and height in pixels to which images are scaled; default: images keep their size"
+    scaled = "width and height in pixels to which images are scaled (default: images keep their size)"
     data.add_argument("--image-size", type=int, metavar="N", help=scaled)
     data.add_argument("--missing", choices=MISSING, help=MISSING_HELP)
 
 
 def _add_clients(clients: argparse._ArgumentGroup) -> None:
-    """Adds the number of clients, their samples, and the samples that they test on."""
-    number = f"number of clients, or all: every group of the data is a client; {_default('clients')}"
+    """Add the number of clients, their samples, and the samples for their tests."""
+    number = f"number of clients, or `all` to make every group of the data a client {_default('clients')}"
     clients.add_argument("--clients", type=count_or_all, metavar="N", help=number)
-    chosen = f"number of clients that are selected in a round, at most all clients; {_default('per_round')}"
+    chosen = f"number of clients that are selected in a round, at most all clients {_default('per_round')}"
     clients.add_argument("--per-round", type=int, metavar="N", help=chosen)
-    spread = f"how the samples are partitioned among the clients: {PARTITIONS}; {_default('partition')}"
+    spread = f"way in which the samples are partitioned among the clients: {PARTITIONS} {_default('partition')}"
     clients.add_argument("--partition", metavar="HOW", help=spread)
-    fewest = "fewest samples that a group must have to become a client; default: 0"
+    fewest = "smallest number of samples with which a group becomes a client (default: 0)"
     clients.add_argument("--fewest", type=int, metavar="N", help=fewest)
     pool = "merge the published test part of the data set into the clients' data"
     clients.add_argument("--pool", action="store_true", help=pool)
-    tests = "partition the published test part among the clients as well; only with --partition classes:K"
+    tests = "partition the published test part among the clients as well. The option needs --partition classes:K."
     clients.add_argument("--partition-test", action="store_true", help=tests)
     add_former(clients, "--deal-test", "--partition-test", is_flag=True)
-    split = "how a client's samples are split into training and test samples: at random, or by time with the newest "
-    clients.add_argument("--split", choices=SPLITS, help=f"{split}samples for the test; default: random")
-    share = f"share of a client's samples that the client trains on; {_default('train_share')}"
+    split = "way in which a client's samples are split for training and test: at random, or by time with the newest "
+    clients.add_argument("--split", choices=SPLITS, help=f"{split}samples for the test (default: random)")
+    share = f"share of a client's samples that the client trains on {_default('train_share')}"
     clients.add_argument("--train-share", type=float, metavar="SHARE", help=share)
-    held = f"share of a client's training samples that is held out for validation; {_default('validation_share')}"
+    held = f"share of a client's training samples that is held out for validation {_default('validation_share')}"
     clients.add_argument("--validation-share", type=float, metavar="SHARE", help=held)
 
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
-    model = f"{', '.join(NAMES)}, or FILE.safetensors, whose weights training starts from"
-    training.add_argument("--model", metavar="NAME|FILE", help=f"model: {model}; default: chosen by the data's shape")
-    tiers = f"shares of neurons that the clients train, one share for each capacity tier; {_default('keep')}"
+    model = f"{', '.join(NAMES)}, or FILE.safetensors, from whose weights training starts"
+    training.add_argument(
+        "--model", metavar="NAME|FILE", help=f"model: {model} (default: a model that suits the data's shape)"
+    )
+    tiers = (
+        f"shares of neurons that clients train, above 0 and at most 1, one for each capacity tier {_default('keep')}"
+    )
     training.add_argument("--keep", type=shares, metavar="SHARE,...", help=tiers)
-    passes = f"number of times that a client goes through its training samples in a round; {_default('epochs')}"
+    passes = f"number of times that a client goes through its training samples in a round {_default('epochs')}"
     training.add_argument("--epochs", type=int, metavar="N", help=passes)
-    training.add_argument("--batch", type=int, metavar="N", help=f"number of samples in a batch; {_default('batch')}")
-    training.add_argument("--lr", type=float, metavar="RATE", help=f"learning rate of the clients; {_default('lr')}")
-    training.add_argument("--loss", help=f"{LOSS_HELP}; default: the loss that suits the data's labels")
-    steps = "optimizer of the clients' training, for the methods that have one; default: sgd"
+    training.add_argument("--batch", type=int, metavar="N", help=f"number of samples in a batch {_default('batch')}")
+    training.add_argument("--lr", type=float, metavar="RATE", help=f"learning rate of the clients {_default('lr')}")
+    training.add_argument("--loss", help=f"{LOSS_HELP} (default: the loss that suits the data's labels)")
+    steps = "optimizer of the clients' training, for the methods that have an optimizer (default: sgd)"
     training.add_argument("--optimizer", choices=OPTIMIZERS, help=steps)
-    falls = "how the learning rate changes from round to round; default: exponential"
+    falls = "schedule by which the learning rate changes from round to round (default: exponential)"
     training.add_argument("--schedule", choices=SCHEDULES, help=falls)
-    training.add_argument("--saved", choices=SAVED, help=f"{SAVED_HELP}; default: fp32")
+    training.add_argument("--saved", choices=SAVED, help=f"{SAVED_HELP} (default: fp32)")
     training.add_argument("--round-seconds", metavar="S", help=ROUND_SECONDS_HELP)
-    sent = f"number format of the values that clients and server send each other; {_default('values')}"
-    training.add_argument("--values", choices=FORMATS, metavar="FORMAT", help=f"{', '.join(FORMATS)}: {sent}")
+    sent = f"number format of the values that clients and server send each other: {', '.join(FORMATS)}"
+    training.add_argument("--values", choices=FORMATS, metavar="FORMAT", help=f"{sent} {_default('values')}")
 
 
 def _add_settings(settings: argparse._ArgumentGroup) -> None:
-    """Adds hyper-parameters of methods by their names, and the tuning of hyper-parameters."""
-    any_of = "value of a hyper-parameter, for every method that has it, as in mu=0.1; may be repeated"
+    """Add hyper-parameters of methods by their names, and the tuning of hyper-parameters."""
+    any_of = (
+        "value of a hyper-parameter for every method that has it (for example: mu=0.1). Repeat the option to set more."
+    )
     settings.add_argument("--set", action="append", metavar="NAME=VALUE", help=any_of)
     settings.add_argument("--tune", action="append", metavar="NAME=VALUE,VALUE", help=TUNE_HELP)
-    trial = "number of rounds that each trial of --tune takes; default: as many as --rounds"
+    trial = "number of rounds of each trial of --tune (default: as many as --rounds)"
     settings.add_argument("--tune-rounds", type=int, metavar="N", help=trial)
 
 
@@ -196,24 +206,22 @@ def _add_evaluation(evaluation: argparse._ArgumentGroup) -> None:
 
 
 def _add_aggregation(replies: argparse._ArgumentGroup) -> None:
-    """Adds what the server does with the replies of a round."""
-    mean = f"mean that the server takes of the replies: {AGGREGATIONS}; {_default('aggregation')}"
+    """Add the way in which the server treats the replies of a round."""
+    mean = f"way in which the server averages the replies of a round: {AGGREGATIONS} {_default('aggregation')}"
     replies.add_argument("--aggregation", metavar="MEAN", help=mean)
     add_former(replies, "--fold", "--aggregation")
-    bound = f"what happens to a reply that moves a parameter too far: {BOUNDS}; {_default('bound')}"
+    bound = f"treatment of a reply that moves a parameter too far: {BOUNDS} {_default('bound')}"
     replies.add_argument("--bound", metavar="WHAT", help=bound)
-    most = "largest number of training samples that a client counts for; default: the most that a client has"
+    most = "largest number of samples by which a client's reply is weighted (default: the most that a client has)"
     replies.add_argument("--max-examples", type=int, metavar="N", help=most)
 
 
 def _default(name: str) -> str:
-    """The default of a setting in words, for the digits and for other data where they differ."""
+    """Return the end of a help text: the default of a setting, for digits and for other data where they differ."""
     ours, other = _words(getattr(Experiment, name)), defaults("").get(name)
-    return (
-        f"default: {ours}"
-        if other is None or _words(other) == ours
-        else (f"default: {ours} for digits, {_words(other)} for other data")
-    )
+    if other is None or _words(other) == ours:
+        return f"(default: {ours})"
+    return f"(default: {ours} for digits, {_words(other)} for other data)"
 
 
 def _words(value: object) -> str:
@@ -221,12 +229,12 @@ def _words(value: object) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Reads names that are separated by commas."""
+    """Read names that are separated by commas."""
     return tuple(filter(None, text.split(",")))
 
 
 def count_or_all(text: str) -> int | str:
-    """Reads a number, or the word `all`. Raises ArgumentTypeError for anything else."""
+    """Read a number, or the word `all`. Raises ArgumentTypeError for anything else."""
     try:
         return text if text == ALL else int(text)
     except ValueError:
@@ -234,7 +242,7 @@ def count_or_all(text: str) -> int | str:
 
 
 def shares(text: str) -> tuple[float, ...]:
-    """Reads numbers that are separated by commas. Raises ArgumentTypeError for anything else."""
+    """Read numbers that are separated by commas. Raises ArgumentTypeError for anything else."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -29,9 +29,10 @@ from edgefl.models.graph.model_files import refuse_foreign
 def requested(
     options: Mapping[str, Any], resume: Path | None, may_grow: bool = False, data_dir: str | None = None
 ) -> tuple[Experiment, Model | None]:
-    """`experiment_of`, and the model that a file has; None where the experiment names a built-in one.
+    """Return the result of `experiment_of`, and the model of a model file. The model is None for a built-in model.
 
-    A file's model goes by its content: a resumed run takes its own copy, and another file of the same content agrees.
+    A model of a file is identified by its content. A resumed run takes its own copy, and accepts another file of the
+    same content.
     """
     given, path = dict(options), str(options.get("model", ""))
     if not path.endswith(model_file.SUFFIX):
@@ -49,12 +50,13 @@ def requested(
 def experiment_of(
     options: Mapping[str, Any], resume: Path | None, may_grow: bool = False, data_dir: str | None = None
 ) -> Experiment:
-    """The experiment that was asked for, or the one of the resumed run if the options given agree with it.
+    """Return the experiment that was asked for, or the experiment of the resumed run if the given options agree with
+    it.
 
     options   what `add_experiment` parsed and nothing else
     may_grow  a resumed run may be asked for more rounds or seeds than it has
     data_dir  directory of the data set's files, which are read where all its groups are to be clients
-    Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have.
+    Raises    ValueError naming a value that is out of range, RunError naming a setting that the run does not have
     """
     stored = Experiment() if resume is None else Experiment.of_run(resume)
     given = _given(options, stored, is_new=resume is None)
@@ -76,15 +78,16 @@ def experiment_of(
 
 
 def _brief(value: object) -> str:
-    """The value as text of one line; of the content of a file the first characters."""
+    """Return the value as text of one line. The content of a file is cut to its first line."""
     first, *more = str(value).strip().splitlines() or [""]
     return f"{first} ..." if more else first
 
 
 def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[str, Any]:
-    """The options that were given, as fields of Experiment; `base` says which methods and data there are otherwise.
+    """Return the given options as fields of Experiment. `base` has the methods and the data where the options name no
+    others.
 
-    is_new  all methods of a new run must have a hyper-parameter that is set; earlier ones were not held to that
+    is_new  all methods of a new run must have a hyper-parameter that is set; an earlier run may break this rule
     """
     given = dict(options)
     if "method" in given:
@@ -119,7 +122,7 @@ def _given(options: Mapping[str, Any], base: Experiment, is_new: bool) -> dict[s
 
 
 def _tried(methods: list[str], text: str) -> tuple[str, tuple[Any, ...]]:
-    """The option and the values that `--tune text` stands for."""
+    """Return the option and the values that `--tune text` stands for."""
     name, equals, values = text.partition("=")
     if not (equals and values):
         raise ValueError(f"--tune {text}; expected NAME=VALUE,VALUE")
@@ -130,7 +133,7 @@ def _tried(methods: list[str], text: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def _check_used(given: Mapping[str, Any], methods: Sequence[str]) -> None:
-    """Raises ValueError for an option of training that none of the methods has."""
+    """Raise ValueError for an option of training that every chosen method lacks."""
     for name in (name for name in SHARED if name in given and name != "rounds"):
         parse(methods, name, _written(given[name]))
 
@@ -147,6 +150,6 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def say_who_made(run: Path, devices: Iterable[str] = ()) -> None:
-    """Says on stderr where the run, or one of its devices, had another version or instruction set than this process."""
+    """Say on stderr where the run, or one of its devices, had another version or instruction set than this process."""
     if why := other_provenances([*read_provenances(run), *devices]):
         print(f"{run} was {why}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`edgefl client --flower URL`: one device as a node of a Flower federation. Its options are client.py's."""
+"""`edgefl client --flower URL` is one device as a node of a Flower federation. client.py declares its options."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from edgefl.errors import EdgeflError, RequestError
 from edgefl.protocol.trust.tls import device_context
 from edgefl.protocol.wire.printable import printable
 
-FOLDER = "flower"  # of --state
+FOLDER = "flower"  # name of the folder in --state
 
 
 def take_part(options: argparse.Namespace, profile: DeviceProfile, data: Data, world: DeviceEnvironment) -> int:
-    """Answers the server of its run by envelopes until that says that the run is over."""
+    """Answer the server of the run by envelopes until the server says that the run is over. Return the exit code."""
     url = _url(options)
     context = _context(options, url)
     given = None if options.node_key is None else node_key.read_node_key(options.node_key)

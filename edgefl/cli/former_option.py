@@ -1,4 +1,6 @@
-"""Options and commands under their former names: each still works, and says its present name on stderr."""
+"""Options and commands under their former names. Each former name still works, and its present name is printed on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import argparse
 import sys
 from typing import Any
 
-COMMANDS = {"deal": "partition"}  # a command's name of before -> its name now
+COMMANDS = {"deal": "partition"}  # former name of a command -> present name
 
 
 class FormerOption(argparse.Action):
-    """Takes an option under a name that it had. It is not in help and stores under the name of now.
+    """An option under a former name. It is not in the help, and its value is stored under the present name.
 
-    now  the option as it is called now, as "--aggregation"
+    now  the present name of the option, as "--aggregation"
     """
 
     def __init__(self, option_strings: list[str], dest: str, now: str, **more: Any) -> None:
@@ -25,18 +27,18 @@ class FormerOption(argparse.Action):
 
 
 def add_former(options: argparse._ActionsContainer, before: str, now: str, is_flag: bool = False) -> None:
-    """Adds the option `now` under its name of before."""
+    """Add the option `now` under its former name `before`."""
     nargs = 0 if is_flag else None
     options.add_argument(before, action=FormerOption, now=now, default=argparse.SUPPRESS, nargs=nargs)
 
 
 def command_of(word: str) -> str:
-    """The command that a word stands for, which may be a command's name of before."""
+    """Return the command that a word stands for. The word may be a former name of the command."""
     if word in COMMANDS:
         say_former(f"edgefl {word}", f"edgefl {COMMANDS[word]}")
     return COMMANDS.get(word, word)
 
 
 def say_former(before: str, now: str) -> None:
-    """Tells a person the name of now, in one line on stderr."""
+    """Say the present name in one line on stderr."""
     print(f"warning: {before} is called {now} now; the old name goes away in a later version", file=sys.stderr)

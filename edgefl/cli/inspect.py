@@ -1,4 +1,4 @@
-"""`edgefl inspect`: describe a model file and the cost of training the model on this machine."""
+"""`edgefl inspect` describes a model file and the cost of training the model on this machine."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from edgefl.cli.experiment_arguments import LOSS_HELP, shares
 from edgefl.cli.memory_table import size
 from edgefl.cli.step_time import time_steps
+from edgefl.cli.working import working
 from edgefl.errors import DataError, RequestError
 from edgefl.experiment import model_file
 from edgefl.learning.losses import Loss
@@ -28,33 +29,35 @@ KEEPS = (1.0, 0.5)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A file, and which steps to count and time."""
+    """Add the file, and the training steps to count and to time."""
     parser.add_argument(
         "model", type=Path, metavar="FILE", help="file of a model that `edgefl convert` or `edgefl export` wrote"
     )
     parser.add_argument(
-        "--batch", type=int, default=16, metavar="N", help="number of examples in a step; default: %(default)s"
+        "--batch", type=int, default=16, metavar="N", help="number of examples in a step (default: %(default)s)"
     )
     parser.add_argument(
         "--keep",
         type=shares,
         default=KEEPS,
         metavar="SHARE,...",
-        help="shares of the neurons that are trained; default: 1,.5",
+        help="shares of the neurons that are trained (default: 1,.5)",
     )
-    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP} (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what the file is, then what a step takes."""
-    model = model_file.read(options.model)
+    """Print the description of the file, then the cost of each step."""
+    if not options.model.exists():
+        raise RequestError(f"{options.model}: no such file; expected a model that convert or export wrote")
     try:
+        model = model_file.read(options.model)
         loss = Loss.parse(options.loss)
-        steps = _steps(
-            model,
-            [TrainingConfiguration("", model.graph, options.batch, keep=keep, loss=loss) for keep in options.keep],
-        )
+        trainings = [
+            TrainingConfiguration("", model.graph, options.batch, keep=keep, loss=loss) for keep in options.keep
+        ]
+        with working("timing training steps"):
+            steps = _steps(model, trainings)
     except (ValueError, DataError) as error:
         raise RequestError(str(error)) from error
     if options.json:
@@ -96,7 +99,7 @@ def _operation(graph: Graph, node: Node) -> dict[str, Any]:
 
 
 def _steps(model: Model, trainings: list[TrainingConfiguration]) -> list[dict[str, Any]]:
-    """Memory by the account exact, and the measured time, of a step with each share of the neurons."""
+    """Return memory by the account exact, and the measured time, of a step with each share of the neurons."""
     return [
         {
             "keep": training.keep,

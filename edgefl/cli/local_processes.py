@@ -1,7 +1,8 @@
 """A whole federation on one machine: a real server process and one device process per client, on loopback.
 
-What they do is `edgefl serve` and `edgefl client`; this file starts them, looks on, and measures. Not the tables
-(demo.py). Memory is the peak resident set that Linux counts for a device's process, interpreter included.
+The processes are `edgefl serve` and `edgefl client`. This file starts and watches the processes, and measures time
+and memory. demo.py prints the tables. Memory is the peak resident set that Linux counts for a device's process, and
+it includes the interpreter.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from edgefl.server import run_history
 from edgefl.server.endpoint import read_endpoint
 
 LOOK_EVERY_S = 0.1
-START_S = 120.0  # for the server to listen
+START_S = 120.0  # time in seconds in which the server has to listen
 
 EXPERIMENT = Experiment(
     methods=("fedspu-es", "fedavg-ft"),
@@ -40,12 +41,12 @@ EXPERIMENT = Experiment(
 
 @dataclass(frozen=True)
 class Served:
-    """One method's run over sockets.
+    """The run of one method over sockets.
 
-    log_records of metrics, one per round
-    server      what the method's server recorded beside its arrays
-    peak_bytes  the most memory that each device's process held; None where the system does not tell
-    seconds     from the first start of a process to the last end
+    log_records  metrics, one record for each round
+    server       what the method's server recorded beside its arrays
+    peak_bytes   largest memory of each device's process in bytes; None where the system does not tell
+    seconds      time from the first start of a process to the last end
     """
 
     method: str
@@ -57,7 +58,7 @@ class Served:
 
 
 def write_partitions(directory: Path, experiment: Experiment) -> Federation:
-    """Gives every device its samples as a file of its own; the federation they come from."""
+    """Write the samples of every device into a file of its own. Return the federation that they come from."""
     federation = assemble(experiment)
     directory.mkdir(parents=True, exist_ok=True)
     for client in range(experiment.clients):
@@ -66,10 +67,10 @@ def write_partitions(directory: Path, experiment: Experiment) -> Federation:
 
 
 def serve(path: Path, experiment: Experiment, partitions: Path, watch: Callable[[dict[str, Any]], None]) -> Served:
-    """Runs one method to its end with a server and a device per client. The experiment has one method.
+    """Run one method to its end with a server and a device per client. The experiment has one method.
 
     watch   called with every metrics line, in the order of rounds
-    Raises  RunError with the last words of the process that failed.
+    Raises  RunError with the last words of the process that failed
     """
     open_run(path, experiment.to_json())
     (label,) = experiment.methods
@@ -105,7 +106,10 @@ class _Running:
 
 @contextmanager
 def _processes(path: Path) -> Iterator[Callable[..., _Running]]:
-    """A function that starts `edgefl ...`, its output in a log of that name. What still runs at the end is killed."""
+    """Yield a function that starts `edgefl ...` and writes the output into a log of that name.
+
+    Processes that still run at the end are ended.
+    """
     running: list[_Running] = []
     logs: list[IO[bytes]] = []
     environment = {**os.environ, "EDGEFL_NUM_THREADS": "1"}  # the devices share the processors
@@ -131,7 +135,7 @@ def _processes(path: Path) -> Iterator[Callable[..., _Running]]:
 
 
 def _address(path: Path, server: _Running) -> str:
-    """HOST:PORT once the server listens."""
+    """Return HOST:PORT once the server listens."""
     until = time.monotonic() + START_S
     while (address := read_endpoint(path)) is None:
         _check(server)
@@ -142,7 +146,7 @@ def _address(path: Path, server: _Running) -> str:
 
 
 class _Watch:
-    """Tells of every round once, when its evaluation is there if it gets one."""
+    """A reader of a run's metrics that reports every round once, with its evaluation if the round has one."""
 
     def __init__(self, path: Path, experiment: Experiment, tell: Callable[[dict[str, Any]], None]) -> None:
         self._path, self._tell = path, tell
@@ -159,7 +163,7 @@ class _Watch:
 
 
 def _look_on(server: _Running, devices: list[_Running], watch: _Watch) -> list[int | None]:
-    """Until everybody has finished: news to `watch`, and the peak memory of every device."""
+    """Report rounds to `watch` until all processes have ended. Return the peak memory of every device in bytes."""
     peaks: list[int | None] = [None] * len(devices)
     while any(each.process.poll() is None for each in (server, *devices)):
         for i, device in enumerate(devices):
@@ -181,7 +185,7 @@ def _check(each: _Running) -> None:
 
 
 def _peak_bytes(pid: int) -> int | None:
-    """VmHWM of a process, or None if it is gone or the system is not Linux."""
+    """Return VmHWM of a process in bytes, or None if the process is gone or the system is not Linux."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,7 +1,8 @@
-"""`edgefl memory`: the memory of training a model, by labelled accounts and meters, or the training that
-fits a limit.
+"""`edgefl memory` shows the memory of training a model, by labelled accounts and meters, or the training that fits a
+limit.
 
-The accounts are edgefl.learning.memory's, the meters edgefl.study.memory_meter's; here is what they are asked for.
+edgefl.learning.memory has the accounts, and edgefl.study.memory_meter has the meters. This file chooses what they
+are asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from edgefl import kernels
 from edgefl.cli import memory_options
 from edgefl.cli.memory_picture import draw
 from edgefl.cli.memory_table import NOTES, OUTSIDE, FootprintRow, print_board, print_fit, print_rows, print_tensors
+from edgefl.cli.working import working
 from edgefl.errors import DataError, GraphError, MemoryLimitError, RequestError, expected_name
 from edgefl.learning import SGD, Adam
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
@@ -43,12 +45,12 @@ ARM_INSTRUCTION_SETS = ("neon",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of memory_options.py."""
+    """Add the options of memory_options.py."""
     memory_options.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the request, then answers it: of a board with its facts in place of this machine's."""
+    """Check the request, then answer it. For a board the facts of the board replace the facts of this machine."""
     try:
         if options.board is None:
             return _answer(options)
@@ -65,8 +67,10 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def as_on(board: BoardVariant) -> Iterator[None]:
-    """The kernels' packing memory is counted for the board's number of cores, and on another kind of machine than the
-    board for words of four floats, as its own have.
+    """Count the kernels' packing memory as on the board for the length of the with block.
+
+    The number of cores is the board's. Its kernels have vectors of four floats, which another kind of machine has
+    with its scalar instructions.
     """
     ops = kernels.backend()
     if ops.__name__.rpartition(".")[2] != "native":
@@ -90,7 +94,9 @@ def _answer(options: argparse.Namespace) -> int:
         if options.fit is not None:
             if options.plot is not None:
                 raise ValueError(f"--plot {options.plot} with --fit; expected one of them")
-            return _fit(training, fit(training, options.fit, keeps), options)
+            with working("finding the largest training that fits"):
+                found = fit(training, options.fit, keeps)
+            return _fit(training, found, options)
         if options.plot is not None:
             check_picture(options.plot)
         if options.tensors and "exact" not in options.account:
@@ -127,7 +133,10 @@ def _training(options: argparse.Namespace) -> TrainingConfiguration:
 
 
 def _terms(options: argparse.Namespace) -> Terms:
-    """The terms of a step beside plain SGD. Raises ValueError for a momentum that the optimizer does not have."""
+    """Return the terms that the step has in addition to plain SGD.
+
+    Raises  ValueError for a momentum that the optimizer does not have
+    """
     if options.momentum and options.optimizer != "sgd":
         raise ValueError(f"--momentum {options.momentum} with --optimizer {options.optimizer}; expected sgd")
     if options.optimizer == "sgd":
@@ -136,7 +145,11 @@ def _terms(options: argparse.Namespace) -> Terms:
 
 
 def _graph(options: argparse.Namespace) -> tuple[Graph, str]:
-    """The model asked for and its name. Raises ValueError if it is neither built in nor a file."""
+    """Return the model that was asked for, and its name. Raises ValueError if it is neither a built-in model nor a
+    file.
+    """
+    if options.classes is not None and options.classes < 1:
+        raise ValueError(f"--classes {options.classes}; expected at least 1")
     if options.model in EXAMPLES:
         shape, classes = EXAMPLES[options.model]
         return build(options.model, options.input or shape, options.classes or classes), options.model
@@ -151,13 +164,18 @@ def _graph(options: argparse.Namespace) -> tuple[Graph, str]:
 
 
 def _rows(training: TrainingConfiguration, keeps: Sequence[float], options: argparse.Namespace) -> list[FootprintRow]:
-    """Full training first, against which the others save; then the method at each share."""
+    """Return a row for full training, with which the others are compared, then a row of the method for each share."""
     accounts = list(options.account)
     if options.measure and "bound" not in accounts:
-        accounts.append("bound")  # never a measurement without the theory beside it
+        accounts.append("bound")  # a measurement is always shown with the theory
     full = replace(training, method="full", cut="")
     ways = [full] if training.method == "full" else [full, *(replace(training, keep=keep) for keep in keeps)]
-    return [_row(way, accounts, options.measure) for way in ways]
+    rows = []
+    with working("measuring" if options.measure else "counting", len(ways)) as at:
+        for way in ways:
+            rows.append(_row(way, accounts, options.measure))
+            at(len(rows))
+    return rows
 
 
 def _row(training: TrainingConfiguration, accounts: Sequence[str], measured: bool) -> FootprintRow:
@@ -168,7 +186,9 @@ def _row(training: TrainingConfiguration, accounts: Sequence[str], measured: boo
 
 
 def _meters(training: TrainingConfiguration) -> tuple[str, ...]:
-    """torch only where it is installed, and for full training only: masks do not change what it saves."""
+    """Return the names of the meters. torch is measured only where it is installed and only for full training, because
+    masks do not change what torch saves.
+    """
     with_torch = training.method == "full" and importlib.util.find_spec("torch") is not None
     return METERS if with_torch else NATIVE
 
@@ -183,7 +203,7 @@ def _show(training: TrainingConfiguration, rows: Sequence[FootprintRow], options
         if options.tensors:
             print_tensors(rows)
     if options.plot is not None:
-        draw(options.plot, training, rows)  # last: what was computed is printed whatever becomes of the picture
+        draw(options.plot, training, rows)  # last, so that the tables are printed also where it fails
 
 
 def _fit(training: TrainingConfiguration, choices: Sequence[BatchSizeFit], options: argparse.Namespace) -> int:
@@ -194,7 +214,8 @@ def _fit(training: TrainingConfiguration, choices: Sequence[BatchSizeFit], optio
         raise MemoryLimitError(f"nothing fits {options.fit} bytes: by the account exact, {smallest}")
     measured: list[Footprint] = []
     if options.measure:
-        measured = measure(replace(training, batch=chosen.batch, keep=chosen.keep), NATIVE, options.fit)
+        with working("measuring the training that was found"):
+            measured = measure(replace(training, batch=chosen.batch, keep=chosen.keep), NATIVE, options.fit)
     if options.json:
         choice = {"keep": chosen.keep, "batch": chosen.batch, "footprint": chosen.footprint.to_json()}
         table = [{"keep": keep, "batch": batch, "total": found.total} for keep, batch, found in choices]

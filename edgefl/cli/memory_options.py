@@ -1,4 +1,4 @@
-"""The options of `edgefl memory`: the model, the way of training, the memory that has to suffice, the output."""
+"""The options of `edgefl memory`: the model, the way of training, the memory that has to suffice, and the output."""
 
 from __future__ import annotations
 
@@ -14,64 +14,63 @@ from edgefl.models.graph.architectures import EXAMPLES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds all options, in groups."""
+    """Add all options, in groups."""
     parser.add_argument("model", metavar="MODEL|FILE", help=f"model: {', '.join(EXAMPLES)}, or a .safetensors file")
     _add_model(parser.add_argument_group("model and step"))
     _add_training(parser.add_argument_group("way of training"))
     _add_limit(parser.add_argument_group("memory that has to suffice"))
-    _add_output(parser.add_argument_group("accounts and output"))
+    _add_output(parser.add_argument_group("accounts and picture"))
 
 
 def _add_model(model: argparse._ArgumentGroup) -> None:
-    """Adds the shapes of the model and of a step."""
-    shape = "shape of one example; default: the shape in the paper"
+    """Add the shapes of the model and of a step."""
+    shape = "shape of one example (default: the shape in the paper)"
     model.add_argument("--input", type=extents, metavar="C,H,W", help=shape)
-    outputs = "number of outputs of a built-in model; default: the number in the paper"
+    outputs = "number of outputs of a built-in model (default: the number in the paper)"
     model.add_argument("--classes", type=int, metavar="N", help=outputs)
-    batch = "number of examples in a step; default: %(default)s"
+    batch = "number of examples in a step (default: %(default)s)"
     model.add_argument("--batch", type=int, default=16, metavar="N", help=batch)
-    examples = "number of examples in the data set; default: a whole and a partial batch, or one batch for pflego"
+    examples = "number of examples in the data set (default: a whole and a partial batch, or one batch for pflego)"
     model.add_argument("--examples", type=int, metavar="N", help=examples)
-    model.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP}; default: %(default)s")
+    model.add_argument("--loss", default="cross-entropy", help=f"{LOSS_HELP} (default: %(default)s)")
 
 
 def _add_training(training: argparse._ArgumentGroup) -> None:
-    """Adds the trained part of the model, and the steps."""
-    way = f"way of training: {', '.join(METHODS)}; default: fedspu"
+    """Add the trained part of the model, and the steps."""
+    way = f"way of training: {', '.join(METHODS)} (default: fedspu)"
     training.add_argument("--method", choices=METHODS, metavar="NAME", help=way)
-    keep = "shares of the neurons that are trained; default: .2,.4,.6,.8,1, or 1 for a method that trains all neurons"
+    keep = "shares of the neurons that are trained (default: .2,.4,.6,.8,1, or 1 for a method that trains all neurons)"
     training.add_argument("--keep", type=shares, metavar="SHARE,...", help=keep)
-    cut = "name of a tensor of the graph before which nothing is trained; only for the account exact"
+    cut = "name of a tensor of the graph before which nothing is trained. Only the account exact has a cut."
     training.add_argument("--cut", default="", metavar="NAME", help=cut)
-    density = "densities of an ERK mask; implies --method sparse"
+    density = "densities of an ERK mask, above 0 and at most 1. The option implies --method sparse."
     training.add_argument("--density", type=shares, metavar="SHARE,...", help=density)
-    training.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="optimizer of the step; default: sgd")
-    momentum = "momentum of the optimizer sgd; default: 0"
+    training.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="optimizer of the step (default: sgd)")
+    momentum = "momentum of the optimizer sgd (default: 0)"
     training.add_argument("--momentum", type=float, default=0.0, metavar="M", help=momentum)
-    saved = f"{SAVED_HELP}; only for the account exact; default: %(default)s"
+    saved = f"{SAVED_HELP}. Only the account exact counts it. (default: %(default)s)"
     training.add_argument("--saved", choices=SAVED, default="fp32", help=saved)
     add_backend(training)
 
 
 def _add_limit(limit: argparse._ArgumentGroup) -> None:
-    """Adds the size, or the board, that the training has to fit."""
-    fit = "size of the memory, as 24MB, for which the largest share and the largest batch that fit are found"
+    """Add the size, or the board, that the training has to fit."""
+    fit = "size of the memory for which the largest share and the largest batch that fit are found (for example: 24MB)"
     limit.add_argument("--fit", type=size, metavar="SIZE", help=fit)
-    board = f"board for which the largest share and batch are found: {', '.join(BOARDS)}; pi4:4GB names its memory"
+    boards = f"{', '.join(BOARDS)}. The size of its memory may follow, as in pi4:4GB."
+    board = f"board for which the largest share and batch are found: {boards}"
     limit.add_argument("--board", metavar="BOARD", help=board)
 
 
 def _add_output(output: argparse._ArgumentGroup) -> None:
-    """Adds the accounts that are shown, and the form of the output."""
-    accounts = f"accounts of memory that are shown: {', '.join(ACCOUNTS)}; default: all accounts"
+    """Add the accounts that are shown, their measurement, and a picture."""
+    accounts = f"accounts of memory that are shown: {', '.join(ACCOUNTS)} (default: all accounts)"
     output.add_argument("--account", type=_names, default=tuple(ACCOUNTS), metavar="NAME,...", help=accounts)
     measure = "train each row in a process of its own as well, and show the measured memory"
     output.add_argument("--measure", action="store_true", help=measure)
-    tensors = "list the tensors of the arena; only for the account exact"
+    tensors = "list the tensors of the arena. The list needs the account exact."
     output.add_argument("--tensors", action="store_true", help=tensors)
-    lists = "print one JSON object, which lists the tensors of the arena"
-    output.add_argument("--json", action="store_true", help=lists)
-    picture = "file for a picture of the accounts over the share of trained neurons; needs matplotlib"
+    picture = "file for a picture of the accounts over the share of trained neurons. The picture needs matplotlib."
     output.add_argument("--plot", type=Path, metavar="FILE", help=picture)
 
 

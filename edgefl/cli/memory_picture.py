@@ -1,7 +1,7 @@
-"""The picture of the memory accounts over p, after FedSPU's Figure 5: a bar per account, and a mark for the bytes that
-a learner held.
+"""The picture of the memory accounts over p, after FedSPU's Figure 5: a bar for each account, and a mark for the bytes
+that a learner held.
 
-Resident sets are left out: the interpreter alone is several times a small CNN's training.
+Resident sets are left out, because the interpreter alone takes several times the memory of training a small CNN.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from edgefl.learning.memory import ACCOUNTS, TrainingConfiguration
 from edgefl.study.picture_style import THEMES, Theme, theme_of_file
 
 MEASURED = "learner"
-WIDTH = 0.8  # of the space of a group of bars
+WIDTH = 0.8  # share of the space of a group that its bars take
 SIZE = 8.0, 4.2  # inches
 
 
 def draw(path: Path, training: TrainingConfiguration, rows: Sequence[FootprintRow]) -> None:
-    """Writes the picture in the format of the file's ending. Full training, what Figure 5 calls "Others", comes last.
+    """Write the picture in the format of the file's ending. Full training, which Figure 5 calls "Others", comes last.
 
-    Raises  ModuleNotFoundError without matplotlib; ValueError for an ending that it does not know.
+    Raises  ModuleNotFoundError without matplotlib, ValueError for an unknown ending
     """
     picture_of_memory(training, rows, THEMES[theme_of_file(path)]).savefig(path)
 
 
 def picture_of_memory(training: TrainingConfiguration, rows: Sequence[FootprintRow], theme: Theme) -> Any:
-    """A Figure of matplotlib: a group of bars for each share p, and one for full training."""
+    """Return a Figure of matplotlib with a group of bars for each share p, and a group for full training."""
     import matplotlib
 
     from edgefl.study.picture_figure import Picture

@@ -1,4 +1,4 @@
-"""Tables of memory accounts and meters for a terminal, with every number under the name of its account."""
+"""Tables of memory accounts and meters for a terminal. Every number stands under the name of its account."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgefl import kernels
 from edgefl.learning.memory import BatchSizeFit, Footprint, TrainingConfiguration
 from edgefl.learning.memory.board_specs import BoardVariant
 
-NOTES = {  # account or meter -> what its numbers are, in the order of the columns
+NOTES = {  # account or meter, in the order of the columns -> what its numbers are
     "pfeiffer2023": "outputs of all modules, state dict and all tensors with a gradient, as Pfeiffer et al. 2023 count",
     "paper": "weights, active gradients, active outputs and the input; at a batch of 1 it gives FedSPU's Figure 5",
     "bound": "weights, active gradients and what an exact backward pass reads: no buffers that come and go",
@@ -29,7 +29,7 @@ OUTSIDE = ("interpreter, numpy and edgefl (about 34 MB resident)", "the data set
 
 
 class FootprintRow(NamedTuple):
-    """One way of training, by account."""
+    """The footprints of one way of training, by account."""
 
     method: str
     keep: float
@@ -37,12 +37,12 @@ class FootprintRow(NamedTuple):
 
 
 def size(count: float) -> str:
-    """Bytes for people; kB and MB are 1e3 and 1e6 bytes."""
+    """Return a number of bytes as text for people, where 1 kB is 1e3 bytes and 1 MB is 1e6 bytes."""
     return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
 def print_rows(training: TrainingConfiguration, rows: Sequence[FootprintRow]) -> None:
-    """Accounts side by side; in each cell the share saved against full training by the same account."""
+    """Print the accounts side by side. Each cell has the difference in % from full training by the same account."""
     columns = [name for name in NOTES if any(name in _cells(row) for row in rows)]
     notes = [f"{name}: {NOTES[name]}" for name in columns]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
@@ -63,7 +63,9 @@ def print_rows(training: TrainingConfiguration, rows: Sequence[FootprintRow]) ->
 
 
 def print_tensors(rows: Sequence[FootprintRow]) -> None:
-    """The arena's tensors by the account exact, the largest first. Two that never live together may share memory."""
+    """Print the arena's tensors by the account exact, the largest first. Two tensors that never live together may share
+    memory.
+    """
     for row in rows:
         exact = row.footprints["exact"]
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
@@ -80,7 +82,7 @@ def _label(row: FootprintRow) -> str:
 
 
 def _cells(row: FootprintRow) -> dict[str, int]:
-    """Bytes by column; what `exact` says is saved for the backward pass has a column of its own."""
+    """Return bytes by column. The bytes that `exact` saves for the backward pass have a column of their own."""
     cells = {name: footprint.total for name, footprint in row.footprints.items()}
     exact = row.footprints.get("exact")
     return cells if exact is None or exact.saved is None else {**cells, "saved": exact.saved}
@@ -92,7 +94,7 @@ def _flops(row: FootprintRow) -> int | None:
 
 
 def _where() -> str:
-    """The sentence about the parts of the account that follow from the machine."""
+    """Return the kernels on which the parts of the account depend that follow from the machine."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
     return f"{name}, {ops.isa()}" if name == "native" else name
@@ -111,7 +113,7 @@ def print_fit(
     choices: Sequence[BatchSizeFit],
     measured: Sequence[Footprint],
 ) -> None:
-    """The largest batch at each share, the choice, and what comes on top of it."""
+    """Print the largest batch at each share, the choice, and the memory that is not counted in the limit."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for heading in ("p", "batch", "exact"):
         table.add_column(heading, justify="right")
@@ -127,7 +129,7 @@ def print_fit(
 
 
 def print_board(board: BoardVariant, is_json: bool) -> None:
-    """Prints the facts about a board, and the memory that they leave; on stderr beside JSON."""
+    """Print the facts about a board, and the memory that they leave. With JSON these lines go to stderr."""
     console = Console(stderr=is_json, width=None if sys.stdout.isatty() else 140)
     left = f"left for training, by our estimate of the system and the process: {size(board.left_bytes)}"
     for sentence in (f"{board}.", f"{left[0].upper()}{left[1:]}."):

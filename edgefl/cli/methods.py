@@ -1,4 +1,4 @@
-"""`edgefl methods [NAME]`: list the methods, or describe one method and its settings."""
+"""`edgefl methods [NAME]` lists the methods, or describes one method and its settings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from edgefl.study import tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A name, or none."""
+    """Add the name of a method, which may be left out."""
     parser.add_argument(
         "name",
         nargs="?",
         metavar="NAME",
-        help="name of a method, or package.module:Class, whose settings are listed; default: all methods are listed",
+        help="name of a method, or package.module:Class, whose settings are listed (default: all methods are listed)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a line of each method, or the settings of one."""
+    """Print a line about each method, or the settings of one method."""
     try:
         if options.name is not None:
             user_methods.admit(options.name)

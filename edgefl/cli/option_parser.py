@@ -1,6 +1,6 @@
-"""OptionParser: argparse's parser with refusals of one sentence that name the nearest option, and with two helps.
+"""OptionParser is argparse's parser with two helps, and with refusals of one sentence that name the nearest option.
 
-`--help` shows the common options of a command, `--help-all` every option; both end with examples.
+`--help` shows the common options of a command, and `--help-all` shows every option. Both helps end with examples.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
-from edgefl.errors import nearest
+from edgefl.errors import expected_name, nearest
 from edgefl.protocol.wire.printable import printable
 
-COLUMNS = 78  # widest line of a help; argparse keeps two columns free of 80
+COLUMNS = 78  # widest line of a help, as argparse keeps two of 80 columns free
 BLANK = "\0"  # stands for a blank at which no line ends
 HELP_COLUMN = 26  # where the text of an option begins at the latest
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Exits with 2, and one line on stderr, where words are not understood.
+    """A parser that exits with 2, and one line on stderr, for words that it does not understand.
 
-    common    options that `--help` shows, by their names, as "--rounds"; empty: every option
+    common    options that `--help` shows, by their names, as "--rounds"; empty for every option
     examples  command lines that both helps end with
     """
 
@@ -38,23 +38,38 @@ class OptionParser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]  # argparse declares three forms of it
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Gives the options. Names the words that are left over, the first of them with the options near to it."""
+        """Return the options. For words that are left over, exit with 2 and name the options near to the first word."""
         found, left = self.parse_known_args(args, namespace)
         if left:
             self.error(self._unknown(left))
         return found
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return the value of the text. Raises ArgumentError that says which kind of number was expected."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in (int, float):
+                raise
+        expected = "a whole number" if action.type is int else "a number"
+        raise argparse.ArgumentError(action, f"{arg_string!r}; expected {expected}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise ArgumentError that names the nearest choice, or all choices, for a value that is not a choice."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"{value!r}; {expected_name(str(value), map(str, action.choices))}")
+
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong and where the options are listed. Exits with 2."""
+        """Say what is wrong and where the options are listed, and exit with 2."""
         print(printable(f"{self.prog}: {message}; `{self.prog} --help` lists the options"), file=sys.stderr)
         raise SystemExit(2)
 
     def format_help(self) -> str:
-        """The help of the common options: usage, description, the options by groups, examples."""
+        """Return the help of the common options: usage, description, the options by groups, examples."""
         return self._help(self.common)
 
     def format_full_help(self) -> str:
-        """The help of every option, which `--help-all` prints."""
+        """Return the help of every option, which `--help-all` prints."""
         return self._help(frozenset())
 
     def _help(self, common: Collection[str]) -> str:
@@ -77,7 +92,7 @@ class OptionParser(argparse.ArgumentParser):
         return text + "".join(["\nexamples:\n", *map(_example, self.examples)] if self.examples else [])
 
     def _usage(self) -> str:
-        """The command with what it cannot do without: required options and positional arguments."""
+        """Return the command with its required options and its positional arguments."""
         groups = [each._group_actions for each in self._mutually_exclusive_groups if each.required]
         in_groups = [each for group in groups for each in group]
         needed = [each for each in self._actions if each.required and each not in in_groups and each.option_strings]
@@ -102,7 +117,7 @@ def _is_shown(action: argparse.Action, common: Collection[str]) -> bool:
 
 
 def _written(action: argparse.Action) -> str:
-    """An option or an argument with its value, as a user writes it."""
+    """Return an option or an argument with its value, as a user writes it."""
     value = action.metavar or f"{{{','.join(action.choices)}}}" if action.choices else action.metavar or action.dest
     if action.option_strings:
         return f"{action.option_strings[-1]} {value}"
@@ -110,13 +125,13 @@ def _written(action: argparse.Action) -> str:
 
 
 def _example(line: str) -> str:
-    """A command line in lines of the shell of up to 78 columns."""
+    """Return a command line in lines of the shell of up to 78 columns."""
     lines = textwrap.wrap(line, COLUMNS - 4, break_on_hyphens=False, subsequent_indent="    ")
     return "  " + " \\\n  ".join(lines) + "\n"
 
 
 class _HelpAll(argparse.Action):
-    """Prints the help of every option and ends."""
+    """An action that prints the help of every option and ends the program."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=more.get("help"))
@@ -128,7 +143,7 @@ class _HelpAll(argparse.Action):
 
 
 class _Formatter(argparse.HelpFormatter):
-    """argparse's layout within 80 columns, in which no name is parted at its hyphens."""
+    """The layout of argparse within 80 columns, where no name is split at its hyphens."""
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, **{"max_help_position": HELP_COLUMN, **more})

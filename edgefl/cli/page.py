@@ -1,4 +1,4 @@
-"""`edgefl page RUN`: show a served run in a browser, during the run or after it, from the run's directory alone.
+"""`edgefl page RUN` shows a served run in a browser, during the run or after it, from the run's directory alone.
 
 `edgefl serve --page` starts this command as a process of its own, with a socket that listens already.
 """
@@ -24,30 +24,30 @@ from edgefl.server.run_view import RunView
 from edgefl.system.log_lines import Alert
 
 INTERRUPTED = "the page has ended"
-NICENESS = 19  # beside a server, whose rounds come first
+NICENESS = 19  # lowest priority, as the rounds of the server come first
 NAMES = ("--listen", "--token")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the run, the address of the page, and who may see it."""
+    """Add the run, the address of the page, and the options of trust."""
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run, running or over")
     parser.add_argument(
         "--listen",
         default=ANYWHERE,
         metavar="ADDR:PORT",
-        help="address of the page; default: a free port of 127.0.0.1, which is printed",
+        help="address of the page (default: a free port of 127.0.0.1, which is printed)",
     )
     trust = parser.add_argument_group("trust", "Browsers on other machines need TLS and a token, or --insecure.")
     add_token(trust, "--token")
     trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate of the page")
     trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate --tls-cert")
     trust.add_argument("--insecure", action="store_true", help="show the page to other machines without TLS or a token")
-    parser.add_argument("--until-input-ends", action="store_true", help=argparse.SUPPRESS)  # of `edgefl serve`
+    parser.add_argument("--until-input-ends", action="store_true", help=argparse.SUPPRESS)  # `edgefl serve` gives it
     parser.add_argument("--descriptor", type=int, help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows the page until it is interrupted."""
+    """Show the page until the command is interrupted."""
     try:
         view = RunView(options.run)
         view.look(0.0)
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def announce(asked: PageRequest, token: Path | None) -> None:
-    """Says where the page is, and what it asks for."""
+    """Say where the page is, and which token it asks for."""
     say(f"page: {asked.url}" + ("" if token is None else f"?token=TOKEN, with the token in {token}"))
     if asked.token is None and not asked.is_loopback:
         say(Alert(f"--insecure: whoever reaches {asked.url} can read how the run goes"))
@@ -84,7 +84,7 @@ def _show(view: RunView, asked: PageRequest) -> None:
 
 
 def _end_with_input() -> None:
-    """Ends this process when whoever started it is no longer there, however it went."""
+    """End this process when its standard input ends, because the process that started it is gone by then."""
 
     def wait() -> None:
         sys.stdin.buffer.read()

@@ -24,7 +24,11 @@ ANYWHERE = "127.0.0.1:0"
 
 @dataclass(frozen=True)
 class PageRequest:
-    """A page that can be shown as asked. `address`: with a socket that listens already; `token`: None for none."""
+    """A page that can be shown as asked.
+
+    address  address of the page, with sockets that listen already
+    token    token that the page asks for; None for a page without a token
+    """
 
     address: ListenAddress
     token: str | None
@@ -33,30 +37,32 @@ class PageRequest:
 
     @property
     def url(self) -> str:
-        """For a browser on this machine, or on another one if the page is open to others. Without the token."""
+        """The address for a browser on this machine, or on another machine if the page is open to others. It has no
+        token.
+        """
         host, port = self.address.sockets[0].getsockname()[:2]
         scheme = "http" if self.tls_cert is None else "https"
         return f"{scheme}://{ServerAddress(host, port)}/"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches the page."""
+        """Return whether the page can be reached only from this machine."""
         return ServerAddress(self.address.host, self.address.port).is_loopback
 
     def close(self) -> None:
-        """Closes the listening sockets."""
+        """Close the listening sockets."""
         for listener in self.address.sockets:
             listener.close()
 
 
 def add_token(group: argparse._ArgumentGroup, name: str) -> None:
-    """The option that names the file of the token."""
+    """Add the option that names the file of the token."""
     group.add_argument(
         name,
         type=Path,
         metavar="FILE",
-        help="file of the token that the page asks for; a missing file is made, with a new token; default on "
-        "loopback: no token",
+        help="file of the token that the page asks for. A missing file is made, with a new token. (default: no token, "
+        "which only a page on loopback may do without)",
     )
 
 
@@ -69,15 +75,16 @@ def page_request(
     names: tuple[str, str],
     descriptor: int | None = None,
 ) -> PageRequest:
-    """The page at ADDR:PORT, listening. `names`: of the options of the address and of the token, for messages.
-    `descriptor`: of a socket that listens there already.
+    """Return the page at ADDR:PORT, listening.
 
-    Raises  RequestError if it cannot listen there, or if others could read it without being asked for a token.
+    names       names of the options of the address and of the token, for messages
+    descriptor  file descriptor of a socket that listens there already
+    Raises      RequestError if it cannot listen there, or if others could read the page without a token
     """
     address_name, token_name = names
     address = _address(where, address_name)
     if (cert is None) != (key is None):
-        raise RequestError(f"--tls-cert {cert} with --tls-key {key}; expected both or neither")
+        raise RequestError(half_of_tls(cert, key))
     if not address.is_loopback and not is_insecure and (token is None or cert is None):
         missing = " and ".join(
             name for name, value in ((token_name, token), ("--tls-cert with --tls-key", cert)) if value is None
@@ -92,6 +99,12 @@ def page_request(
         for listener in listening.sockets:
             listener.close()
         raise
+
+
+def half_of_tls(cert: Path | None, key: Path | None) -> str:
+    """Return a sentence about a certificate without a key, or a key without a certificate."""
+    given = f"--tls-cert {cert} without --tls-key" if key is None else f"--tls-key {key} without --tls-cert"
+    return f"{given}; expected both or neither"
 
 
 def _listening(address: ServerAddress, descriptor: int | None, name: str) -> ListenAddress:
@@ -112,9 +125,9 @@ def _address(where: str, name: str) -> ServerAddress:
 
 
 def read_token(file: Path) -> str:
-    """The token in the file, made first where the file is missing: 32 random bytes, for its owner's eyes alone.
+    """Return the token in the file. A missing file is made first, with 32 random bytes that only its owner can read.
 
-    Raises  RequestError if what is there is no token.
+    Raises  RequestError if the file has something else than a token
     """
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

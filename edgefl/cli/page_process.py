@@ -1,7 +1,7 @@
-"""The process of `edgefl serve --page`, which runs beside the server and costs the server's process nothing.
+"""The process of `edgefl serve --page`, which runs beside the server and takes no time of the server's process.
 
-The page's process ends with the server's, however that goes: its standard input is a pipe that only the server holds.
-If the page's process ends before, the run goes on and the log says so.
+The page's process ends whenever the server's process ends, because its standard input is a pipe that only the server
+holds. If the page's process ends before, the run goes on and the log says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgefl.system.log_lines import Alert
 def page_beside(
     run: Path, asked: PageRequest, token: Path | None, flags: list[str], say: Callable[[str], None]
 ) -> Iterator[None]:
-    """The page is shown for the length of the with block. `flags`: those of the log."""
+    """Show the page for the length of the with block. `flags` are the options of the log."""
     listener = asked.address.sockets[0]
     port = listener.getsockname()[1]
     named = {"--token": token, "--tls-cert": asked.tls_cert, "--tls-key": asked.tls_key}

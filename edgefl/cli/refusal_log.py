@@ -1,8 +1,7 @@
-"""The log lines of refused, excluded and clipped replies, one line each, as they happen. The reasons are decided in
-rounds/.
+"""Log lines about refused, excluded and clipped replies, one line for each reply. methods/rounds decides the reasons.
 
-A round says no more than MOST lines; how many more there were follows when it closes. In a served run a refusal is said
-when the reply is judged, whereas what is decided about replies beside each other is said when the round closes.
+A round has at most MOST lines, and a last line gives the number of further replies when the round closes. A served
+run says a refusal when the reply is judged. Decisions that compare replies are said when the round closes.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ MOST = 3
 
 
 class Refusals:
-    """`say` takes the lines."""
+    """A writer of these log lines. `say` takes the lines."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._judged: dict[int, int] = {}  # refusals of open rounds that were said or counted already, by round
+        self._judged: dict[int, int] = {}  # round that is open -> number of refusals so far
 
     def judged(self, round: int, outcome: str, reason: str, client: int) -> None:
-        """A client's reply of an open round has been judged."""
+        """Take note of the verdict on a client's reply of an open round."""
         if outcome == "refused":
             self._judged[round] = self._judged.get(round, 0) + 1
             if self._judged[round] <= MOST:
                 self._say(LogLine(f"round {round}: refused: {reason}", "refused", client))
 
     def closed(self, log_record: dict[str, Any]) -> None:
-        """A round has closed with these metrics."""
+        """Take note of a round that has closed with these metrics."""
         said = self._judged.pop(log_record["round"], None)
         found = [line for each in log_record.get("clients", ()) for line in _words(each, said is None)]
         before = said or 0

@@ -1,4 +1,4 @@
-"""`edgefl serve`: run the server of one run. Devices connect with `edgefl client`, and `edgefl status RUN` shows the
+"""`edgefl serve` runs the server of one run. Devices connect with `edgefl client`, and `edgefl status RUN` shows the
 progress.
 """
 
@@ -17,7 +17,7 @@ from edgefl.cli.access_error import sentence
 from edgefl.cli.experiment_options import requested, say_who_made
 from edgefl.cli.log_writer import say
 from edgefl.cli.page import announce
-from edgefl.cli.page_options import PageRequest, page_request
+from edgefl.cli.page_options import PageRequest, half_of_tls, page_request
 from edgefl.cli.page_process import page_beside
 from edgefl.cli.serve_options import ENROLLED
 from edgefl.cli.serve_options import add_arguments as add_arguments
@@ -47,12 +47,12 @@ from edgefl.server.store import Store
 from edgefl.system.log_lines import Alert
 
 INTERRUPTED = "interrupted; continue with --resume"
-LOOKS = ("page", "page_token", "verbose", "quiet", "log_json")
+LOOKS = ("page", "page_token")
 TRUST = ("keys", "tls_cert", "tls_key", "tls_client_ca", "strangers", "strangers_per_address", "insecure")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the request, then serves until the run is over."""
+    """Check the request, then serve until the run is over."""
     with ExitStack() as stack:
         try:
             page = _page(options)
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _page(options: argparse.Namespace) -> PageRequest | None:
-    """The page that is asked for, listening; None: none is. Raises RequestError."""
+    """Return the page that is asked for, listening, or None without --page. Raises RequestError."""
     if options.page is None:
         if options.page_token is not None:
             raise RequestError(f"--page-token {options.page_token} without --page; expected both")
@@ -76,7 +76,7 @@ def _page(options: argparse.Namespace) -> PageRequest | None:
 
 
 def _serve(request: _ServeRequest, is_insecure: bool, page: PageRequest | None, token: Path | None) -> int:
-    """Serves a run whose port is bound, until the run is over."""
+    """Serve a run whose port is bound, until the run is over. Return the exit code."""
     lines = request.expiry, small_partition(request.assembled), early_start(request.assembled, request.rules)
     for line in (_warning(request) if is_insecure else "", *lines):
         if line:
@@ -118,10 +118,10 @@ class _ServeRequest:
     accepting: list[int]
     accept_data: bool
     trains_on: DataRecord
-    expiry: str  # of the certificate, in words, if that is near
+    expiry: str  # warning that the certificate expires soon, or ""
 
     def close(self) -> None:
-        """Closes the listening sockets, which the server has closed if it came to serve."""
+        """Close the listening sockets. The server has closed them already if it has served."""
         for listener in self.address.sockets:
             listener.close()
 
@@ -165,7 +165,7 @@ def _request(options: dict[str, Any]) -> _ServeRequest:
 
 
 def _check_asked(how: argparse.Namespace) -> None:
-    """Raises ValueError for options that do not go together."""
+    """Raise ValueError for options that do not go together."""
     if how.run_dir and how.resume:
         raise ValueError(f"--run-dir {how.run_dir} with --resume {how.resume}; expected one of them")
     if how.accept_data and not how.resume:
@@ -175,7 +175,7 @@ def _check_asked(how: argparse.Namespace) -> None:
 
 
 def _make_directory(request: _ServeRequest, model: Model | None) -> None:
-    """Makes a new run's directory. Where that fails, the port is given back."""
+    """Make the directory of a new run. The port is free again if that fails."""
     try:
         open_run(request.path, request.assembled.experiment.to_json(), model, trains_on=request.trains_on)
         write_meaning(request.path, request.assembled.federation.meaning)
@@ -185,7 +185,9 @@ def _make_directory(request: _ServeRequest, model: Model | None) -> None:
 
 
 def _bound(address: ListenAddress) -> ListenAddress:
-    """The address, listened at: before the run has a directory. Raises ValueError if that cannot be."""
+    """Return the address with sockets that listen, before the run has a directory. Raises ValueError if it cannot
+    listen.
+    """
     try:
         return bound(address)
     except OSError as error:
@@ -196,7 +198,7 @@ def _bound(address: ListenAddress) -> ListenAddress:
 
 
 def _check_select(experiment: Experiment, rules: Rules) -> None:
-    """Raises ValueError if the method needs those who are not there."""
+    """Raise ValueError if --select leaves out clients that the method needs."""
     ((name, algorithm),) = experiment.algorithms().items()
     if (rules.seen_s is not None or rules.among_enrolled) and algorithm.asks_all:
         choice = ENROLLED if rules.seen_s is None else f"seen:{rules.seen_s:g}"
@@ -204,7 +206,7 @@ def _check_select(experiment: Experiment, rules: Rules) -> None:
 
 
 def words_of(deadline: Deadline) -> str:
-    """A sentence that says when rounds are closed, and how to change that."""
+    """Return a sentence that says when rounds are closed, and how to change that."""
     if deadline is None:
         return "rounds wait for every reply, however long (--deadline sets a limit)"
     if isinstance(deadline, AdaptiveDeadline):
@@ -214,8 +216,8 @@ def words_of(deadline: Deadline) -> str:
 
 
 def _experiment(options: dict[str, Any], resume: Path | None, data_dir: str | None) -> tuple[Experiment, Model | None]:
-    """The experiment asked for, and the model of a file. It has one method: FedSPU with early stopping unless another
-    is named.
+    """Return the experiment asked for, and the model of a file. The experiment has one method, by default FedSPU with
+    early stopping.
     """
     if resume is None:
         options.setdefault("method", ["fedspu-es"])
@@ -225,14 +227,15 @@ def _experiment(options: dict[str, Any], resume: Path | None, data_dir: str | No
 
 
 def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] | None]:
-    """The address to listen on, and the devices' keys if there are any. Raises ValueError if other machines could reach
-    the server without being asked for a key.
+    """Return the address to listen on, and the devices' keys if there are any.
+
+    Raises  ValueError if other machines could reach the server without a key
     """
     if not 0 <= how.port < 1 << 16:
         raise ValueError(f"--port {how.port}; expected 0 to 65535")
     keys = None if how.keys is None else read_table(how.keys)
     if (how.tls_cert is None) != (how.tls_key is None):
-        raise ValueError(f"--tls-cert {how.tls_cert} with --tls-key {how.tls_key}; expected both or neither")
+        raise ValueError(half_of_tls(how.tls_cert, how.tls_key))
     if how.tls_client_ca is not None and how.tls_cert is None:
         raise ValueError(f"--tls-client-ca {how.tls_client_ca} without --tls-cert; expected both")
     tls = None if how.tls_cert is None else server_context(how.tls_cert, how.tls_key, how.tls_client_ca)
@@ -242,7 +245,7 @@ def _address(how: argparse.Namespace) -> tuple[ListenAddress, dict[int, bytes] |
 
 
 def _warning(request: _ServeRequest) -> str:
-    """The warning that --insecure deserves here."""
+    """Return the warning about the danger of --insecure in this run."""
     where, tls, keys = request.address.host, request.address.tls, request.keys
     missing = []
     if tls is None:

@@ -1,6 +1,4 @@
-"""The options of `edgefl serve` other than those of the experiment: run directory, address, participation, end of a
-round, trust.
-"""
+"""The options that only `edgefl serve` has: run directory, address, participation, end of a round, trust."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from edgefl.server.event_loop import LINGER_S
 from edgefl.server.round_deadline import AdaptiveDeadline, Deadline
 
 PORT = 7227
-ENROLLED = "enrolled"  # of --select
-SIMULATED = ("--refresh", "--train-scores")  # which `serve` refuses
+ENROLLED = "enrolled"  # value of --select
+SIMULATED = ("--refresh", "--train-scores")  # options that `serve` refuses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All options, those of the experiment as well."""
+    """Add all options, and the options of the experiment."""
     add_experiment(parser)
     unlist(parser, lambda name: name not in SIMULATED)
     _add_run(parser.add_argument_group("the run and its directory"))
@@ -36,15 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(how: argparse._ArgumentGroup) -> None:
-    """Adds the directory of the run, and the run that goes on."""
-    how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run; default: new in edgefl-runs")
+    """Add the directory of the run, and the run that goes on."""
+    how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run (default: new in edgefl-runs)")
     how.add_argument("--resume", type=Path, metavar="RUN", help="directory of the run to continue")
     how.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
     how.add_argument(
         "--accept-data",
         action="store_true",
-        help="continue although the data have changed since the run began; only with --resume; run.json keeps both "
-        "digests",
+        help="continue although the data have changed since the run began. The option needs --resume. The file "
+        "run.json keeps both digests.",
     )
     how.add_argument(
         "--accept-loss",
@@ -52,83 +50,85 @@ def _add_run(how: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="id of a client whose device may enrol once although it has lost its state or its secret; may be repeated",
+        help="id of a client whose device may enrol once although it has lost its state or its secret. Repeat the "
+        "option for more clients.",
     )
     how.add_argument(
         "--keep-rounds",
         type=int,
         default=log_pruning.KEPT,
         metavar="N",
-        help="number of the last rounds whose metrics are kept for every client; of older rounds the totals are kept; "
-        f"default: {log_pruning.KEPT}",
+        help="number of the last rounds whose metrics are kept for every client. Older rounds keep the totals. "
+        f"(default: {log_pruning.KEPT})",
     )
 
 
 def _add_address(how: argparse._ArgumentGroup) -> None:
-    """Adds the address of the server, and the address of its page."""
+    """Add the address of the server, and the address of its page."""
     how.add_argument(
-        "--host", default="127.0.0.1", metavar="ADDR", help="address that the server listens on; default: 127.0.0.1"
+        "--host", default="127.0.0.1", metavar="ADDR", help="address that the server listens on (default: 127.0.0.1)"
     )
     how.add_argument(
-        "--port", type=int, default=PORT, metavar="PORT", help=f"port, or 0 for any free port; default: {PORT}"
+        "--port", type=int, default=PORT, metavar="PORT", help=f"port, or 0 for any free port (default: {PORT})"
     )
     how.add_argument(
         "--page",
         nargs="?",
         const=ANYWHERE,
         metavar="ADDR:PORT",
-        help="address at which a browser shows the run; without ADDR:PORT a free port of 127.0.0.1, which is printed; "
-        "other machines see the page only with --tls-cert and --page-token, or --insecure; default: no page",
+        help="address at which a browser shows the run. Without ADDR:PORT the page takes a free port of 127.0.0.1, "
+        "which is printed. Other machines see the page only with --tls-cert and --page-token, or with --insecure. "
+        "(default: no page)",
     )
 
 
 def _add_round_closing(how: argparse._ArgumentGroup) -> None:
-    """Adds when a round, or an evaluation, ends."""
+    """Add the conditions on which a round, or an evaluation, ends."""
     how.add_argument(
         "--quorum",
         type=int,
         metavar="N",
-        help="number of accepted replies after which a round is closed; default: the replies of all planned clients",
+        help="number of accepted replies after which a round is closed (default: the replies of all planned clients)",
     )
     how.add_argument(
         "--deadline",
         type=_deadline,
         default=AdaptiveDeadline(),
         metavar="auto|S|none",
-        help="time in seconds after which a round is closed whoever has replied; auto: a time that follows how long "
-        "earlier replies have taken; none: no limit; default: auto",
+        help="time in seconds after which a round is closed whoever has replied. The word auto means a time that "
+        "follows how long earlier replies have taken, and none means no limit. (default: auto)",
     )
     how.add_argument(
         "--evaluation-deadline",
         type=_deadline,
         default=AdaptiveDeadline(),
         metavar="auto|S|none",
-        help="time in seconds after which an evaluation is closed, auto or none, as for --deadline; default: auto",
+        help="time in seconds after which an evaluation is closed, or one of the words of --deadline (default: auto)",
     )
 
 
 def _add_participation(how: argparse._ArgumentGroup) -> None:
-    """Adds the clients that the server waits for: before round 1, in a round, and at the end of the run."""
+    """Add the clients that the server waits for: before round 1, in a round, and at the end of the run."""
     how.add_argument(
         "--wait-for",
         type=int,
         metavar="N",
-        help="number of clients that have to enrol before round 1 begins; default: all clients",
+        help="number of clients that have to enrol before round 1 begins (default: all clients)",
     )
     how.add_argument(
         "--select",
         type=_select,
         metavar="all|enrolled|seen:S",
         help="clients among which a round's clients are chosen: all of the run, the clients that have enrolled, or "
-        "the clients that were connected within the last S seconds; default: all",
+        "the clients that were connected within the last S seconds (default: all)",
     )
     how.add_argument(
         "--max-empty-rounds",
         type=int,
         default=MAX_EMPTY_ROUNDS,
         metavar="K",
-        help="number of rounds in a row without an accepted reply after which the run ends with an error; "
-        f"default: {MAX_EMPTY_ROUNDS}",
+        help="number of rounds in a row without an accepted reply after which the run ends with an error "
+        f"(default: {MAX_EMPTY_ROUNDS})",
     )
     how.add_argument(
         "--linger",
@@ -136,12 +136,12 @@ def _add_participation(how: argparse._ArgumentGroup) -> None:
         default=LINGER_S,
         metavar="S",
         help="time in seconds that the server waits after the last round for devices that are not connected, to tell "
-        f"them the end; default: {LINGER_S:g}",
+        f"them that the run is over (default: {LINGER_S:g})",
     )
 
 
 def _add_trust(trust: argparse._ArgumentGroup) -> None:
-    trust.add_argument("--keys", type=Path, metavar="FILE", help="file of the devices' keys (see `edgefl keys`)")
+    trust.add_argument("--keys", type=Path, metavar="FILE", help="file of the devices' keys, which `edgefl keys` makes")
     trust.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate of the server")
     trust.add_argument("--tls-key", type=Path, metavar="FILE", help="private key of the certificate --tls-cert")
     trust.add_argument(
@@ -155,14 +155,14 @@ def _add_trust(trust: argparse._ArgumentGroup) -> None:
         type=int,
         default=Caps.strangers,
         metavar="N",
-        help=f"largest number of connections that have not enrolled; default: {Caps.strangers}",
+        help=f"largest number of connections that have not enrolled (default: {Caps.strangers})",
     )
     trust.add_argument(
         "--strangers-per-address",
         type=int,
         default=Caps.per_address,
         metavar="N",
-        help=f"largest number of connections from one address that have not enrolled; default: {Caps.per_address}",
+        help=f"largest number of connections from one address that have not enrolled (default: {Caps.per_address})",
     )
     add_token(trust, "--page-token")
     trust.add_argument("--insecure", action="store_true", help="serve other machines without TLS or without keys")
@@ -181,7 +181,7 @@ def _deadline(text: str) -> Deadline:
 
 
 def _select(text: str) -> float | str | None:
-    """Seconds for seen:S, ENROLLED, or None for all."""
+    """Return the seconds of seen:S, the word ENROLLED, or None for all."""
     if text == "all":
         return None
     if text == ENROLLED:

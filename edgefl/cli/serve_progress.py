@@ -1,6 +1,6 @@
 """The progress that `edgefl serve` shows of its run, from durable records: a line or a bar, and the log.
 
-Not what the server itself says of connections and rounds (server/event_loop.py).
+The log of connections and rounds is written by server/event_loop.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ from edgefl.system.log_lines import Alert, Detail, LimitedLog, LogLine, kind_of
 
 
 class ServeProgress:
-    """Live progress of a served run, from its durable records. `lines`: its metrics before this process."""
+    """The live progress of a served run, from its durable records.
+
+    log_records    metrics of the rounds that earlier processes have closed
+    most_examples  largest number of samples by which a reply is weighted; None for no limit
+    comparison     comparison of the devices' samples with the server's own partition; None for no comparison
+    """
 
     def __init__(
         self,
@@ -40,7 +45,7 @@ class ServeProgress:
         self._most, self._comparison = most_examples, comparison
 
     def ready(self, path: Path) -> Callable[[str, int], AbstractContextManager[None]]:
-        """Does what is due once the server listens, for as long as it listens."""
+        """Return a function that announces the address and begins the progress once the server listens."""
 
         def listening(host: str, port: int) -> AbstractContextManager[None]:
             say(f"listening on {host}:{port}")
@@ -65,8 +70,8 @@ class ServeProgress:
             self._display.log_record({**self._log_record, "evaluation": record.bundle})
 
     def _enrolled(self, record: Enrolment) -> None:
-        """Says that a client has enrolled; also that it counts as one of fewer samples than it declares, or differs
-        from the partition.
+        """Say that a client has enrolled, that it declares more samples than it counts for, and that it differs from
+        the partition.
         """
         has = "" if record.examples is None else f", {record.examples} training samples"
         line = f"client {record.client} has enrolled: capacity {record.capacity:g}{has}"
@@ -85,7 +90,7 @@ class ServeProgress:
             self._say(Alert(line, "late", record.client))
 
     def _say(self, line: LogLine) -> None:
-        """Shows the line, unless there have been many of its event and client."""
+        """Show the line, unless there have been many lines of its event and client."""
         self._log.say(line, kind_of(line, ""))
 
     def end(self) -> None:
@@ -94,5 +99,5 @@ class ServeProgress:
 
 
 def _alert(line: str) -> Alert:
-    """The line as one that somebody should look at."""
+    """Return the line as an alert that somebody should look at."""
     return Alert(line, line.event, *line.clients) if isinstance(line, LogLine) else Alert(line)

@@ -11,13 +11,11 @@ from edgefl.experiment.assembled_experiment import AssembledExperiment
 from edgefl.experiment.sample_minimum import small_clients
 from edgefl.server.round_rules import Rules
 
-MOST_NAMED = 5  # devices that differ from the partition
+MOST_NAMED = 5  # largest number of devices that are named
 
 
 def large_model(model_bytes: int) -> str:
-    """A warning that clients refuse a packed model of this size unless they are told otherwise; "" if they
-    accept it.
-    """
+    """Return a warning that clients refuse a packed model of this size by default, or "" if they accept it."""
     if model_bytes <= MAX_MODEL_BYTES:
         return ""
     return (
@@ -27,16 +25,16 @@ def large_model(model_bytes: int) -> str:
 
 
 def small_partition(assembled: AssembledExperiment) -> str:
-    """A warning that the server's own partition gives clients too few samples, so that their devices will be refused;
-    or "".
+    """Return a warning that the server's own partition gives clients too few samples, so that their devices will be
+    refused. Return "" where the samples suffice.
     """
     found = small_clients(assembled.algorithms, assembled.federation, assembled.experiment.rounds)
     return f"{found}; a device that declares so few is refused at its enrolment" if found else ""
 
 
 def early_start(assembled: AssembledExperiment, rules: Rules) -> str:
-    """A warning that round 1 may choose clients that have not enrolled, with the option that prevents it; "" if it may
-    not.
+    """Return a warning that round 1 may choose clients that have not enrolled, with the option that prevents it. Return
+    "" if round 1 cannot choose them.
     """
     clients, ((_, algorithm),) = assembled.experiment.clients, assembled.algorithms.items()
     if rules.wait_for >= clients or rules.seen_s is not None or rules.among_enrolled or algorithm.asks_all:
@@ -49,7 +47,7 @@ def early_start(assembled: AssembledExperiment, rules: Rules) -> str:
 
 
 class PartitionComparison:
-    """Says which devices declare other counts than the server's own partition gives their clients.
+    """A comparison of the counts that devices declare with the server's own partition.
 
     expected  training samples by client
     say       takes the lines, at most MOST_NAMED and one more
@@ -59,7 +57,7 @@ class PartitionComparison:
         self._expected, self._say, self._differing = expected, say, 0
 
     def enrolled(self, client: int, examples: int | None) -> None:
-        """A client's device declares so many training samples; None: it does not say."""
+        """Take the number of training samples that a client's device declares, or None if the device does not say."""
         if examples is None or examples == self._expected[client]:
             return
         self._differing += 1

@@ -1,4 +1,4 @@
-"""`edgefl simulate`: run federated methods without a network, with live progress and tables of the results."""
+"""`edgefl simulate` runs federated methods without a network, with live progress and tables of the results."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from edgefl.cli.budget_arguments import budget, share
 from edgefl.cli.experiment_arguments import DATA_DIR, add_experiment
 from edgefl.cli.experiment_options import requested, say_who_made
 from edgefl.cli.refusal_log import Refusals
+from edgefl.cli.working import note, run_display, working
 from edgefl.errors import DataError, RequestError, RunError
 from edgefl.experiment import run_toml, tuned_values
 from edgefl.experiment.array_data import own_file
@@ -46,27 +47,28 @@ from edgefl.study.summary import Summary
 from edgefl.study.table_file import SUFFIXES, check_table_file, write_table
 from edgefl.study.tables import console, print_page, result_page
 
-DEVICES = "count the virtual seconds and joules of every client as a model of a device does"
+DEVICES = "devices whose virtual seconds and joules are counted for every client"
 DEADLINE = (
-    "virtual seconds after which a round is closed and later replies are left out; only with --devices; default: no "
-    "limit"
+    "time in virtual seconds after which a round is closed and later replies are left out. The option needs "
+    "--devices. (default: no limit)"
 )
 TARGET = (
-    "accuracy above 0 and up to 1; the tables say what each method had spent when the method first reached it; default "
-    "with --devices: the lowest accuracy that a method ends with"
+    "accuracy above 0 and at most 1. The tables say what each method had spent when the method first reached the "
+    "accuracy. (default: the lowest accuracy that a method ends with, if --devices is given)"
 )
 EMPTY = "number of rounds in a row without an accepted reply after which the run ends with an error"
-SETTINGS = "file of settings, like the run.toml that every run writes; an option overrides a setting of the file"
-SEEDS = "number of runs of every method, with the seeds seed, seed + 1, ...; default: 1"
-RESUME = "directory of the run to continue; --rounds and --seeds may then be larger than before"
+SETTINGS = "file of settings, like the run.toml that every run writes. An option goes before a setting of the file."
+SEEDS = "number of runs of every method, with the seeds seed, seed + 1, ... (default: 1)"
+RESUME = "directory of the run to continue. The options --rounds and --seeds may then be larger than before."
 ACCEPT_DATA = (
-    "continue although the data have changed since the run began; only with --resume; run.json keeps both digests"
+    "continue although the data have changed since the run began. The option needs --resume. The file run.json keeps "
+    "both digests."
 )
-TABLE = f"file for the tables; its suffix names the format: {', '.join(SUFFIXES)}"
+TABLE = f"file for the tables. Its suffix names the format: {', '.join(SUFFIXES)}"
 ENGINES = ("threads", "ray")
-RAY_ADDRESS = "address of a cluster of `ray start`, as HOST:PORT or auto; only with --engine ray"
+RAY_ADDRESS = "address of a cluster of `ray start`, as HOST:PORT or auto. The option needs --engine ray."
 INTERRUPTED = "interrupted; --resume continues from the last checkpoint"
-HOW = (  # options that say how to run an experiment; every other option is a setting of the experiment
+HOW = (  # options that say how to run an experiment, whereas every other option is a setting of it
     "settings",
     "run_dir",
     "resume",
@@ -86,7 +88,7 @@ HOW = (  # options that say how to run an experiment; every other option is a se
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the experiment, and how it is run."""
+    """Add the options of the experiment, and the options that say how it is run."""
     parser.add_argument("settings", nargs="?", type=Path, metavar="FILE.toml", help=SETTINGS)
     add_experiment(parser)
     _add_run(parser.add_argument_group("the run and its directory"))
@@ -95,55 +97,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(how: argparse._ArgumentGroup) -> None:
-    """Adds the directory of the run, and the run that goes on."""
+    """Add the directory of the run, and the run that goes on."""
     how.add_argument("--seeds", type=int, default=argparse.SUPPRESS, metavar="N", help=SEEDS)
-    how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run; default: new in edgefl-runs")
+    how.add_argument("--run-dir", type=Path, metavar="DIR", help="directory of the run (default: new in edgefl-runs)")
     how.add_argument("--resume", type=Path, metavar="RUN", help=RESUME)
     how.add_argument("--accept-data", action="store_true", help=ACCEPT_DATA)
     how.add_argument("--data-dir", metavar="DIR", help=DATA_DIR)
-    replayed = "directory of a served run; the run is repeated here and the parameters are compared bit by bit"
+    replayed = "directory of a served run. The run is repeated here, and the parameters are compared bit by bit."
     how.add_argument("--replay", type=Path, metavar="RUN", help=replayed)
-    often = f"number of rounds from one checkpoint to the next; default: {Experiment.checkpoint_every}"
+    often = f"number of rounds from one checkpoint to the next (default: {Experiment.checkpoint_every})"
     how.add_argument("--checkpoint-every", type=int, metavar="ROUNDS", default=argparse.SUPPRESS, help=often)
     how.add_argument(
-        "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY}; default: {MAX_EMPTY_ROUNDS}", default=None
+        "--max-empty-rounds", type=int, metavar="K", help=f"{EMPTY} (default: {MAX_EMPTY_ROUNDS})", default=None
     )
 
 
 def _add_results(shown: argparse._ArgumentGroup) -> None:
-    """Adds the result as text, JSON, a picture or a table, and the budgets at which methods are compared."""
-    picture = "file for a picture of accuracy over rounds and bytes: .png, .svg or .pdf; needs matplotlib"
+    """Add the result as text, JSON, a picture or a table, and the budgets at which methods are compared."""
+    picture = "file for a picture of accuracy over rounds and bytes: .png, .svg or .pdf. The picture needs matplotlib."
     shown.add_argument("--plot", type=Path, metavar="FILE", help=picture)
     shown.add_argument("--table", type=Path, metavar="FILE", help=TABLE)
-    shown.add_argument("--json", action="store_true", help="print the result as one JSON object")
     shown.add_argument("--budget", action="append", type=budget, metavar="NAME=AMOUNT", help=BUDGET_HELP)
     shown.add_argument("--target-accuracy", type=share, metavar="SHARE", help=TARGET)
 
 
 def _add_machines(machines: argparse._ArgumentGroup) -> None:
-    """Adds what trains, and the modelled devices."""
-    fleets = f"{DEVICES}: {', '.join(FLEETS)}, or a file of profiles of your own; default: no model"
+    """Add the workers that train, and the modelled devices."""
+    fleets = f"{DEVICES}: {', '.join(FLEETS)}, or a file of profiles of your own (default: no devices)"
     machines.add_argument("--devices", default=argparse.SUPPRESS, metavar="NAME|FILE.toml", help=fleets)
     machines.add_argument(
         "--deadline", type=float, dest="deadline_s", default=argparse.SUPPRESS, metavar="SECONDS", help=DEADLINE
     )
-    together = "number of clients that train at once; default: the number of processors"
+    together = "number of clients that train at once (default: the number of processors)"
     machines.add_argument("--workers", type=int, metavar="N", help=together)
-    engine = "what trains: threads of this process, or actors of a Ray cluster; default: threads"
+    engine = "workers that train: threads of this process, or actors of a Ray cluster (default: threads)"
     machines.add_argument("--engine", choices=ENGINES, help=engine)
-    own = f"{RAY_ADDRESS}; default: a cluster that is started on this machine"
+    own = f"{RAY_ADDRESS} (default: a cluster that is started on this machine)"
     machines.add_argument("--ray-address", metavar="ADDRESS", help=own)
     add_backend(machines)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks the request, runs every method, prints the report; or repeats a served run."""
+    """Check the request, run every method and print the report, or repeat a served run."""
     if options.replay is not None:
         return _replay(vars(options))
     request = _prepare(vars(options))
-    print(f"run directory: {request.run}", file=sys.stderr)
+    note(f"run directory: {request.run}")
     say_who_made(request.run)
-    shown = _Shown(progress_display.watch(in_all=tuning.rounds_in_all(request.study.experiment)))
+    shown = _Shown(run_display(in_all=tuning.rounds_in_all(request.study.experiment)))
     done = runner.run(request.study, request.run, shown, request.engines)
     tiers = request.study.tuned(Experiment.of_run(request.run)).tiers()  # tuning has changed the settings
     by_seed: dict[int, list[Summary]] = {}
@@ -158,8 +159,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(request: _SimulationRequest, by_seed: dict[int, list[Summary]]) -> None:
-    """Prints the tables unless JSON was asked for, and writes the files: what was computed is printed whatever becomes
-    of the files.
+    """Print the tables unless JSON was asked for, then write the files. A file that cannot be written does not cost the
+    tables.
     """
     page = result_page(by_seed, request.budgets, request.target, tuning.words(request.run))
     if not request.as_json:
@@ -174,16 +175,21 @@ def _show(request: _SimulationRequest, by_seed: dict[int, list[Summary]]) -> Non
 
 
 def _replay(options: dict[str, Any]) -> int:
-    """Says whether the replay of a served run ends with its parameters; exit code 1 if not."""
-    path, workers = options.pop("replay"), options.pop("workers")
-    data_dir = options.pop("data_dir")
+    """Say whether the replay of a served run ends with its parameters. Return 1 if the parameters differ."""
+    path, workers, data_dir, as_json = (options.pop(name) for name in ("replay", "workers", "data_dir", "json"))
     for name, value in options.items():
         if value:
-            raise RequestError(f"--replay {path} with {name}={value}; expected only --data-dir and --workers beside it")
-    if run_history.is_served(path):
-        say_who_made(path, (made for _, made in run_history.progress(path).provenances))
-    with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder:
+            raise RequestError(
+                f"--replay {path} with {name}={value}; expected only --data-dir, --workers and --json beside it"
+            )
+    if not run_history.is_served(path):
+        raise RequestError(f"{path} holds no served run; expected a run directory of `edgefl serve`")
+    say_who_made(path, (made for _, made in run_history.progress(path).provenances))
+    with tempfile.TemporaryDirectory(prefix="edgefl-replay-") as folder, working(f"repeating the rounds of {path}"):
         round, found = replay(path, Path(folder), data_dir, workers or processors())
+    if as_json:
+        print(json.dumps({"run": str(path), "round": round, "identical": found is None, "difference": found}))
+        return int(found is not None)
     if found is None:
         print(f"identical after round {round}: the replay has the same server state, bit for bit")
         return 0
@@ -193,7 +199,7 @@ def _replay(options: dict[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class _SimulationRequest:
-    """A simulation that can be run as asked, and what is to be made of it."""
+    """A simulation that can be run as asked, and the results that are wanted."""
 
     study: runner.PreparedExperiment
     run: Path
@@ -206,7 +212,7 @@ class _SimulationRequest:
 
 
 def _prepare(options: dict[str, Any]) -> _SimulationRequest:
-    """Checks everything that was asked before anything is written. Raises RequestError."""
+    """Check everything that was asked before anything is written. Raises RequestError."""
     try:
         return _request(options)
     except (ValueError, DataError, RunError, OSError) as error:
@@ -223,7 +229,8 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
     experiment, model = requested(given, how["resume"], may_grow=True, data_dir=how["data_dir"])
     own = own or own_of_run(how["resume"], experiment)
     workers = processors() if how["workers"] is None else how["workers"]
-    study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
+    with working("reading and partitioning the data"):
+        study = runner.prepare(experiment, model, how["data_dir"], workers, how["max_empty_rounds"], own)
     run = how["resume"] or how["run_dir"] or new_directory(Path(experiment.data).stem)
     if how["resume"] is None and (run / EXPERIMENT).exists():
         raise RunError(f"{run} already holds a run; expected a new directory, or --resume {run}")
@@ -243,7 +250,7 @@ def _request(options: dict[str, Any]) -> _SimulationRequest:
 
 
 def _check(how: Mapping[str, Any]) -> None:
-    """Raises ValueError where options on how to run do not go together, or need a package that is not installed."""
+    """Raise ValueError where options on how to run do not go together, or need a package that is not installed."""
     if how["run_dir"] and how["resume"]:
         raise ValueError(f"--run-dir {how['run_dir']} with --resume {how['resume']}; expected one of them")
     if how["accept_data"] and not how["resume"]:
@@ -259,7 +266,9 @@ def _check(how: Mapping[str, Any]) -> None:
 
 
 def _beside(file: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a file, and options that go before it; other methods do without what they lack."""
+    """Return the settings of a file with the options that override them. If other methods are chosen, settings of the
+    file that these methods lack are left out.
+    """
     for name in run_toml.unused(map(label, labels_in(options["method"]))) if "method" in options else ():
         file.pop(name, None)
     kept = [text for text in file.pop("set", []) if text.partition("=")[0] not in options]
@@ -274,7 +283,7 @@ def _cluster(address: str | None, workers: int) -> AbstractContextManager[MakeEn
 
 
 class _Shown(progress_display.Displayed):
-    """A display of the progress, and beside it the replies that were not aggregated as they came."""
+    """A display of the progress that also prints the replies that were refused, excluded or clipped."""
 
     def begin(self, trial: Trial, at: int) -> None:
         super().begin(trial, at)

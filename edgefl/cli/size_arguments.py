@@ -1,6 +1,4 @@
-"""The values of options for sizes and shapes: 24MB, 24MiB or 25165824 bytes, and 3,32,32 for the shape of
-an example.
-"""
+"""The values of options for sizes and shapes: 24MB, 24MiB or 25165824 bytes, and 3,32,32 for the shape of an image."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ UNITS = {
 
 
 def size(text: str) -> int:
-    """Bytes. Raises ArgumentTypeError for what is no size, is below 1 or has more than 63 bits."""
+    """Return a number of bytes. Raises ArgumentTypeError for text that is not a size from 1 to 2**63 - 1 bytes."""
     unit = next((unit for unit in UNITS if text.lower().endswith(unit)), "")
     number = text[: len(text) - len(unit)].strip()
     try:
@@ -25,7 +23,7 @@ def size(text: str) -> int:
 
 
 def extents(text: str) -> tuple[int, ...]:
-    """The shape of an example. Raises ArgumentTypeError for what is none."""
+    """Return the shape of an example. Raises ArgumentTypeError for text that is not a shape."""
     parts = text.split(",")
     if len(parts) > 3 or not all(part.isdecimal() and int(part) for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r}; expected C,H,W, or C,L, or the number of features")

@@ -1,4 +1,4 @@
-"""`edgefl status RUN`: show the progress of a served run, during the run or after it."""
+"""`edgefl status RUN` shows the progress of a served run, during the run or after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from edgefl.cli.devices import add_how, devices_text, follow
+from edgefl.cli.devices import add_how, check_served, devices_text, follow
 from edgefl.experiment.settings import Experiment
 from edgefl.protocol.wire.printable import printable
 from edgefl.server import run_history
@@ -23,14 +23,15 @@ from edgefl.study.energy_totals import measured, words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the run, and how it is shown."""
+    """Add the run, and the options of the output."""
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of a served run")
     parser.add_argument("--devices", action="store_true", help="show every device as well, like `edgefl devices`")
     add_how(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what the run's database says; it writes nothing."""
+    """Print what the run's database says. The database is only read. Raises RequestError if it is not there."""
+    check_served(options.run)
     if options.devices or options.watch is not None:
         return _follow(options)
     found = examine(options.run)
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _follow(options: argparse.Namespace) -> int:
-    """Shows the run with its devices if they are asked for, once or again and again."""
+    """Show the run, with its devices if they are asked for, once or again and again."""
     view = RunView(options.run)
 
     def to_json() -> dict[str, Any]:
@@ -54,7 +55,7 @@ def _follow(options: argparse.Namespace) -> int:
 
 
 def examine(path: Path) -> dict[str, Any]:
-    """The findings as JSON values. Raises RunError if there is no served run."""
+    """Return the findings as JSON values. Raises RunError if there is no served run."""
     reached, log_records, traffic = run_history.progress(path), run_history.metrics(path), run_history.traffic(path)
     experiment = Experiment.of_run(path)
     rulings = reached.rulings
@@ -84,7 +85,9 @@ def examine(path: Path) -> dict[str, Any]:
 
 
 def not_aggregated(log_records: list[dict[str, Any]]) -> dict[str, int]:
-    """Accepted replies that were left out or shortened when their rounds closed, of rounds whose clients are kept."""
+    """Return the numbers of accepted replies that were left out or shortened when their rounds closed. Only rounds
+    whose clients are kept are counted.
+    """
     clients = [each for log_record in log_records for each in log_record.get("clients", ())]
     return {
         "excluded": sum(each["status"] == "excluded" for each in clients),
@@ -93,7 +96,7 @@ def not_aggregated(log_records: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def describe(found: dict[str, Any]) -> str:
-    """The findings as text, one per line."""
+    """Return the findings as text, one per line."""
     state = "over" if found["done"] else "listening on " + found["listening"] if found["listening"] else "not running"
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found["outcomes"].items())) or "none"
     payload, wire = found["payload_bytes"] / 1e6, found["socket_bytes"] / 1e6

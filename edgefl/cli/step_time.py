@@ -1,7 +1,6 @@
-"""The measured time of training steps on this machine: a clock around a learner's `fit`. Memory is measured
-elsewhere.
+"""The measured time of training steps on this machine: a clock around a learner's `fit`. Memory is measured elsewhere.
 
-Several kinds of step run in turns in one process, so that a busy machine slows all of them alike.
+The ways of training take turns in one process, so that a busy machine slows all ways alike.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from edgefl.learning.losses import Loss, Targets
 from edgefl.learning.memory import TrainingConfiguration
 from edgefl.models.graph import Model
 
-BUDGET_S = 0.3  # for one way of training
-STEPS, FEWEST = 4, 3  # in one call, and calls however long they take
-LR = 1e-6  # the numbers stay what they are; the time does not depend on it
+BUDGET_S = 0.3  # time in seconds for one way of training
+STEPS, FEWEST = 4, 3  # number of steps in one call, and smallest number of calls
+LR = 1e-6  # learning rate so small that the values stay what they are, and the time does not depend on it
 
 
 class StepTime(NamedTuple):
-    """The median of `calls` measurements of a step and their quartiles, in seconds, and the kernels that took it."""
+    """The median of `calls` measurements of a step and their quartiles, in seconds, and the kernels that trained."""
 
     seconds: float
     calls: int
@@ -35,12 +34,14 @@ class StepTime(NamedTuple):
 
 
 def time_step(model: Model, training: TrainingConfiguration) -> StepTime:
-    """The time of one step of `training` on random inputs, after one call that makes ready."""
+    """Return the time of one step of `training` on random inputs, after one call as a warm-up."""
     return time_steps(model, [training])[0]
 
 
 def time_steps(model: Model, trainings: Sequence[TrainingConfiguration]) -> list[StepTime]:
-    """The time of one step of each way of training, on random inputs, in turns after one call each that makes ready."""
+    """Return the time of one step of each way of training on random inputs. The ways take turns after a warm-up call
+    each.
+    """
     calls = [_call(model, training) for training in trainings]
     found: list[list[float]] = [[] for _ in calls]
     began = time.perf_counter()
@@ -58,7 +59,7 @@ def _summary(seconds: list[float]) -> StepTime:
 
 
 def _call(model: Model, training: TrainingConfiguration) -> Callable[[], object]:
-    """A function that trains some steps on random inputs."""
+    """Return a function that trains STEPS steps on random inputs."""
     learner, graph, batch = GraphLearner(model), model.graph, training.batch
     draw = np.random.default_rng(1)
     x = draw.standard_normal((batch, *graph.input_shape), np.float32)
@@ -71,14 +72,14 @@ def _call(model: Model, training: TrainingConfiguration) -> Callable[[], object]
 
 
 def _targets(loss: Loss, draw: np.random.Generator, batch: int, outputs: int) -> Targets:
-    """Random ones that fit the loss."""
+    """Return random targets that fit the loss."""
     if loss.has_labels:
         return draw.integers(0, outputs, batch).astype(np.int32)
     return draw.integers(0, 2, (batch, outputs)).astype(np.float32)
 
 
 def _where() -> str:
-    """Backend, instruction set and threads."""
+    """Return backend, instruction set and threads as text."""
     ops = kernels.backend()
     name = kernels.name_of(ops)
     if not hasattr(ops, "threads"):

@@ -28,7 +28,7 @@ from edgefl.experiment.model_file import NAMED, check_fits, in_order_of
 from edgefl.experiment.run_data import data_of, say_notes
 from edgefl.experiment.sample_minimum import check_batch, small_clients
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.unit_checks import check_units
+from edgefl.experiment.unit_checks import check_units, constant_columns, constant_columns_said
 from edgefl.learning import Samples
 from edgefl.learning.losses import BinaryCrossEntropy, Loss
 from edgefl.learning.targets import as_targets, default_loss, refuse_values
@@ -80,6 +80,8 @@ def assemble_experiment(
             raise ValueError(found)
         if not federations:  # the seeds share their samples
             check_units(experiment, federation)
+            if names := constant_columns(federation):
+                say_notes(data.name, ["; ".join(constant_columns_said(names))], sys.stderr)
         federations[federation.seed] = federation
     return AssembledExperiment(experiment, algorithms, federations, model)
 

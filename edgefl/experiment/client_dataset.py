@@ -10,6 +10,7 @@ client                         optional [1]: the client of the run that owns the
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,8 @@ def read_partition(path: Path, most: int | None = None) -> tuple[Samples, Split 
     most    bytes that the arrays may take beyond the file's own. None: any number
     Raises  DataError naming the file, the array, its value and what was expected.
     """
+    if path.suffix != ".npz" and path.exists() and not zipfile.is_zipfile(path):
+        raise DataError(f"{path}; expected an .npz file, as `edgefl partition --data {path.name}` writes one")
     if most is not None:
         check_unpacked(path, most)
     data = read_npz(path)

@@ -87,7 +87,7 @@ def read(path: Path) -> dict[str, Any]:
     known = {each.name for each in fields(Experiment) if each.name != "tuned"} | BESIDE.keys()
     for name, value in found.items():
         if name not in known:
-            raise RequestError(f"{path}: {name} is no setting; {expected_name(name, sorted(known))}")
+            raise RequestError(f"{path}: {name} is not a setting; {expected_name(name, sorted(known))}")
         _check(path, name, value)
     return _as_given(path.parent, found)
 

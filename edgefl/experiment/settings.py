@@ -244,9 +244,9 @@ class Experiment:
             raise ValueError(f"methods {', '.join(self.methods)}; expected one, as a server runs one method")
         if self.refresh or self.train_scores:
             asked = f"refresh={self.refresh}" if self.refresh else "train_scores"
-            raise ValueError(f"{asked} of devices; expected them of a simulation (fedavg-ft adapts on devices, too)")
+            raise ValueError(f"{asked} with a server; expected it in a simulation only")
         if self.devices:
-            raise ValueError("devices with a server; expected them of a simulation, which models some")
+            raise ValueError("devices with a server; expected modelled devices in a simulation only")
         if self.tune:
             raise ValueError(f"tune={self.tune[0][0]} with a server; expected it of a simulation, which has trials")
 

@@ -8,10 +8,12 @@ of about 40 and diverges with targets of about 400.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from edgefl.errors import DataError
-from edgefl.experiment.data.column_units import REMEDY, check_columns, is_normalised
+from edgefl.experiment.data.column_units import REMEDY, check_columns, constant_in_clients, is_normalised
 from edgefl.experiment.data.scales import moments
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
@@ -31,6 +33,20 @@ def check_units(experiment: Experiment, federation: Federation) -> None:
         check_columns(federation.data, federation.columns)
     if not federation.data.loss.has_labels and not federation.data.loss.decisions(1):
         _check_targets(experiment, federation)
+
+
+def constant_columns(federation: Federation) -> tuple[str, ...]:
+    """The columns with names that differ between clients alone, where the inputs go into a batch norm."""
+    x, names = federation.data.x, federation.columns
+    if names is None or x.ndim != 2 or not is_normalised(federation.graph):
+        return ()
+    return tuple(names[at] for at in constant_in_clients(x, [client.train for client in federation.clients]))
+
+
+def constant_columns_said(names: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with these columns, and the remedy."""
+    what = f"{', '.join(names)}: one value within each client, which spoils a model of all clients (batch norm)"
+    return what, f"--drop {','.join(dict.fromkeys(name.partition('=')[0] for name in names))}"
 
 
 def _check_targets(experiment: Experiment, federation: Federation) -> None:

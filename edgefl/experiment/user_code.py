@@ -13,8 +13,8 @@ from types import ModuleType
 from edgefl.errors import RequestError
 
 HELP = (
-    "torch module: a Python module or its file, and the name in it of a torch.nn.Module or of a function that returns "
-    "one"
+    "torch module, as a Python module or its file, and a name in it (for example: model.py:net). The name stands for a "
+    "torch.nn.Module, or for a function that returns a torch.nn.Module."
 )
 
 
@@ -51,7 +51,7 @@ def _imported(name: str) -> ModuleType:
     path = Path(name)
     if path.suffix == ".py":
         if not path.is_file():
-            raise RequestError(f"{path} is no file; expected a Python module")
+            raise RequestError(f"{path} is not a file; expected a Python module")
         sys.path.insert(0, str(path.resolve().parent))  # so that the module can import its neighbours
         return _from_file(path)
     sys.path.insert(0, str(Path.cwd()))

@@ -21,25 +21,29 @@ Logits = NDArray[np.float32]
 class Predictor:
     """A model in memory, which predicts on the fastest backend of this machine.
 
-    path     name of the .safetensors file that the model is read from
-    graph    operations of the model. Its inputs are [N, *graph.input_shape]
-    classes  class that each output stands for. None: the classes of the data, in order
+    path         name of the .safetensors file that the model is read from
+    graph        operations of the model. Its inputs are [N, *graph.input_shape]
+    classes      class that each output stands for. None: the classes of the data, in order
+    class_names  name of the class of each output. None: the classes have no names
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         model = model_files.load(path)
-        self._hold(model, model_files.classes_of(path, model.graph))
+        classes, names = model_files.classes_of(path, model.graph), model_files.class_names_of(path, model.graph)
+        self._hold(model, classes, names)
 
     @classmethod
-    def of(cls, model: Model, classes: tuple[int, ...] | None = None) -> Predictor:
+    def of(
+        cls, model: Model, classes: tuple[int, ...] | None = None, class_names: tuple[str, ...] | None = None
+    ) -> Predictor:
         """Make the predictor of a model that is in memory already."""
         made = cls.__new__(cls)
-        made._hold(model, classes)
+        made._hold(model, classes, class_names)
         return made
 
-    def _hold(self, model: Model, classes: tuple[int, ...] | None) -> None:
+    def _hold(self, model: Model, classes: tuple[int, ...] | None, class_names: tuple[str, ...] | None) -> None:
         self.graph: Graph = model.graph
-        self.classes = classes
+        self.classes, self.class_names = classes, class_names
         self._learner = GraphLearner(model)
 
     @property
@@ -81,6 +85,21 @@ class Predictor:
             raise DataError("labels of a model with one output; expected several, one for each class")
         largest = logits.argmax(1)
         return largest if self.classes is None else np.array(self.classes)[largest]
+
+    def label_names(self, x: NDArray[Any]) -> list[str]:
+        """Compute the name of the class of the largest logit of each input, or the class as a text where the classes
+        have no names. Raises DataError like `predict`.
+        """
+        return self.names_of(self.predict(x))
+
+    def names_of(self, logits: Logits) -> list[str]:
+        """Compute the name of the class of the largest logit in each row [N, outputs], or the class as a text where
+        the classes have no names. Raises DataError for a model of one output.
+        """
+        classes = self.named(logits)
+        if self.class_names is None:
+            return [str(each) for each in classes.tolist()]
+        return [self.class_names[at] for at in logits.argmax(1).tolist()]
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:

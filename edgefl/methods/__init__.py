@@ -190,7 +190,7 @@ def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -
         accepted = sorted({key for method in methods for key in settings_of(method)})
         now = next((new for method in methods if (new := _default(method).former.get(name))), None)
         known = expected_name(name, accepted) if now is None else f"expected its name now, {now}"
-        raise ValueError(f"{name}={text} is no hyper-parameter of {', '.join(methods)}; {known}")
+        raise ValueError(f"{name}={text} is not a hyper-parameter of {', '.join(methods)}; {known}")
     lacking = [method for method in methods if method not in found]
     if by_all and lacking:
         own = f"{found[0]}:{name}={text}"

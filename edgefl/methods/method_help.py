@@ -19,20 +19,20 @@ from edgefl.methods.method_registry import OWN
 SETTING = re.compile(r"(\w+) {2,}(\S.*)")
 OF_RUN = "rounds"  # a setting of the run, which no method's settings change
 COMMON = {  # texts of settings that most methods have, used where a docstring has no text
-    "batch": "examples of a step",
-    "betas": "how slowly the moments of adam and adamw forget, as torch's",
+    "batch": "number of examples in a step",
+    "betas": "decay rates of the two moments of adam and adamw, as in torch",
     "body_lr": "learning rate of the common body",
-    "decay_every": "rounds between two steps of the schedule 'step'",
-    "epochs": "passes over a client's own data in a round",
-    "eps": "added to the root of the second moment of adam and adamw, as torch's",
-    "es": "whether a client stops early, by the losses on its validation data",
+    "decay_every": "number of rounds between two steps of the schedule 'step'",
+    "epochs": "number of passes over a client's own data in a round",
+    "eps": "number that is added to the root of the second moment of adam and adamw, as in torch",
+    "es": "a client stops early, by the losses on its validation data",
     "head_lr": "learning rate of the personal head",
     "lr": "learning rate of round 1",
-    "lr_decay": "factor of the learning rate from round to round",
-    "lr_floor": "least learning rate of the schedule 'cosine'",
-    "momentum": "momentum of sgd",
-    "nesterov": "whether the momentum is Nesterov's",
-    "per_round": "clients that a round chooses",
+    "lr_decay": "factor by which the learning rate changes from round to round",
+    "lr_floor": "smallest learning rate of the schedule 'cosine'",
+    "momentum": "momentum of the optimizer sgd",
+    "nesterov": "the momentum is Nesterov's",
+    "per_round": "number of clients that a round chooses",
     "weight_decay": "factor of the weights that is added to their gradient",
 }
 

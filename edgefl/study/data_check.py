@@ -20,7 +20,7 @@ from edgefl.experiment.data.dataset import DataSet
 from edgefl.experiment.data.scales import robust
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
-from edgefl.experiment.unit_checks import check_units
+from edgefl.experiment.unit_checks import check_units, constant_columns, constant_columns_said
 from edgefl.learning.memory import TrainingConfiguration, estimate
 from edgefl.models.graph import Graph, Model
 
@@ -128,7 +128,8 @@ def check(experiment: Experiment, data: DataSet, model: Model | None, seconds: S
         federation = assemble(experiment, None, model, data)
     except (ValueError, DataError) as error:
         return replace(found, warnings=(_refusal(error), *_of_columns(found.columns, None), *warnings))
-    warnings = [*_refusals(experiment, federation), *_of_columns(found.columns, federation.graph), *warnings]
+    columns = [*_of_columns(found.columns, federation.graph), *_of_clients(found.columns, federation)]
+    warnings = [*_refusals(experiment, federation), *columns, *warnings]
     training = _training(experiment, federation, seconds)
     return replace(found, notes=federation.meaning.notes, training=training, warnings=tuple(warnings))
 
@@ -238,6 +239,12 @@ def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[D
         what = f"spreads of columns go from {min(spreads):.3g} to {max(spreads):.3g}, and the model does not normalise"
         found.append(DataWarning(what, "--standardise, or a model that begins with a batch norm"))
     return found
+
+
+def _of_clients(columns: tuple[ColumnUnits, ...], federation: Federation) -> list[DataWarning]:
+    """A warning about columns that differ between clients alone."""
+    names = constant_columns(federation) if columns else ()
+    return [DataWarning(*constant_columns_said(names))] if names else []
 
 
 def _of_classes(found: DataCheck) -> list[DataWarning]:

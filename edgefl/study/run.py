@@ -130,7 +130,8 @@ class Run(RunResults):
         seed = None if self.is_served else trial.seed
         found = find(ModelSource(self.directory, client, trial.method, self._data_dir, seed))
         scaling = lambda: (self.federation.data.scale, self.federation.data.shift)  # noqa: E731
-        return TrainedModel(found.model, found.what, found.classes, scaling, self.experiment.axes)
+        axes, names = self.experiment.axes, found.class_names
+        return TrainedModel(found.model, found.what, found.classes, scaling, axes, names)
 
     def _trials(self) -> list[Trial]:
         if not self.is_served:

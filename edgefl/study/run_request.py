@@ -155,7 +155,7 @@ def _settings(labels: Sequence[str], given: Mapping[str, Any]) -> tuple[dict[str
             having(methods, name, written(value))
         else:
             told = f"here it is {HERE[name]}" if name in HERE else expected_name(name, sorted({*known, *hyper}))
-            raise ValueError(f"{name}={shown(value)} is no setting; {told}")
+            raise ValueError(f"{name}={shown(value)} is not a setting; {told}")
     return plain, options
 
 

@@ -37,6 +37,7 @@ class TrainedModel:
     params   values of the parameters by torch's names, float32
     classes  class that each output stands for. None: the classes of the data, in order
     what     sentence that says whose model it is and after which round
+    class_names  name of the class of each output. None: the classes have no names
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class TrainedModel:
         classes: tuple[int, ...] | None,
         scaling: Callable[[], tuple[float, float]],
         axes: str = "",
+        class_names: tuple[str, ...] | None = None,
     ) -> None:
         self.graph: Graph = model.graph
         self.params: Params = model.params
         self._unused: Params = model.unused
-        self.what, self.classes = what, classes
+        self.what, self.classes, self.class_names = what, classes, class_names
         self._scaling, self._axes = scaling, axes
 
     def __repr__(self) -> str:
@@ -71,7 +73,7 @@ class TrainedModel:
                 disk refuses
         """
         check_format(Path(path))
-        write(Path(path), self.model, self.classes)
+        write(Path(path), self.model, self.classes, self.class_names)
         return Path(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -79,7 +81,8 @@ class TrainedModel:
 
         Raises  DataError if the run's data, whose scaling is one of these numbers, cannot be had.
         """
-        return TrainedModel, (self.model, self.what, self.classes, KnownScaling(*self._scaling()), self._axes)
+        scaling = KnownScaling(*self._scaling())
+        return TrainedModel, (self.model, self.what, self.classes, scaling, self._axes, self.class_names)
 
     def predict(self, x: Any) -> Logits:
         """Compute the logits [N, outputs] of inputs [N, ...] in the units of the run's data. The inputs are scaled as
@@ -95,6 +98,12 @@ class TrainedModel:
         """Compute the class [N] of the largest logit of each input. Raises DataError like `predict`."""
         return self._predictor.labels(self._inputs(x))
 
+    def label_names(self, x: Any) -> list[str]:
+        """Compute the name of the class of the largest logit of each input, or the class as a text where the classes
+        have no names. Raises DataError like `predict`.
+        """
+        return self._predictor.label_names(self._inputs(x))
+
     def _inputs(self, x: Any) -> NDArray[np.float32]:
         plain = arranged(as_array("x", x), self.graph, self._axes)
         scale, shift = self._scaling()
@@ -102,4 +111,4 @@ class TrainedModel:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        return Predictor.of(Model(self.graph, self.params), self.classes)
+        return Predictor.of(Model(self.graph, self.params), self.classes, self.class_names)

@@ -117,7 +117,7 @@ def load_arrays(file: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             names = opened.keys()
             return {name: opened.get_tensor(name) for name in names}, opened.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
-        raise RunError(f"{file} cannot be read ({error})") from None
+        raise RunError(f"{file} cannot be read ({error}); expected the file as edgefl wrote it") from None
 
 
 def sha256(data: bytes) -> str:
@@ -139,7 +139,7 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise RunError(f"{file} is not JSON ({error})") from None
+        raise RunError(f"{file} is not JSON ({error}); expected the file as edgefl wrote it") from None
     if not isinstance(found, dict):
         raise RunError(f"{file} is {type(found).__name__} as JSON; expected an object")
     if DIGEST in found and found != with_digest(found):

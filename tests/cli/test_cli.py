@@ -116,7 +116,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--lr", "0"], "lr=0.0; expected a finite lr > 0"),
         (
             ["--set", "mu=1"],
-            "mu=1 is no hyper-parameter of fedspu, local, fedavg-ft, fedavg; expected one of ",
+            "mu=1 is not a hyper-parameter of fedspu, local, fedavg-ft, fedavg; expected one of ",
         ),
         (["--set", "es"], "--set es; expected NAME=VALUE"),
         (["--method", "fedspu", "--set", "lam=2"], "lam=2.0; expected 0 <= lam <= 1"),
@@ -132,7 +132,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         ),
         (
             ["--method", "fedavg", "--keep", ".2,1"],
-            "keep=0.2,1.0 is no hyper-parameter of fedavg; ",
+            "keep=0.2,1.0 is not a hyper-parameter of fedavg; ",
         ),
         (["--per-round", "50"], "per_round=50; expected 1 <= per_round <= 20 clients"),
         (["--workers", "0"], "workers=0; expected workers >= 1"),
@@ -153,7 +153,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
             "the gradient of a batch has none; --model pflego_mlp, ",
         ),
         (["--method", "fedrecon"], "fedrecon: model=bn1.running_mean, bn1.running_var; expected no running statistics"),
-        (["--values", "int4"], "argument --values: invalid choice: 'int4' (choose from"),
+        (["--values", "int4"], "argument --values: 'int4'; the nearest is int8; `edgefl simulate --help` lists"),
         (["--resume", "gone"], "gone/run.json is missing; expected the directory of an edgefl run"),
         (["--resume", "a", "--run-dir", "b"], "--run-dir b with --resume a; expected one of them"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 
 import pytest
@@ -11,6 +12,7 @@ from edgefl.cli.cli import main
 from edgefl.cli.command_help import HELP
 from edgefl.cli.commands import COMMANDS, parser_of
 
+UNSAID = (None, False, "", (), [], argparse.SUPPRESS)  # defaults of an option that does nothing unless it is given
 POINTERS = (" no inputs", "the same", " none of", "the one that", "of those", "so many", "so much")
 
 
@@ -31,6 +33,15 @@ class TestHelpOfCommand:
             if action.help != argparse.SUPPRESS:
                 assert not [each for each in POINTERS if each in action.help], action.option_strings
                 assert len(action.help.split()) >= 3 or not action.option_strings, action.option_strings
+
+    def test_a_default_stands_at_the_end_in_one_form(self, command: str) -> None:
+        for action in parser_of(command, prog="edgefl")._actions:
+            text = action.help or ""
+            if "default" in text:
+                assert re.fullmatch(r"[^;]*[^ ;] \(default: [^;]+\)", text), (action.option_strings, text)
+                assert text.count("default") == 1 + text.count("%(default)"), (action.option_strings, text)
+            elif text != argparse.SUPPRESS:
+                assert action.default in UNSAID, (action.option_strings, text)
 
     def test_common_options_exist_and_are_not_all(self, command: str) -> None:
         shown = [each for each in parser_of(command, prog="edgefl")._actions if each.help != argparse.SUPPRESS]

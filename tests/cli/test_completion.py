@@ -27,7 +27,15 @@ def test_a_script_names_every_command_and_their_options(shell: str, capsys: pyte
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("edgefl sim", {"simulate"}), ("edgefl simulate --per", {"--per-round"}), ("edgefl completion z", {"zsh"})],
+    [
+        ("edgefl sim", {"simulate"}),
+        ("edgefl simulate --per", {"--per-round"}),
+        ("edgefl completion z", {"zsh"}),
+        ("edgefl methods fedav", {"fedavg", "fedavg-ft"}),
+        ("edgefl serve --method fedb", {"fedbabu"}),
+        ("edgefl simulate --data edgefl.b", {"edgefl.bash"}),
+        ("edgefl simulate --data spoken", {"spoken-digits"}),
+    ],
 )
 def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
     pytest.importorskip("shtab", reason="the extra completion is not installed")
@@ -41,6 +49,54 @@ def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
     ask += f' "{parts[-2]}"; printf "%s\\n" "${{COMPREPLY[@]}}"'
     done = subprocess.run([bash, "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert {line.strip() for line in done.stdout.splitlines()} == expected, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("edgefl sim", {"simulate"}),
+        ("edgefl simulate --per", {"--per-round"}),
+        ("edgefl methods fedav", {"fedavg", "fedavg-ft"}),
+        ("edgefl simulate --method fedb", {"fedbabu"}),
+        ("edgefl simulate --data edgefl.f", {"edgefl.fish"}),
+        ("edgefl simulate --data spoken", {"spoken-digits"}),
+        ("edgefl report edgefl.fish edg", set()),  # a run is a folder
+    ],
+)
+def test_fish_completes(words: str, expected: set[str], tmp_path: Path) -> None:
+    pytest.importorskip("shtab", reason="the extra completion is not installed")
+    fish = shutil.which("fish")
+    if fish is None:
+        pytest.skip("fish is not installed")
+    (tmp_path / "edgefl.fish").write_text(completion.script("fish"))
+    ask = f"source edgefl.fish; complete -C '{words}'"
+    done = subprocess.run([fish, "--no-config", "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert {line.partition("\t")[0] for line in done.stdout.splitlines()} == expected, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_shell_takes_the_script(shell: str, tmp_path: Path) -> None:
+    pytest.importorskip("shtab", reason="the extra completion is not installed")
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "script").write_text(completion.script(shell))
+    done = subprocess.run([program, "-n", "script"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_zsh_completes_names_and_several_runs() -> None:
+    pytest.importorskip("shtab", reason="the extra completion is not installed")
+    text = completion.script("zsh")
+    assert '"*--method[method]:NAME:(fedspu ' in text
+    assert '"*:directory of a run' in text
+    assert "_alternative 'names:name:(digits " in text
+
+
+def test_a_description_is_one_phrase() -> None:
+    assert completion._brief("number of rounds. The last one counts. (default: 3)") == "number of rounds"
+    assert completion._brief("shape of one example (for example: 3,32,32)") == "shape of one example"
+    assert completion._brief(f"way: {'a' * 80}") == "way"
 
 
 def test_without_shtab_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 
 from edgefl.cli import log_writer
+from edgefl.cli.output_options import add_output, use_output
 from edgefl.system.log_lines import Alert, Detail, LogLine, kind_of, with_hidden
 
 LINES = (Detail("a stranger", "connect"), LogLine("client 3 is gone", "gone", 3), Alert("late", "late", 3), "plain")
@@ -23,8 +24,8 @@ def as_before() -> Iterator[None]:
 
 def _use(*arguments: str) -> None:
     parser = argparse.ArgumentParser()
-    log_writer.add_arguments(parser)
-    log_writer.use(parser.parse_args(arguments))
+    add_output(parser, "serve", has_log=True)
+    use_output(parser.parse_args(arguments))
 
 
 @pytest.mark.parametrize(

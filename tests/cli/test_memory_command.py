@@ -162,7 +162,7 @@ def test_the_table_is_printed_though_the_disk_refuses_the_picture(
         (["fedspu_emnist", "--input", "1,3,3"], "expected at least one output cell"),
         (["fedspu_emnist", "--keep", "0,1"], "keep=0.0 with method=fedspu; expected 0 < keep <= 1"),
         (["fedspu_emnist", "--keep", ".5", "--method", "pflego"], "keep=0.5 with method=pflego"),
-        (["fedspu_emnist", "--batch", "0"], "batch=0, examples=None; expected at least 1"),
+        (["fedspu_emnist", "--batch", "0"], "batch=0; expected at least 1"),
         (["fedspu_emnist", "--account", "torch"], "'torch'; expected some of pfeiffer2023, paper, bound, exact"),
         (["fedspu_emnist", "--account", "paper", "--tensors"], "--tensors with --account paper; expected exact"),
         (["fedspu_emnist", "--fit", "24apples"], "'24apples'; expected a size such as 24MB"),

@@ -97,7 +97,7 @@ def test_what_cannot_be_converted_is_said(desk: Path, capsys: pytest.CaptureFixt
     cases = [
         ("theirs_one", "1,8,8", 2, "'theirs_one'; expected MODULE:FACTORY"),
         ("nowhere_at_all:small", "1,8,8", 2, f"no module 'nowhere_at_all'; expected one in {desk}"),
-        ("gone.py:small", "1,8,8", 2, "gone.py is no file; expected a Python module"),
+        ("gone.py:small", "1,8,8", 2, "gone.py is not a file; expected a Python module"),
         ("broken_one:f", "1,8,8", 2, "broken_one:f ends with SyntaxError: "),
         ("theirs_one:large", "1,8,8", 2, "theirs_one has no 'large'; expected one of its names: sys, torch, nn, Odd"),
         ("theirs_one:number", "1,8,8", 1, "theirs_one:number gives int; expected a torch.nn.Module"),
@@ -217,7 +217,7 @@ def test_what_cannot_be_predicted_is_said(desk: Path, capsys: pytest.CaptureFixt
         ("gone.npy", "gone.npy"),
     ]
     for inputs, message in cases:
-        assert main(["predict", "mine.safetensors", inputs]) == 1, inputs
+        assert main(["predict", "mine.safetensors", inputs]) == 2, inputs
         assert message in capsys.readouterr().err, inputs
     np.save("x.npy", np.zeros((2, 1, 8, 8), np.float32))
     assert main(["predict", "mine.safetensors", "x.npy", "-o", "out.txt"]) == 2

@@ -11,7 +11,7 @@ def parser(**more: object) -> OptionParser:
     made = OptionParser(prog="edgefl try", description="Tries.", examples=["edgefl try a --rounds 3"], **more)
     made.add_argument("what", metavar="WHAT", help="thing to try")
     training = made.add_argument_group("training")
-    training.add_argument("--rounds", type=int, metavar="N", help="number of rounds; default: 5")
+    training.add_argument("--rounds", type=int, metavar="N", help="number of rounds (default: 5)")
     training.add_argument("--rate", type=float, required=True, metavar="R", help="learning rate")
     rare = made.add_argument_group("rare", "Seldom of use.")
     rare.add_argument("--seldom", action="store_true", help="something-that-is-seldom " * 4)
@@ -27,7 +27,7 @@ positional arguments:
   WHAT        thing to try
 
 training:
-  --rounds N  number of rounds; default: 5
+  --rounds N  number of rounds (default: 5)
   --rate R    learning rate
 
 help:

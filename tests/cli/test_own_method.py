@@ -136,7 +136,7 @@ def test_what_is_no_method_is_refused_in_words(
         ("nowhere:Mine", "no module 'nowhere'"),
         ("my_prox:", "method=my_prox:; expected NAME, NAME:OPTION=VALUE or package.module:Class"),
         ("my-prox", "method=my-prox; expected one of fedspu, .*, or package.module:Class"),
-        (f"{PROX}:nu=3", "nu=3 is no hyper-parameter of my_prox:MyProx; expected one of batch, .*, mu, "),
+        (f"{PROX}:nu=3", "nu=3 is not a hyper-parameter of my_prox:MyProx; expected one of batch, .*, mu, "),
         (f"{PROX}:mu=much", "mu=much; expected a number"),
         ("m" * 70 + ":Mine", "no module"),
     ],

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+import edgefl
 from edgefl.cli.cli import main
+from edgefl.models.graph import model_files
 
 HEAD = "colour,size,ok,what\n"
 ROWS = ["red,1,True,a\n", "blue,2,False,b\n", "red,,True,a\n", "blue,4,False,b\n"] * 10
@@ -34,7 +39,7 @@ def predicted(desk: Path, inputs: Path, *options: str) -> np.ndarray:
 
 def refused(desk: Path, inputs: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     capsys.readouterr()
-    assert main(["predict", str(desk / "m.safetensors"), str(inputs), *options]) == 1
+    assert main(["predict", str(desk / "m.safetensors"), str(inputs), *options]) == 2
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     return text
@@ -124,3 +129,49 @@ def test_images_are_read_as_the_model_takes_them(tmp_path: Path) -> None:
     assert predicted(tmp_path, tmp_path / "pets" / "a" / "2.png").shape == (1, 2)
     np.save(tmp_path / "raw.npy", pixels[[0, 2, 4, 6]])
     assert predicted(tmp_path, tmp_path / "raw.npy", "--run", str(tmp_path / "run")).tolist() == expected.tolist()
+
+
+def test_labels_are_printed_by_their_names(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exported file has the names, so the answer does not depend on the run; a file of answers has both."""
+    names, numbers = ["a", "b"], [0, 1]
+    table = write(desk, "new.csv", "colour,size,ok\nred,1,True\nblue,4,False\n")
+    model = edgefl.load(desk / "m.safetensors")
+    assert model.class_names == ("a", "b")
+    asked = ["predict", str(desk / "m.safetensors"), str(table), "--run", str(desk / "run"), "--labels"]
+    assert main([*asked, "-o", str(desk / "labels.npz")]) == 0
+    with np.load(desk / "labels.npz") as answers:
+        found = answers["labels"].tolist()
+        assert answers["label_names"].tolist() == [names[at] for at in found]
+        assert model.names_of(answers["logits"]) == [names[at] for at in found]
+    capsys.readouterr()
+    assert main(asked) == 0
+    assert capsys.readouterr().out.splitlines() == [names[at] for at in found]
+    assert set(found) <= set(numbers)
+
+
+def test_a_model_without_names_takes_those_of_the_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device does not know the names of the classes, and the data of its run have them."""
+    table = write(desk, "new.csv", "colour,size,ok\nred,1,True\nblue,4,False\n")
+    model_files.save(desk / "device.safetensors", edgefl.load(desk / "m.safetensors").model)
+    given = [str(desk / "device.safetensors"), str(table), "--run", str(desk / "run"), "--labels"]
+    capsys.readouterr()
+    assert main(["predict", *given]) == 0
+    assert set(capsys.readouterr().out.split()) <= {"a", "b"}
+
+
+def test_a_run_answers_by_names_and_writes_them_to_onnx(desk: Path) -> None:
+    model = edgefl.open_run(desk / "run").method.model
+    assert model.class_names == ("a", "b")
+    x = np.float32([[0, 1, 1, 1], [1, 0, 4, 0]])
+    expected = [("a", "b")[at] for at in model.labels(x).tolist()]
+    assert model.label_names(x) == expected
+    assert pickle.loads(pickle.dumps(model)).label_names(x) == expected
+    properties = onnx.load(model.save(desk / "m.onnx")).metadata_props
+    assert {each.key: json.loads(each.value) for each in properties} == {"edgefl.class_names": ["a", "b"]}
+
+
+def test_every_column_without_values_is_named_at_once(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write(desk, "odd.csv", "id,when,size\nR1,2026-01-01,1\nR2,2026-01-02,2\n")
+    said = refused(desk, table, capsys)
+    assert "line 2 has 'R1' in column id; expected a finite number" in said
+    assert "Refused as well: line 2 has '2026-01-01' in column when. --run RUN reads the columns" in said

@@ -27,7 +27,10 @@ from edgefl.server.round_deadline import AdaptiveDeadline
             "round_seconds=-1.0; expected 0 <= round_seconds, finite",
         ),
         (["--method", "fedspu-cached", "--round-seconds", "soon"], "round_seconds=soon; expected a number"),
-        (["--method", "fedspu", "--round-seconds", "1"], "round_seconds=1 is no hyper-parameter of fedspu; expected"),
+        (
+            ["--method", "fedspu", "--round-seconds", "1"],
+            "round_seconds=1 is not a hyper-parameter of fedspu; exp",
+        ),
         (
             ["--method", "fedumf", "--select", "enrolled"],
             "--select enrolled with fedumf; expected all, as it asks everybody every round",

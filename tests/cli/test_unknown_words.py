@@ -10,14 +10,14 @@ from edgefl.cli.cli import main
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["simulat"], "'simulat' is no command; the nearest is simulate; `edgefl --help` lists"),
-        (["banana"], "'banana' is no command; expected one of simulate, methods, check"),
+        (["simulat"], "'simulat' is not a command; the nearest is simulate; `edgefl --help` lists"),
+        (["banana"], "'banana' is not a command; expected one of simulate, methods, check"),
         (["simulate", "--methd", "fedavg"], "edgefl simulate: there is no option --methd; the nearest are --method"),
         (["serve", "--metod=fedspu"], "there is no option --metod; the nearest are --method"),
         (["inspect", "a.safetensors", "b"], "b is one word too many; an option begins with --"),
         (["simulate", "--method", "FedAvg"], "method=FedAvg; the nearest are fedavg"),
         (["simulate", "--model", "lenet6"], "model=lenet6; the nearest is lenet5"),
-        (["simulate", "--method", "fedspu:keeep=1"], "keeep=1 is no hyper-parameter of fedspu; the nearest is keep"),
+        (["simulate", "--method", "fedspu:keeep=1"], "keeep=1 is not a hyper-parameter of fedspu; the nearest is keep"),
         (["memory", "fedspu_emnis"], "model 'fedspu_emnis'; the nearest is fedspu_emnist"),
         (["simulate", "--data", "digit"], "data set 'digit'; the nearest is digits"),
         (["methods", "fedprx"], "method=fedprx; the nearest are fedprox"),

@@ -108,3 +108,11 @@ def test_data_that_cannot_be_partitioned_are_a_wrong_request(tmp_path: Path, cap
     assert main(["partition", "--partition", "fair", "--out", str(tmp_path / "out")]) == 2
     assert "partition=fair; expected iid" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_table_as_a_devices_data_is_refused_with_the_command_that_makes_its_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("a,y\n1,0\n")
+    with pytest.raises(
+        DataError, match=r"mine\.csv; expected an \.npz file, as `edgefl partition --data mine.csv` writes"
+    ):
+        read_partition(tmp_path / "mine.csv")

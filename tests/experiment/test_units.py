@@ -176,3 +176,9 @@ def test_data_json_is_written_where_there_is_something_to_say(tmp_path: Path) ->
     assert read_meaning(tmp_path) == meaning
     assert meaning.classes(None) == (1, 2)
     assert meaning.classes((1,)) == (2,)
+    named = DataMeaning(("y: 2 classes, cat, dog",), class_names=("cat", "dog"))
+    write_meaning(tmp_path, named)
+    assert read_meaning(tmp_path) == named
+    assert named.names(None, 2) == ("cat", "dog")
+    assert named.names((1,), 1) == ("dog",)
+    assert named.names(None, 3) is meaning.names(None, 2) is None

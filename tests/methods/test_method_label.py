@@ -44,7 +44,7 @@ def test_a_row_s_own_options_go_before_those_of_all() -> None:
     ("label", "message"),
     [
         ("fedfoo:lr=1", "method=fedfoo; expected one of fedspu"),
-        ("fedavg:keep=1", "keep=1 is no hyper-parameter of fedavg; expected one of batch"),
+        ("fedavg:keep=1", "keep=1 is not a hyper-parameter of fedavg; expected one of batch"),
         ("fedspu:lr=", "method=fedspu:lr= has 'lr='; expected NAME:OPTION=VALUE"),
         ("fedspu:lr=.1:cut", "method=fedspu:lr=.1:cut has 'cut'; expected NAME:OPTION=VALUE"),
         ("fedspu:lr=1:lr=2", "method=fedspu:lr=1:lr=2 has an option twice; expected each once"),

@@ -175,7 +175,7 @@ def test_settings_are_read_as_their_type(name: str, text: str, value: object) ->
         ("es", "yes", r"es=yes; expected true or false"),
         ("epochs", "2.5", r"epochs=2.5; expected an integer"),
         ("delta", "half", r"delta=half; expected exact or cut"),
-        ("mu", "1", r"mu=1 is no hyper-parameter of local, fedspu; expected one of batch, betas"),
+        ("mu", "1", r"mu=1 is not a hyper-parameter of local, fedspu; expected one of batch, betas"),
     ],
 )
 def test_settings_that_cannot_be_read_are_named(name: str, text: str, message: str) -> None:

@@ -91,7 +91,12 @@ def test_one_bit_makes_a_run_different(
     [
         ([], lambda records: records[:1], 1, "has no closed round; expected at least one"),
         ([], lambda records: [RoundOpened(1, (0,)), *records[1:]], 1, "round 1 is planned with clients"),
-        (["--rounds", "3"], lambda records: records, 2, "with rounds=3; expected only --data-dir and --workers"),
+        (
+            ["--rounds", "3"],
+            lambda records: records,
+            2,
+            "with rounds=3; expected only --data-dir, --workers and --json",
+        ),
     ],
     ids=["no closed round", "other clients", "another option"],
 )
@@ -111,5 +116,5 @@ def test_what_cannot_be_replayed_is_said(
 
 def test_a_simulated_run_is_no_served_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_run(tmp_path, SMALL.to_json())
-    assert main(["simulate", "--replay", str(tmp_path)]) == 1
+    assert main(["simulate", "--replay", str(tmp_path)]) == 2
     assert "holds no served run; expected a run directory of `edgefl serve`" in capsys.readouterr().err

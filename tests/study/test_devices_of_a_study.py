@@ -200,7 +200,7 @@ def test_from_python(tmp_path: Path) -> None:
         assert (run.experiment.devices, run.experiment.deadline_s) == (OWN, 5)
         assert "Until 1.0 % of accuracy; time and energy by the model" in run.table(accuracy=0.01)
         assert run.metrics[-1]["virtual_seconds"] == run.method.seeds[1].summary.virtual_seconds
-    with pytest.raises(ValueError, match="devices=pi7, which is no file"):
+    with pytest.raises(ValueError, match="devices=pi7, which is not a file"):
         edgefl.simulate("local", devices="pi7", directory=tmp_path / "none", **asked)
     assert not (tmp_path / "none").exists()
 
@@ -208,7 +208,7 @@ def test_from_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--devices", "pi7"], "devices=pi7, which is no file; expected one of mixed, mcu"),
+        (["--devices", "pi7"], "devices=pi7, which is not a file; expected one of mixed, mcu"),
         (["--devices", "OWN", "--clients", "1", "--per-round", "1"], "no table"),
         (["--deadline", "5"], "deadline_s=5.0; expected devices beside it"),
         (["--devices", "pi4", "--deadline", "-1"], "deadline_s=-1.0; expected 0 <= deadline_s"),
@@ -237,5 +237,5 @@ def test_an_accuracy_that_is_none_is_refused(text: str, capsys: Any) -> None:
 
 
 def test_a_server_models_nothing() -> None:
-    with pytest.raises(ValueError, match="devices with a server; expected them of a simulation"):
+    with pytest.raises(ValueError, match="devices with a server; expected modelled devices in a simulation only"):
         Experiment(methods=("fedspu",), devices="pi4").check_served()

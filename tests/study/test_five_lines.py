@@ -229,8 +229,8 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"round": 3}, "round=3 is no setting; the nearest are rounds"),
-        ({"banana": 3}, "banana=3 is no setting; expected one of aggregation, axes, b"),
+        ({"round": 3}, "round=3 is not a setting; the nearest are rounds"),
+        ({"banana": 3}, "banana=3 is not a setting; expected one of aggregation, axes, b"),
         ({"method": "local", "keep": "half"}, "keep=['half']; expected a list, as (0.2, 0.4"),
         ({"rounds": 2.5}, "rounds=2.5; expected a whole number, as 30"),
         ({"momentum": "fast"}, "momentum='fast'; expected float, as 0.0"),
@@ -249,7 +249,10 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
         ({"data": people()[:2], "clients": "all"}, "clients=all of data without groups; expected (x, y, groups)"),
         ({"data": people(), "on_round": 3}, "on_round has 3; expected a function, or several"),
         ({"data": people(), "tune": {"rate": 0.1}}, "tune rate; expected one of"),
-        ({"method": "fedavg,local", "keep": 0.5}, "keep=0.5 is no hyper-parameter of fedavg, local; expected one of"),
+        (
+            {"method": "fedavg,local", "keep": 0.5},
+            "keep=0.5 is not a hyper-parameter of fedavg, local; expected one of",
+        ),
         ({"method": "fedspu,local", "lam": 0.5}, "lam=0.5: fedspu has it, local has not; expected methods that all"),
         ({"preset": "paper"}, "preset=paper with data=digits; expected data among"),
     ],

@@ -121,13 +121,13 @@ def test_more_rounds_are_in_the_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("round = 3", "my.toml: round is no setting; the nearest are rounds"),
+        ("round = 3", "my.toml: round is not a setting; the nearest are rounds"),
         ("rounds = 3.5", "my.toml: rounds=3.5; expected a whole number, as 30"),
         ("keep = 0.5", "my.toml: keep=0.5; expected a list"),
         ("method = 3", "my.toml: method=3; expected text"),
         ("options = 3", "my.toml: options=3; expected a table, [options]"),
         ("rounds =", "my.toml cannot be read (Invalid value"),
-        ("[options]\nmu = 1", "mu=1 is no hyper-parameter of"),
+        ("[options]\nmu = 1", "mu=1 is not a hyper-parameter of"),
         ("methods = ['fedfoo']", "method=fedfoo; expected one of"),
     ],
 )

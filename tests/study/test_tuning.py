@@ -137,7 +137,7 @@ def test_a_tuned_run_has_its_choice_in_all_seeds_and_goes_on_with_it(
     ("arguments", "message"),
     [
         (["--tune", "lr"], "--tune lr; expected NAME=VALUE,VALUE"),
-        (["--tune", "mu=1,2"], "mu=1 is no hyper-parameter of fedspu"),
+        (["--tune", "mu=1,2"], "mu=1 is not a hyper-parameter of fedspu"),
         (["--tune", "lr=.1,x"], "lr=x; expected a number"),
         (["--tune", "lr=.1,.1"], "tune lr=(0.1, 0.1); expected at least one value, each once"),
         (["--tune", "lr=.1,-1"], "lr=-1.0; expected a finite lr > 0"),

@@ -21,12 +21,12 @@ WEIGHTS = [torch.zeros(1, requires_grad=True)]
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"num_rounds": 3}, "num_rounds=3 is no setting; here it is rounds"),
-        ({"local_epochs": 2}, "local_epochs=2 is no setting; here it is epochs"),
-        ({"batch_size": 8}, "batch_size=8 is no setting; here it is batch"),
-        ({"learning_rate": 0.1}, "learning_rate=0.1 is no setting; here it is lr"),
-        ({"fraction_fit": 0.5}, "fraction_fit=0.5 is no setting; here it is per_round, a number of clients"),
-        ({"save_best": True}, "save_best=True is no setting; here it is on_round, which sees every round"),
+        ({"num_rounds": 3}, "num_rounds=3 is not a setting; here it is rounds"),
+        ({"local_epochs": 2}, "local_epochs=2 is not a setting; here it is epochs"),
+        ({"batch_size": 8}, "batch_size=8 is not a setting; here it is batch"),
+        ({"learning_rate": 0.1}, "learning_rate=0.1 is not a setting; here it is lr"),
+        ({"fraction_fit": 0.5}, "fraction_fit=0.5 is not a setting; here it is per_round, a number of clients"),
+        ({"save_best": True}, "save_best=True is not a setting; here it is on_round, which sees every round"),
         (
             {"train_data": np.zeros((40, 3))},
             "train_data=array([[0., 0., 0.], [0., 0., 0.], [0., 0., 0.], [0., 0., 0.... is",

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from edgefl.deployment.agent.conditions import Conditions, Hours
 from edgefl.deployment.device.device_profile import DeviceProfile
 from edgefl.deployment.device.device_socket import ServerAddress
-from edgefl.errors import RequestError
+from edgefl.errors import RequestError, expected_name
 from edgefl.experiment.user_methods import admit
 from edgefl.protocol.trust.keys import read_key
 from edgefl.system import toml
@@ -112,13 +112,14 @@ class Section:
         self.file, self.name, self.size = file, name, size
         if not isinstance(values, dict):
             raise RequestError(f"{file}: {name} is {values!r}; expected a table")
-        self._values = dict(values)
+        self._values, self._known = dict(values), list[str]()
 
     def take(self, name: str, read: Callable[[Any], Value], default: Default) -> Value | Default:
         """Take an entry, or return the default. `read` raises ValueError or TypeError with what was expected.
 
         Raises  RequestError naming the file, the entry and its value.
         """
+        self._known.append(name)
         if name not in self._values:
             return default
         value = self._values.pop(name)
@@ -137,10 +138,12 @@ class Section:
 
     def section(self, name: str) -> Section:
         """Take a table within this table. The result is empty if there is no such table."""
+        self._known.append(name)
         return Section(self.file, f"{name}.", self._values.pop(name, {}), self.size)
 
     def sections(self, name: str) -> list[Section]:
         """Take the tables of a list."""
+        self._known.append(name)
         found = self._values.pop(name, [])
         if not isinstance(found, list):
             raise RequestError(f"{self.file}: {name} is {found!r}; expected [[{name}]]")
@@ -149,7 +152,8 @@ class Section:
     def finish(self) -> None:
         """Raise RequestError for an entry that has no meaning."""
         for name, value in self._values.items():
-            raise RequestError(f"{self.file}: {self.name}{name} = {value!r}; expected no entry of that name")
+            words = expected_name(name, sorted(self._known))
+            raise RequestError(f"{self.file}: {self.name}{name} = {value!r} is not an entry; {words}")
 
 
 def _read(file: Path) -> Mapping[str, Any]:
@@ -159,7 +163,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise RequestError(f"{file} cannot be read ({error.strerror}); expected a file of settings") from None
     except ValueError as error:
-        raise RequestError(f"{file} cannot be read ({error})") from None
+        raise RequestError(f"{file} cannot be read ({error}); expected TOML, or JSON in a .json file") from None
 
 
 def _profile(limits: Section) -> DeviceProfile:

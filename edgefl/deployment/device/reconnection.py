@@ -95,7 +95,7 @@ class Attempts:
         """Wait before the next attempt. Raises RunError if there shall be no further attempt."""
         self._parted()
         if not isinstance(error, ssl.SSLError):
-            self._again(str(error), error)
+            self._again(_words(error), error)
             return
         wrong = fault(error)
         if wrong is None:
@@ -137,8 +137,13 @@ class Attempts:
                 f"it has welcomed this device {self._welcomes} times in a row and asked for nothing; expected a round,"
                 f" a model or the end of the run within {self._give_up_s:g} s (--give-up)"
             )
-        return f"no connection in {self._give_up_s:g} s, expected one by then"
+        return f"expected a connection within {self._give_up_s:g} s (--give-up)"
 
     def _longest_pause(self, left_s: float) -> int:
         """Return the number of failures after which a pause still ends within these seconds."""
         return int(math.log2(max(left_s / FIRST_DELAY_S, 1.0))) if left_s < LONGEST_DELAY_S else MOST_DOUBLINGS
+
+
+def _words(error: Exception) -> str:
+    """Return an error of a connection without its number."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -87,6 +87,4 @@ def _column(path: Path, name: str, column: Any, size: int) -> tuple[Column, tupl
     found = [ImageBytes(f"{path}: row {at}", each) for at, each in enumerate(images, 1) if isinstance(each, bytes)]
     if len(found) == len(images):
         return read_pixels(found, size)
-    raise DataError(
-        f"{path}: column {name} is {column.type}; expected numbers, texts, dates, images, or it dropped (--drop)"
-    )
+    raise DataError(f"{path}: column {name} is {column.type}; expected numbers, texts, dates, images, or --drop {name}")

@@ -59,6 +59,8 @@ def damage_named(what: str) -> Iterator[None]:
         raise
     except PermissionError:
         raise DataError(f"{what}: permission denied; expected a file that this user may read") from None
+    except FileNotFoundError:
+        raise DataError(f"{what}: no such file; expected a file that exists") from None
     except damages() as error:
         raise DataError(
             f"{what}: cannot be read ({error or type(error).__name__}); expected an undamaged file"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgefl.errors import DataError
+from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.scales import moments
 from edgefl.learning import Samples
 from edgefl.methods.rounds.change_bound import LARGEST
@@ -25,6 +26,22 @@ REMEDY = "give --standardise (standardise=True in Python)"
 def is_normalised(graph: Graph) -> bool:
     """Return whether the inputs go into a batch norm."""
     return any(INPUT in node.inputs and isinstance(node.op, BatchNorm) for node in graph.nodes)
+
+
+def constant_in_clients(x: Array, clients: Sequence[Array]) -> list[int]:
+    """The columns that have one value within each client, and not the same value in all clients. A batch norm sees no
+    spread in such a column, whichever client trains, so a model of all clients takes it for enormous where it differs.
+
+    x        float32 [N, F]
+    clients  for each client, the indices of its training samples
+    """
+    first = x[[rows[0] for rows in clients if len(rows)]]
+    is_open = (first != first[0]).any(0)
+    for value, rows in zip(first, [rows for rows in clients if len(rows)], strict=True):
+        if not is_open.any():
+            break
+        is_open &= (x[rows] == value).all(0)
+    return [int(each) for each in np.flatnonzero(is_open)]
 
 
 def check_columns(samples: Samples, names: Sequence[str] | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgefl.errors import DataError
 from edgefl.experiment.data.column_choice import MEAN
 from edgefl.experiment.data.dataset import Array
 from edgefl.experiment.data.table_cells import NO_VALUE, TableCells
@@ -18,7 +19,7 @@ from edgefl.experiment.data.table_cells import NO_VALUE, TableCells
 MOST_TEXTS = 64  # most different texts of a category column: a column with more has names, dates or sentences
 LISTED = 4  # number of names in a note
 TRUTH = {"true": 1.0, "false": 0.0}
-ELSEWHERE = "the column among those to drop, or as label, group or time"
+ELSEWHERE = "the column in --drop, or as --label, --group or --time (drop= and so on in Python)"
 TOLD = "--missing mean or --missing drop (missing= in Python)"
 
 
@@ -35,22 +36,34 @@ def features(table: TableCells, inputs: Sequence[str], how: str, known: Sequence
 
     how     what is done about missing values (Reading.missing). Any value but MEAN refuses missing values
     known   the names of the features of the training data, which list the texts of a column. None: the table lists them
-    Raises  DataError naming a cell that cannot be an input.
+    Raises  DataError naming the first cell that cannot be an input, and the other columns with such cells
     """
-    parts: list[Array] = []
-    columns: list[str] = []
-    notes: list[str] = []
+    parts: list[Features] = []
+    refused: list[DataError] = []
     for name in inputs:
-        lacks = table.lacks(name, True)
-        if how != MEAN and lacks.any():
-            at, cell = int(np.argmax(lacks)), table.columns[name]
-            is_empty = isinstance(cell, np.ndarray) or not cell[at]
-            table.refuse(name, at, f"{'no empty cell' if is_empty else 'a finite number'}, or {TOLD}")
-        found = _feature(table, name, lacks, known)
-        parts.append(found.x)
-        columns += found.columns
-        notes += found.notes
-    return Features(np.ascontiguousarray(np.concatenate(parts, axis=1), np.float32), tuple(columns), tuple(notes))
+        try:
+            parts.append(_checked_feature(table, name, how, known))
+        except DataError as error:
+            refused.append(error)
+    if refused:
+        first, *others = map(str, refused)
+        listed = [each.partition("; expected ")[0].removeprefix(f"{table.path}: ") for each in others[:LISTED]]
+        rest = [f"{len(others) - LISTED} more columns"] if len(others) > LISTED else []
+        raise DataError(f"{first}. Refused as well: {', '.join(listed + rest)}" if others else first)
+    x = np.concatenate([part.x for part in parts], axis=1)
+    columns = tuple(column for part in parts for column in part.columns)
+    notes = tuple(note for part in parts for note in part.notes)
+    return Features(np.ascontiguousarray(x, np.float32), columns, notes)
+
+
+def _checked_feature(table: TableCells, name: str, how: str, known: Sequence[str] | None) -> Features:
+    """The features of one column, unless values are missing and no means are to stand for them."""
+    lacks = table.lacks(name, True)
+    if how != MEAN and lacks.any():
+        at, cell = int(np.argmax(lacks)), table.columns[name]
+        is_empty = isinstance(cell, np.ndarray) or not cell[at]
+        table.refuse(name, at, f"{'no empty cell' if is_empty else 'a finite number'}, or {TOLD}")
+    return _feature(table, name, lacks, known)
 
 
 def _feature(table: TableCells, name: str, lacks: Array, known: Sequence[str] | None) -> Features:
@@ -92,7 +105,7 @@ def _finite(table: TableCells, name: str, values: Array, lacks: Array) -> Array:
     if wrong.any():
         column = table.columns[name]
         texts = "" if isinstance(column, np.ndarray) else _categories_expected(column)
-        table.refuse(name, int(np.argmax(wrong)), f"a finite number{texts}; or {ELSEWHERE}")
+        table.refuse(name, int(np.argmax(wrong)), f"a finite number{texts}, or {ELSEWHERE}")
     return found
 
 

@@ -109,7 +109,8 @@ def refuse_path(name: str, roots: Sequence[Path]) -> Any:
         )
     near = nearest(path.name, (each.name for each in folder.iterdir()))
     meant = f"; {folder} has {', '.join(near)}" if near else ""
-    raise DataError(f"{name}: no such file or folder, here or in {looked}{meant}")
+    where = f", here or in {looked}" if looked else "; expected one that exists"
+    raise DataError(f"{name}: no such file or folder{where}{meant}")
 
 
 def read_file_or_folder(location: Path, reading: Reading | None, folder: Reader) -> DataSet | None:

@@ -31,6 +31,7 @@ from edgefl.experiment.data.table_cells import TableCells
 TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ENTRY = re.compile(r"\[\d+\]$")  # the end of the name of a feature from a column of lists
 MEANING = "--run RUN, whose training data say what columns these texts are"
+WITHOUT_RUN = "--run RUN reads the columns that the model of that run was trained on, and no others"
 
 
 class Training(NamedTuple):
@@ -146,9 +147,12 @@ def _of_table(cells: TableCells, reading: Reading, training: Training | None) ->
         inputs = _inputs(cells, known)
     else:
         inputs = [name for name in cells.columns if name not in {*LABELS, *GROUPS, *reading.drop}]
-    found = features(cells, inputs, reading.missing if reading.missing == MEAN else "", known)
+    try:
+        found = features(cells, inputs, reading.missing if reading.missing == MEAN else "", known)
+    except DataError as error:
+        raise error if known is not None else DataError(f"{error}. {WITHOUT_RUN}") from None
     if known is None and (texts := next((name for name in inputs if _is_coded(name, found.columns)), None)):
-        raise DataError(f"{cells.path}: column {texts} has texts; expected {MEANING}, or it dropped (--drop)")
+        raise DataError(f"{cells.path}: column {texts} has texts; expected {MEANING}, or --drop {texts}")
     if known is not None and found.columns != known:
         raise DataError(f"{cells.path}: columns {', '.join(found.columns)}; expected {', '.join(known)}")
     return ModelInputs(_with_means(cells.path, found.x, training), cells.notes)

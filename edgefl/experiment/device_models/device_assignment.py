@@ -105,7 +105,7 @@ def read(given: str) -> str:
     try:
         text = read_settings_text(Path(given))
     except (OSError, ValueError):
-        raise ValueError(f"devices={given}, which is no file; expected {_expected()}") from None
+        raise ValueError(f"devices={given}, which is not a file; expected {_expected()}") from None
     text = text if "\n" in text else f"{text}\n"  # the line break distinguishes the text from a name
     fleet_of(text, given)
     return text

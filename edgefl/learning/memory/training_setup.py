@@ -103,9 +103,11 @@ class TrainingConfiguration:
         if self.method not in METHODS:
             raise ValueError(f"method={self.method}; expected one of {', '.join(METHODS)}")
         if self.batch < 1 or (self.examples is not None and self.examples < 1):
-            raise ValueError(f"batch={self.batch}, examples={self.examples}; expected at least 1")
+            examples = "" if self.examples is None else f", examples={self.examples}"
+            raise ValueError(f"batch={self.batch}{examples}; expected at least 1")
         if not 0 < self.keep <= 1 or (self.keep < 1 and self.method not in PARTIAL):
-            raise ValueError(f"keep={self.keep} with method={self.method}; expected 0 < keep <= 1, and 1 for this one")
+            expected = "0 < keep <= 1" if self.method in PARTIAL else "keep=1, as it trains all neurons"
+            raise ValueError(f"keep={self.keep} with method={self.method}; expected {expected}")
         if self.cut and self.method != "fedspu":
             raise ValueError(f"cut={self.cut} with method={self.method}; expected fedspu")
 

@@ -2,9 +2,10 @@
 
 A file holds exactly the parameters of its graph, as float32 under torch's names, so any safetensors reader can open it.
 The metadata key "edgefl.graph" has the text of json.dumps. The optional key "edgefl.classes" is a JSON list that says
-for which class each output stands. The optional key "edgefl.unused" is a JSON list of the names of further values in
-the file, which no operation of the graph uses (Model.unused). Nothing in a file is evaluated.
-The format is described in the README of huggingface/safetensors, "Format".
+for which class each output stands, and "edgefl.class_names" a JSON list of the names of these classes. The optional key
+"edgefl.unused" is a JSON list of the names of further values in the file, which no operation of the graph uses
+(Model.unused). Nothing in a file is evaluated. The format is described in the README of huggingface/safetensors,
+"Format".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -24,11 +26,12 @@ from edgefl.models.graph.json import Limits, dumps, loads
 from edgefl.system.durable_files import write_atomically
 
 GRAPH_KEY, CLASSES_KEY, UNUSED_KEY = "edgefl.graph", "edgefl.classes", "edgefl.unused"
+NAMES_KEY = "edgefl.class_names"
 CONVERT = "`edgefl convert MODULE:FACTORY --input C,H,W -o FILE.safetensors`"
 _TORCH = f"write the model as a torch module, and {CONVERT}"
 _LOAD = f"let FACTORY load the weights into its module, and {CONVERT}"
 FOREIGN = {  # suffixes -> advice for models that other tools wrote
-    ".onnx": f"edgefl writes ONNX and does not read it: {_TORCH}",
+    ".onnx": f"edgefl writes ONNX and does not read it: export the run to a .safetensors file, or {_TORCH}",
     ".tflite": f"edgefl does not read TFLite: {_TORCH}",
     ".h5": f"edgefl does not read Keras models: {_TORCH}",
     ".keras": f"edgefl does not read Keras models: {_TORCH}",
@@ -47,16 +50,22 @@ def refuse_foreign(path: str | os.PathLike[str]) -> None:
         raise GraphError(f"{os.fspath(path)}: {FOREIGN[suffix]}")
 
 
-def save(path: str | os.PathLike[str], model: Model, classes: Sequence[int] | None = None) -> None:
+def save(
+    path: str | os.PathLike[str],
+    model: Model,
+    classes: Sequence[int] | None = None,
+    class_names: Sequence[str] | None = None,
+) -> None:
     """Write `model` so that `path` holds either its old content or all of the new one, also after a loss of power.
 
-    classes  class for which each output stands. None: the classes of the data, in order
+    classes      class for which each output stands. None: the classes of the data, in order
+    class_names  name of the class of each output. None: the classes have no names
     Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
     """
     model.graph.check(model.params)
     values = {**model.params, **model.unused}
     params = {name: np.asarray(value, order="C") for name, value in values.items()}
-    metadata = {GRAPH_KEY: dumps(model.graph)} | ({} if classes is None else {CLASSES_KEY: json.dumps(list(classes))})
+    metadata = {GRAPH_KEY: dumps(model.graph)} | class_metadata(classes, class_names)
     metadata |= {UNUSED_KEY: json.dumps(sorted(model.unused))} if model.unused else {}
     write_atomically(Path(path), safetensors.numpy.save(params, metadata=metadata))
 
@@ -74,8 +83,18 @@ def load(path: str | os.PathLike[str], limits: Limits | None = None) -> Model:
             graph, unused = _stored_graph(file, limits)
             params = {name: file.get_tensor(name) for name in graph.parameters()}
             return Model(graph, params, {name: file.get_tensor(name) for name in unused})
-    except (safetensors.SafetensorError, GraphError) as error:
+    except safetensors.SafetensorError as error:
+        raise GraphError(
+            f"{os.fspath(path)}: cannot be read ({error}); expected an undamaged .safetensors file"
+        ) from None
+    except GraphError as error:
         raise GraphError(f"{os.fspath(path)}: {error}") from None
+
+
+def class_metadata(classes: Sequence[int] | None, class_names: Sequence[str] | None) -> dict[str, str]:
+    """Return the metadata about the classes of the outputs, for a safetensors file or an ONNX file."""
+    listed = {CLASSES_KEY: classes, NAMES_KEY: class_names}
+    return {key: json.dumps(list(values)) for key, values in listed.items() if values is not None}
 
 
 def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | None:
@@ -85,17 +104,30 @@ def classes_of(path: str | os.PathLike[str], graph: Graph) -> tuple[int, ...] | 
     Returns None if the file lists no classes: the outputs are then the classes of the data, in order.
     Raises  GraphError if the file does not list as many integers as the model has outputs.
     """
+    return _listed(path, CLASSES_KEY, graph, int, "integers")
+
+
+def class_names_of(path: str | os.PathLike[str], graph: Graph) -> tuple[str, ...] | None:
+    """Return the name of the class of each output of a file's model, whose graph is `graph`, or None without names.
+
+    Raises  GraphError if that is not a list of as many texts as the model has outputs.
+    """
+    return _listed(path, NAMES_KEY, graph, str, "texts")
+
+
+def _listed(path: str | os.PathLike[str], key: str, graph: Graph, kind: type, kinds: str) -> tuple[Any, ...] | None:
+    """Return the metadata's list with a value of this type for each output, or None without such a key."""
     outputs = graph.output_shape[0]
     with safetensors.safe_open(path, framework="numpy") as file:
-        text = (file.metadata() or {}).get(CLASSES_KEY)
+        text = (file.metadata() or {}).get(key)
     if text is None:
         return None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(found) != outputs or not all(type(each) is int for each in found):
-        raise GraphError(f"{os.fspath(path)}: {CLASSES_KEY} is {text[:80]!r}; expected a list of {outputs} integers")
+    if not isinstance(found, list) or len(found) != outputs or not all(type(each) is kind for each in found):
+        raise GraphError(f"{os.fspath(path)}: {key} is {text[:80]!r}; expected a list of {outputs} {kinds}")
     return tuple(found)
 
 

@@ -76,7 +76,7 @@ def check_private(path: Path) -> None:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise RequestError(f"key file {path}: {error.strerror}") from None
+        raise RequestError(f"key file {path}: {error.strerror}; expected a file that `edgefl keys` makes") from None
     if mode & 0o077:
         raise RequestError(f"key file {path} has mode {mode:04o}; expected 0600, readable by its owner alone")
 
@@ -88,9 +88,9 @@ def _read_private(path: Path, most: int) -> str:
             content = file.read(most + 1)
         text = content.decode("ascii")
     except OSError as error:
-        raise RequestError(f"key file {path}: {error.strerror}") from None
+        raise RequestError(f"key file {path}: {error.strerror}; expected a file that `edgefl keys` makes") from None
     except UnicodeDecodeError as error:
-        raise RequestError(f"key file {path}: {error}") from None
+        raise RequestError(f"key file {path}: {error}; expected a file that `edgefl keys` makes") from None
     if len(content) > most:
         raise RequestError(f"key file {path} has more than {most} bytes; expected a file of `edgefl keys`")
     return text

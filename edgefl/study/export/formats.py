@@ -13,6 +13,7 @@ from edgefl.study.export.original_units import is_in_original_units
 from edgefl.system.durable_files import write_atomically
 
 Classes = Sequence[int] | None
+Names = Sequence[str] | None
 
 
 def check_format(path: Path) -> None:
@@ -25,16 +26,17 @@ def check_format(path: Path) -> None:
         raise ValueError(str(error)) from None
 
 
-def write(path: Path, model: Model, classes: Classes = None) -> None:
+def write(path: Path, model: Model, classes: Classes = None, class_names: Names = None) -> None:
     """Write the model, whole or not at all.
 
-    classes  the class of each output. None: the data's classes, in order
-    Raises   GraphError for a model that the format cannot express, OSError if the disk refuses.
+    classes      class of each output. None: the classes of the data, in order
+    class_names  name of the class of each output. None: the classes have no names
+    Raises       GraphError for a model that the format cannot express, OSError if the disk refuses
     """
-    FORMATS[path.suffix][0](path, model, classes)
+    FORMATS[path.suffix][0](path, model, classes, class_names)
 
 
-def _write_state_dict(path: Path, model: Model, classes: Classes) -> None:
+def _write_state_dict(path: Path, model: Model, classes: Classes, class_names: Names) -> None:
     if is_in_original_units(model.graph):
         kinds = "expected .safetensors or .onnx, which have layers for its means and spreads"
         raise RunError(f"{path}: a state dict of a model of standardised data would take other inputs; {kinds}")
@@ -45,13 +47,13 @@ def _write_state_dict(path: Path, model: Model, classes: Classes) -> None:
     write_atomically(path, content.getvalue())
 
 
-def _write_onnx(path: Path, model: Model, classes: Classes) -> None:
+def _write_onnx(path: Path, model: Model, classes: Classes, class_names: Names) -> None:
     from edgefl.study.export.onnx_nodes import to_onnx
 
-    write_atomically(path, to_onnx(model, classes))
+    write_atomically(path, to_onnx(model, classes, class_names))
 
 
-FORMATS: dict[str, tuple[Callable[[Path, Model, Classes], None], str]] = {  # suffix -> writer, module to load
+FORMATS: dict[str, tuple[Callable[[Path, Model, Classes, Names], None], str]] = {  # suffix -> writer, module to load
     ".safetensors": (model_files.save, "edgefl.models.graph.model_files"),
     ".pt": (_write_state_dict, "edgefl.torch"),
     ".onnx": (_write_onnx, "edgefl.study.export.onnx_nodes"),

@@ -5,8 +5,7 @@ Only this file needs the onnx package.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ except ModuleNotFoundError as error:
 
 from edgefl import __version__
 from edgefl.models.graph import INPUT, Model, Node
-from edgefl.models.graph.model_files import CLASSES_KEY
 from edgefl.models.graph.operations import Shape
 
 INT64 = TensorProto.INT64
@@ -82,8 +80,8 @@ class Writer:
         self.values[full] = array.astype(np.int64 if array.dtype.kind == "i" else np.float32)
         return full
 
-    def content(self, classes: Sequence[int] | None) -> bytes:
-        """Return the file of the nodes so far, of which the last is the output. `classes` is as in to_onnx."""
+    def content(self, metadata: Mapping[str, str]) -> bytes:
+        """Return the file of the nodes so far, of which the last is the output, with these entries as metadata."""
         self.nodes[-1].output[0] = OUTPUT
         graph = self._model.graph
         written = helper.make_graph(
@@ -100,6 +98,6 @@ class Writer:
             producer_name="edgefl",
             producer_version=__version__,
         )
-        if classes is not None:
-            helper.set_model_props(whole, {CLASSES_KEY: json.dumps(list(classes))})
+        if metadata:
+            helper.set_model_props(whole, dict(metadata))
         return bytes(whole.SerializeToString(deterministic=True))

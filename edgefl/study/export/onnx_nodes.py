@@ -17,6 +17,7 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
+from edgefl.models.graph.model_files import class_metadata
 from edgefl.models.graph.operations import (
     GELU,
     GRU,
@@ -76,10 +77,11 @@ from edgefl.study.export.onnx_file import INT64, OPSET, Writer
 __all__ = ["NODES", "OPSET", "to_onnx"]
 
 
-def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
+def to_onnx(model: Model, classes: Sequence[int] | None = None, class_names: Sequence[str] | None = None) -> bytes:
     """Return the content of an .onnx file: input "input" [batch, *input_shape], output "output" [batch, *output_shape].
 
-    classes  what each output stands for, kept as metadata. None: the data's classes, in order
+    classes      class that each output stands for, kept as metadata. None: the classes of the data, in order
+    class_names  name of the class of each output, kept as metadata. None: the classes have no names
     Raises   GraphError if the parameters do not belong to the graph, or an operation has no row in NODES.
     """
     model.graph.check(model.params)
@@ -88,7 +90,7 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None) -> bytes:
         if type(node.op) not in NODES:
             raise GraphError(f"node {node.name!r}: {node.op.title} has no form in ONNX here")
         writer.add(node, NODES[type(node.op)])
-    return writer.content(classes)
+    return writer.content(class_metadata(classes, class_names))
 
 
 def _both(padding: Pair) -> list[int]:

@@ -45,11 +45,16 @@ HEAD_BIAS = "fc.bias"  # name in built-in models of a parameter with a value for
 
 
 class ExportedModel(NamedTuple):
-    """A trained model, its description in words, and what each of its outputs stands for (None: the data's classes)."""
+    """A trained model, its description in words, and the class of each of its outputs with the name of the class.
+
+    classes      None: the classes of the data, in order
+    class_names  None: the classes have no names
+    """
 
     model: Model
     what: str
     classes: tuple[int, ...] | None = None
+    class_names: tuple[str, ...] | None = None
 
 
 class ModelSource(NamedTuple):
@@ -103,7 +108,9 @@ def _as_in_data(found: ExportedModel, run: Path) -> ExportedModel:
     is_of_labels = meaning.label_values is not None and len(meaning.label_values) > 1
     outputs = model.graph.output_shape[0]
     is_fitting = is_of_labels and (found.classes is not None or outputs == len(meaning.label_values or ()))
-    return found._replace(model=model, classes=meaning.classes(found.classes) if is_fitting else found.classes)
+    names = meaning.names(found.classes, outputs)
+    classes = meaning.classes(found.classes) if is_fitting else found.classes
+    return found._replace(model=model, classes=classes, class_names=names)
 
 
 def _of_server(source: ModelSource) -> ExportedModel:

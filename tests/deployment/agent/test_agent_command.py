@@ -53,7 +53,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         ("state = ", "cannot be read"),
         (SERVER, "servers[0].data is missing"),
         (PLAIN, "has no servers; expected a folder and [[servers]]"),
-        (PLAIN + "sate = 1\n" + SERVER, "sate = 1; expected no entry of that name"),
+        (PLAIN + "sate = 1\n" + SERVER, "sate = 1 is not an entry; the nearest is state"),
         (PLAIN + "check_s = 0\n" + SERVER, "check_s = 0; expected 0 < seconds"),
         (PLAIN + '[limits]\nmax_memory = "much"\n' + SERVER, "limits.max_memory = 'much'; 'much'; expected a size"),
         (PLAIN + "[limits]\npace = 1\n" + SERVER, "limits.pace = 1; expected true or false"),

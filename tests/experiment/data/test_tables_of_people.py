@@ -139,7 +139,7 @@ REFUSED = [
         "a typing error",
         b"a,y\n1,0\n2,1\n12x,1\n",
         Reading(),
-        "line 4 has '12x' in column a; expected a finite number; or the",
+        "line 4 has '12x' in column a; expected a finite number, or the",
     ),
     (
         "names",

@@ -160,7 +160,7 @@ def test_every_client_has_one_device(text: str, message: str) -> None:
 
 
 def test_a_name_that_is_no_device_and_a_file_that_is_wrong_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="devices=pi5, which is no file; expected one of mixed, mcu, phone-lte"):
+    with pytest.raises(ValueError, match="devices=pi5, which is not a file; expected one of mixed, mcu, phone-lte"):
         read("pi5")
     (tmp_path / "own.toml").write_text("[a]\nlike = 'x'")
     with pytest.raises(ValueError, match=r"own.toml: \[a\] like = 'x'; expected one of"):

@@ -150,7 +150,7 @@ def test_states_of_the_optimiser_are_in_the_account_exact() -> None:
     ("options", "message"),
     [
         ({"method": "fedavg"}, "method=fedavg; expected one of full, fedspu, sparse, drop, pflego"),
-        ({"batch": 0}, "batch=0, examples=None; expected at least 1"),
+        ({"batch": 0}, "batch=0; expected at least 1"),
         ({"keep": 1.5}, "keep=1.5 with method=fedspu; expected 0 < keep <= 1"),
         ({"keep": 0.5, "method": "full"}, "keep=0.5 with method=full; expected"),
     ],

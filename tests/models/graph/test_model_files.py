@@ -132,7 +132,10 @@ def test_model_above_the_limit_is_refused(tmp_path, model) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("m.onnx", "edgefl writes ONNX and does not read it: write the model as a torch module, and `edgefl convert"),
+        (
+            "m.onnx",
+            "edgefl writes ONNX and does not read it: export the run to a .safetensors file, or write the model",
+        ),
         ("m.PT", "let FACTORY load the weights into its module, and `edgefl convert MODULE:FACTORY"),
         ("m.pth", "let FACTORY load the weights into its module"),
         ("m.tflite", "edgefl does not read TFLite"),
@@ -150,6 +153,19 @@ def test_weights_without_a_graph_are_named_with_what_helps(tmp_path, model) -> N
     assert cure in refused(tmp_path / "m")
 
 
+def test_a_file_has_the_names_of_the_classes(tmp_path, model) -> None:
+    outputs = model.graph.output_shape[0]
+    names = [f"class {at}" for at in range(outputs)]
+    model_files.save(tmp_path / "m", model, class_names=names)
+    assert model_files.class_names_of(tmp_path / "m", model.graph) == tuple(names)
+    assert model_files.classes_of(tmp_path / "m", model.graph) is None
+    for wrong in (names[1:], [*names[1:], 3]):
+        model_files.save(tmp_path / "m", model, class_names=wrong)
+        with pytest.raises(GraphError, match=f"expected a list of {outputs} texts"):
+            model_files.class_names_of(tmp_path / "m", model.graph)
+
+
 def test_the_names_in_a_file_are_those_of_files_of_before() -> None:
     """Written in two parts, so that no tool that renames modules renames the keys too."""
     assert (model_files.GRAPH_KEY, model_files.CLASSES_KEY) == ("edgefl" + ".graph", "edgefl" + ".classes")
+    assert model_files.NAMES_KEY == "edgefl" + ".class_names"

@@ -86,7 +86,7 @@ def test_a_model_of_a_client_is_the_one_that_its_method_evaluated(run: Path, fed
             trained = range(CLIENTS) if not algorithm.keeps_state else read_committed(run / name).trained
             assert trained, name
             for client in trained:
-                model, what, classes = find(ModelSource(run / name, client))
+                model, what, classes, _ = find(ModelSource(run / name, client))
                 correct, loss = scores(model, classes, federation, client)
                 assert what == f"client {client}'s model of {name} after round {ROUNDS}"
                 assert correct == evaluation[kind]["correct"][client], what
@@ -100,7 +100,7 @@ def test_the_model_of_all_is_the_servers(run: Path, federation: Federation) -> N
     for name, _, evaluation in evaluations(run):
         if MODEL not in read_committed(run / name).state.arrays:
             continue
-        model, what, classes = find(ModelSource(run, None, name))
+        model, what, classes, _ = find(ModelSource(run, None, name))
         assert what == f"{name}'s model of all clients after round {ROUNDS}"
         assert classes is None
         for client in range(CLIENTS):
@@ -130,7 +130,7 @@ def test_of_a_known_data_set_only_the_shape_is_needed(run: Path, monkeypatch: py
 
 def test_every_format_has_the_same_model(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     client = read_committed(run / "fedper").trained[0]
-    model, _, classes = find(ModelSource(run, client, "fedper"))
+    model, _, classes, _ = find(ModelSource(run, client, "fedper"))
     assert classes is not None
     arguments = ["export", str(run), "--method", "fedper", "--client", str(client)]
     for suffix in ("safetensors", "pt", "onnx"):
@@ -155,16 +155,16 @@ def test_every_format_has_the_same_model(run: Path, tmp_path: Path, capsys: pyte
 def test_what_cannot_be_taken_out_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waiting = next(client for client in range(CLIENTS) if client not in read_committed(run / "fedspu").trained)
     cases = [
-        ([str(run)], 1, "is a run of fedspu, fedspu-es, fedspu-cached"),
-        ([str(run), "--method", "fedfoo"], 1, "--method fedfoo; expected one of fedspu"),
-        ([str(run), "--method", "local"], 1, "local has no model of all clients; expected --client"),
-        ([str(run), "--method", "fedper"], 1, "fedper has no model of all clients; expected --client"),
-        ([str(run), "--method", "fedavg", "--client", "0"], 1, "fedavg has one model, that of all clients"),
-        ([str(run), "--method", "fedspu", "--client", "5"], 1, "client 5 of "),
-        ([str(run), "--method", "fedspu", "--client", "-1"], 1, "expected an id from 0 to 4"),
-        ([str(run), "--method", "fedspu", "--client", str(waiting)], 1, "has not trained by round 2; those: "),
-        ([str(tmp_path)], 1, "is no run and no device's state; expected what simulate, serve or client has left"),
-        ([str(tmp_path / "gone")], 1, "is no run and no device's state"),
+        ([str(run)], 2, "is a run of fedspu, fedspu-es, fedspu-cached"),
+        ([str(run), "--method", "fedfoo"], 2, "--method fedfoo; expected one of fedspu"),
+        ([str(run), "--method", "local"], 2, "local has no model of all clients; expected --client"),
+        ([str(run), "--method", "fedper"], 2, "fedper has no model of all clients; expected --client"),
+        ([str(run), "--method", "fedavg", "--client", "0"], 2, "fedavg has one model, that of all clients"),
+        ([str(run), "--method", "fedspu", "--client", "5"], 2, "client 5 of "),
+        ([str(run), "--method", "fedspu", "--client", "-1"], 2, "expected an id from 0 to 4"),
+        ([str(run), "--method", "fedspu", "--client", str(waiting)], 2, "has not trained by round 2; those: "),
+        ([str(tmp_path)], 2, "is no run and no device's state; expected what simulate, serve or client has left"),
+        ([str(tmp_path / "gone")], 2, "gone: no such folder; expected the directory of a run or of a device"),
     ]
     target = tmp_path / "out.onnx"
     for arguments, code, message in cases:

@@ -173,7 +173,7 @@ def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFix
         ([str(run)], "fedper has no model of all clients; expected --client"),
         ([str(run), "--client", "1"], "is a server's and has no model of client 1; expected its device's --state"),
     ):
-        assert main(["export", *arguments, str(target)]) == 1, message
+        assert main(["export", *arguments, str(target)]) == 2, message
         assert message in capsys.readouterr().err, message
     assert main(["export", str(state), "--run", str(run), str(target)]) == 0
     predictor, share = edgefl.load(str(target)), partition_file(desk / "shares", 1)
@@ -183,13 +183,13 @@ def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFix
 
     open_run(desk / "another", local_processes.EXPERIMENT.to_json())
     with closing(Store(desk / "another")) as store:
-        assert main(["export", str(state), "--run", str(desk / "another"), str(target)]) == 1
+        assert main(["export", str(state), "--run", str(desk / "another"), str(target)]) == 2
         assert f"is the run {store.run_id}; expected {run_history.run_id(run)}" in capsys.readouterr().err
 
     (folder_of(state) / "local.safetensors").rename(desk / "kept")
-    assert main(["export", str(state), "--run", str(run), str(target)]) == 1
+    assert main(["export", str(state), "--run", str(run), str(target)]) == 2
     assert "client 1 in " in (said := capsys.readouterr().err)
     assert "has not trained yet; expected a round that its server acknowledged" in said
     (folder_of(state) / "local.safetensors").write_bytes((desk / "kept").read_bytes()[:-9])
-    assert main(["export", str(state), "--run", str(run), str(target)]) == 1
+    assert main(["export", str(state), "--run", str(run), str(target)]) == 2
     assert "local.safetensors" in capsys.readouterr().err

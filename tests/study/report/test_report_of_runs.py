@@ -105,7 +105,7 @@ def test_a_run_without_its_data_says_what_is_not_known(run: edgefl.Run, tmp_path
         ),
         (["{run}", "-o", "{folder}/no/r.html"], 2, "no/r.html is in no directory that is there"),
         (["{run}", "{run}"], 2, "expected each run once"),
-        (["{folder}/none"], 1, "{folder}/none/run.json is missing; expected the directory of an edgefl run"),
+        (["{folder}/none"], 2, "{folder}/none/run.json is missing; expected the directory of an edgefl run"),
     ],
 )
 def test_what_cannot_be_reported_is_one_sentence(

@@ -198,7 +198,7 @@ def test_what_is_asked_of_simulations_only_is_not_served_and_stands_in_run_files
     assert not {"refresh", "train_scores"} & plain.to_json().keys()
     for name, asked in (("refresh=2", replace(plain, refresh=2)), ("train_scores", replace(plain, train_scores=True))):
         assert Experiment.from_json(asked.to_json()) == asked
-        with pytest.raises(ValueError, match=f"{name} of devices; expected them of a simulation"):
+        with pytest.raises(ValueError, match=f"{name} with a server; expected it in a simulation only"):
             asked.check_served()
     with pytest.raises(ValueError, match="refresh=-1; expected refresh >= 0"):
         replace(plain, refresh=-1)
