@@ -123,10 +123,16 @@ class BuildNative(build_ext):
             raise
 
 
-HEADERS = glob("csrc/**/*.h", recursive=True)
+GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
+subprocess.run([sys.executable, os.path.join("csrc", "generate.py"), GENERATED], check=True)
+HEADERS = [*glob("csrc/**/*.h", recursive=True), *glob(f"{GENERATED}/**/*.h", recursive=True)]
+INCLUDES = [GENERATED, "csrc"]  # in this order: csrc/edgefl.h has no prototypes
 library = Extension(
     LIBRARY,
-    sorted([*glob("csrc/api/*.cc"), *glob("csrc/core/*.cc"), *glob("csrc/isa/*.cc")]),
+    sorted(
+        path for part in ("csrc/api/", "csrc/core/", "csrc/isa/", f"{GENERATED}/api_") for path in glob(f"{part}*.cc")
+    ),
+    include_dirs=INCLUDES,
     depends=HEADERS,
     extra_compile_args=COMPILE,
     extra_link_args=[*LINK, "-Wl,-soname,libedgefl.so"] if platform.system() == "Linux" else LINK,
@@ -134,9 +140,9 @@ library = Extension(
 )
 core = Extension(
     "edgefl._core",
-    sorted(["csrc/python.cc", *glob("csrc/python/*.cc")]),
+    sorted(["csrc/python.cc", *glob("csrc/python/*.cc"), *glob(f"{GENERATED}/binding_*.cc")]),
     depends=HEADERS,
-    include_dirs=[pybind11.get_include()],
+    include_dirs=[*INCLUDES, pybind11.get_include()],
     libraries=["edgefl"],
     extra_compile_args=[*COMPILE, "-O2"],
     extra_link_args=[*LINK, "-Wl,-rpath,$ORIGIN"],

@@ -4,14 +4,18 @@
 PYTHON ?= python3
 OBJECTS ?= build/arm
 OUT ?= build/arm_out
+GENERATED := build/generated
+$(shell $(PYTHON) csrc/generate.py $(GENERATED))
 CROSS := $(PYTHON) -m ziglang c++ -target aarch64-linux-gnu.2.17 -mcpu=baseline
 FLAGS := -std=c++2a -g0 -pthread -fvisibility=hidden -Wall -Wextra -Wno-for-loop-analysis -O3 -ffp-contract=off \
-    -fno-math-errno -fPIC -DNDEBUG -MMD
+    -fno-math-errno -fPIC -DNDEBUG -MMD -I$(GENERATED) -Icsrc
 BINDING = -O2 -I$(shell $(PYTHON) -c 'import pybind11; print(pybind11.get_include())') \
     -isystem $(ROOT)/usr/include/python3.11 -isystem $(ROOT)/usr/include
 CORE := $(OUT)/_core.cpython-311-aarch64-linux-gnu.so
-LIBRARY_OBJECTS := $(patsubst %.cc,$(OBJECTS)/%.o,$(wildcard csrc/api/*.cc csrc/core/*.cc csrc/isa/*.cc))
-BINDING_OBJECTS := $(patsubst %.cc,$(OBJECTS)/%.o,csrc/python.cc $(wildcard csrc/python/*.cc))
+LIBRARY_OBJECTS := $(patsubst %.cc,$(OBJECTS)/%.o,$(wildcard csrc/api/*.cc csrc/core/*.cc csrc/isa/*.cc \
+    $(GENERATED)/api_*.cc))
+BINDING_OBJECTS := $(patsubst %.cc,$(OBJECTS)/%.o,csrc/python.cc $(wildcard csrc/python/*.cc \
+    $(GENERATED)/binding_*.cc))
 
 all: $(OUT)/libedgefl.so $(CORE)
 

@@ -142,7 +142,7 @@ smoke() { # needs qemu and a cross compiler only
         compiler=("$PYTHON" -m ziglang c++ -target aarch64-linux-musl -mcpu=baseline)
     fi
     program=$(mktemp)
-    (cd "$checkout" && "${compiler[@]}" -std=c++2a -O1 -w -ffp-contract=off -fno-math-errno -static -pthread \
+    (cd "$checkout" && "$PYTHON" csrc/generate.py build/generated && "${compiler[@]}" -Ibuild/generated -std=c++2a -O1 -w -ffp-contract=off -fno-math-errno -static -pthread \
         -o "$program" tests/kernels/linear_on_arm.cc csrc/isa/neon_linear.cc csrc/core/{cores,threads,scratch}.cc)
     for cpu in "${cpus[@]}"; do "$qemu" -cpu "$cpu" "$program" || fail "smoke failed on $cpu"; done
     rm -f "$program"

@@ -25,7 +25,7 @@ class Mutant(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        return self.file.startswith("csrc/")
+        return self.file.startswith("csrc/") and not self.file.endswith(".py")
 
     def start(self, text: str) -> int:
         """Return where the original stands in the text of its file. Raises ValueError unless it stands there exactly

@@ -53,6 +53,9 @@ inline efl_status index(efl_index index, efl_int64 extent) {
     return index.ids ? sorted_ids(index.ids, index.count, extent) : EFL_OK;
 }
 
+// How many ids there are, of so many.
+inline efl_int64 selected(efl_index index, efl_int64 extent) { return index.ids ? index.count : extent; }
+
 // Every id divided by `size` is in `outer`: channels inside the groups (size channels each), or with size 1, a subset.
 // Both indices already valid; `extent` is what a missing `ids` means.
 inline efl_status members(efl_index ids, efl_int64 extent, efl_index outer, efl_int64 size) {
@@ -117,6 +120,45 @@ inline efl_status geometry(const efl_pool2d& p) {
 // A max pool numbers the cells of its window by one byte.
 inline efl_status codes_fit(const efl_pool2d& p) {
     return p.kernel_h > 255 || p.kernel_w > 255 || p.kernel_h * p.kernel_w > 255 ? EFL_BAD_ARGUMENT : EFL_OK;
+}
+
+// ---- checks of single operations, by the names that rows of edgefl/kernels/table.py give them
+
+// Each a whole number in [0, rows).
+inline efl_status whole_rows(const float* ids, efl_int64 count, efl_int64 rows) {
+    for (efl_int64 i = 0; i < count; ++i)
+        if (!(ids[i] >= 0 && ids[i] < float(rows)) || float(efl_int64(ids[i])) != ids[i]) return EFL_BAD_INDEX;
+    return EFL_OK;
+}
+
+// Grouped: either all planes, or for depthwise layers one plane per group that has an active output.
+inline efl_status grouped_planes(const efl_conv2d& c, efl_int64 x_channels, efl_index outs, efl_index ins) {
+    if (c.groups == 1) return EFL_OK;
+    if (ins.ids) return EFL_BAD_ARGUMENT;
+    if (x_channels == c.in_channels) return EFL_OK;
+    if (c.in_channels != c.groups || !outs.ids) return EFL_BAD_SHAPE;
+    const efl_int64 multiplier = c.out_channels / c.groups;
+    efl_int64 planes = 0;
+    for (efl_int64 j = 0; j < outs.count; ++j)
+        planes += j == 0 || outs.ids[j] / multiplier != outs.ids[j - 1] / multiplier;
+    return x_channels == planes ? EFL_OK : EFL_BAD_SHAPE;
+}
+
+// A 2 x 2 pool of planes that hold a window.
+inline efl_status halving(efl_int64 height, efl_int64 width, efl_int32 halved) {
+    return halved && (height < 2 || width < 2) ? EFL_BAD_SHAPE : EFL_OK;
+}
+
+// So many planes are images of so many channels.
+inline efl_status whole_images(efl_int64 planes, efl_int64 channels) {
+    return channels < 1 || planes % channels ? EFL_BAD_SHAPE : EFL_OK;
+}
+
+// Images side by side make planes of so many times the cells.
+inline efl_status widened(const efl_pool2d& pool, efl_int64 lanes) {
+    if (lanes < 1) return EFL_BAD_ARGUMENT;
+    if (efl_status s = single_extents({lanes})) return s;
+    return extents({pool.planes, pool.height + 2 * pool.pad_h, pool.width + 2 * pool.pad_w, lanes});
 }
 
 }  // namespace efl

@@ -1,5 +1,5 @@
-// Smooth activations and PReLU. Contracts: csrc/edgefl.h. The smooth ones are one kernel each way, which asks once in a
-// value which of them it is: all threads go the same way.
+// Smooth activations and PReLU. Contracts: edgefl/kernels/table.py. The smooth ones are one kernel each way, which asks
+// once in a value which of them it is: all threads go the same way.
 #pragma once
 #include "places.cuh"
 #include "reduce.cuh"
@@ -95,6 +95,39 @@ EFL_KERNEL(activation_backward, 256, ActivationBackArgs) {
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
         const int at = position_of(a.chosen, i).at;
         a.dx[at] = a.dy[at] * slope_of(f, a.saved[at]);
+    });
+}
+
+struct EluArgs {
+    const float* x;
+    float* y;
+    Size count;
+    double alpha;
+};
+
+EFL_KERNEL(elu_forward, 256, EluArgs) {
+    const float alpha = float(a.alpha);
+    each_position(a.count, [&](int i) {
+        const float x = a.x[i];
+        a.y[i] = x <= 0 ? alpha * expm1f(x) : x;
+    });
+}
+
+struct EluBackArgs {
+    const float* dy;
+    const float* x;
+    float* dx;
+    Chosen chosen;
+    Size batch;
+    double alpha;
+};
+
+EFL_KERNEL(elu_backward, 256, EluBackArgs) {
+    const float alpha = float(a.alpha);
+    each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
+        const int at = position_of(a.chosen, i).at;
+        const float x = a.x[at];
+        a.dx[at] = x <= 0 ? a.dy[at] * (alpha * expf(x)) : a.dy[at];
     });
 }
 

@@ -1,4 +1,4 @@
-// Attention of the positions of a sequence to each other, by heads. Contracts: csrc/edgefl.h.
+// Attention of the positions of a sequence to each other, by heads. Contracts: edgefl/kernels/table.py.
 //
 // A block has some positions of a head for its own and takes all that they meet HELD at a time, as a tile of shared
 // memory. A column of it needs a sum over all of its keys before what comes of them is known: where more than HELD keys

@@ -1,5 +1,5 @@
-// Batches: rows and labels picked by index, channels kept of a layer's input. Contracts: csrc/edgefl.h. Images side by
-// side are a transposition (arrange.cuh).
+// Batches: rows and labels picked by index, channels kept of a layer's input. Contracts: edgefl/kernels/table.py.
+// Images side by side are a transposition (arrange.cuh).
 #pragma once
 #include "places.cuh"
 

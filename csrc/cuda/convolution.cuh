@@ -1,5 +1,6 @@
-// Convolutions: forward, and the gradients of active channels. Contracts: csrc/edgefl.h. Both are products of tiles
-// (gathered_product.cuh) whose operands are read through the window as they are fetched; no matrix of windows is made:
+// Convolutions: forward, and the gradients of active channels. Contracts: edgefl/kernels/table.py. Both are products of
+// tiles (gathered_product.cuh) whose operands are read through the window as they are fetched; no matrix of windows is
+// made:
 //
 //     forward, dx   rows: channels of the target; columns: images and cells of a phase; depth: source channels and taps
 //     dw            rows: outs; columns: ins and taps; depth: images and cells of y

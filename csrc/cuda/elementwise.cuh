@@ -1,4 +1,4 @@
-// Rectifiers, addition, multiplication, zeroing. Contracts: csrc/edgefl.h.
+// Rectifiers, addition, multiplication, zeroing. Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "places.cuh"
 #include "reduce.cuh"
@@ -113,6 +113,39 @@ EFL_KERNEL(channel_dot, 256, ChannelDotArgs) {
     for (int i = lane; i < inner; i += 32) sum = fmaf(a.a[first + i], a.b[first + i], sum);
     sum = lanes_sum<32>(sum, shared);
     if (lane == 0 && plane < a.planes) a.out[plane] = sum;
+}
+
+struct ScalePlacesArgs {
+    const float* x;
+    const float* scale;
+    float* y;
+    Size count, channels, inner;
+};
+
+EFL_KERNEL(scale_places, 256, ScalePlacesArgs) {
+    each_position(a.count, [&](int i) {
+        const unsigned inner = unsigned(a.inner), image = unsigned(i) / inner / unsigned(a.channels);
+        a.y[i] = a.scale[image * inner + unsigned(i) % inner] * a.x[i];
+    });
+}
+
+struct PlaceDotArgs {
+    const float* a;
+    const float* b;
+    float* out;
+    Size count, channels, inner;
+};
+
+// A thread a place: neighbours read neighbours.
+EFL_KERNEL(place_dot, 256, PlaceDotArgs) {
+    each_position(a.count, [&](int i) {
+        const unsigned inner = unsigned(a.inner), image = unsigned(i) / inner;
+        const unsigned first = image * unsigned(a.channels) * inner + unsigned(i) % inner;
+        float sum = 0;
+        for (unsigned c = 0; c < unsigned(a.channels); ++c)
+            sum = fmaf(a.a[first + c * inner], a.b[first + c * inner], sum);
+        a.out[i] = sum;
+    });
 }
 
 struct FillZeroArgs {

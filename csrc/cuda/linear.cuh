@@ -1,4 +1,4 @@
-// Linear layers: forward, and the gradients of active features. Contracts: csrc/edgefl.h.
+// Linear layers: forward, and the gradients of active features. Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "channel_sum.cuh"
 #include "product.cuh"

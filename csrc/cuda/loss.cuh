@@ -1,5 +1,5 @@
 // Softmax cross-entropy with its gradient, a row of logits at a time, with weights of classes and smoothed labels; and
-// how the losses of blocks become one. Losses against targets: target_loss.cuh. Contracts: csrc/edgefl.h.
+// how the losses of blocks become one. Losses against targets: target_loss.cuh. Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "reduce.cuh"
 

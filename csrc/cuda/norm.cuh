@@ -1,4 +1,4 @@
-// Batch, group and layer normalisation, with a rectifier or without. Contracts: csrc/edgefl.h. What a layer
+// Batch, group and layer normalisation, with a rectifier or without. Contracts: edgefl/kernels/table.py. What a layer
 // normalisation is over, the channels of a position, is a group of all channels with positions for lanes.
 #pragma once
 #include "norm_back.cuh"

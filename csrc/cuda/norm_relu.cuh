@@ -1,5 +1,5 @@
-// Normalisation, rectifier and the largest of each 2 x 2 window in one. Contracts: csrc/edgefl.h. Without windows they
-// are those of norm.cuh. Rows of planes are walked window by window.
+// Normalisation, rectifier and the largest of each 2 x 2 window in one. Contracts: edgefl/kernels/table.py. Without
+// windows they are those of norm.cuh. Rows of planes are walked window by window.
 #pragma once
 #include "norm_back.cuh"
 #include "statistics.cuh"

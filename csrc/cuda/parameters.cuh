@@ -1,4 +1,4 @@
-// Gather and scatter of blocks of parameters. Contracts: csrc/edgefl.h.
+// Gather and scatter of blocks of parameters. Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "block.cuh"
 

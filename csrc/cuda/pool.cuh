@@ -1,4 +1,4 @@
-// Max and average pools; those of adaptive windows are in pool_adaptive.cuh. Contracts: csrc/edgefl.h.
+// Max and average pools; those of adaptive windows are in pool_adaptive.cuh. Contracts: edgefl/kernels/table.py.
 //
 // Forwards a thread has an output and reads its window; backwards it has an input and reads the windows that it is in,
 // so that nothing is added to by two threads.

@@ -1,5 +1,5 @@
 // Averages of windows that cover a plane, as many as are asked for, the longer ones by a cell; and of whole planes.
-// Contracts: csrc/edgefl.h.
+// Contracts: edgefl/kernels/table.py.
 #pragma once
 #include "divisor.cuh"
 #include "runs.cuh"

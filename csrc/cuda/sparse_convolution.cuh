@@ -1,5 +1,6 @@
-// Convolutions of masked weights, at the mask only: what a structure says, unpacked. Contracts: csrc/edgefl.h.
-// The products are in sparse_products.cuh and sparse_gradients.cuh; the structure in csrc/core/sparse_convolution.h.
+// Convolutions of masked weights, at the mask only: what a structure says, unpacked. Contracts:
+// edgefl/kernels/table.py. The products are in sparse_products.cuh and sparse_gradients.cuh; the structure in
+// csrc/core/sparse_convolution.h.
 #pragma once
 #include "sparse_gradients.cuh"
 #include "sparse_positions.cuh"

@@ -1,5 +1,6 @@
-// Linear layers of masked weights, at the mask only: what a structure says, unpacked. Contracts: csrc/edgefl.h.
-// The products are in sparse_products.cuh and sparse_gradients.cuh; the structure in csrc/core/sparse_linear.h.
+// Linear layers of masked weights, at the mask only: what a structure says, unpacked. Contracts:
+// edgefl/kernels/table.py. The products are in sparse_products.cuh and sparse_gradients.cuh; the structure in
+// csrc/core/sparse_linear.h.
 #pragma once
 #include "sparse_gradients.cuh"
 #include "sparse_positions.cuh"

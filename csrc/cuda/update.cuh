@@ -1,5 +1,5 @@
-// SGD, Nesterov, Adam, and clipping. Contracts: csrc/edgefl.h. Products and sums are rounded apart and come in the
-// order in which the CPU's kernels have them.
+// SGD, Nesterov, Adam, and clipping. Contracts: edgefl/kernels/table.py. Products and sums are rounded apart and come
+// in the order in which the CPU's kernels have them.
 #pragma once
 #include "block.cuh"
 #include "reduce.cuh"

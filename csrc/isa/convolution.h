@@ -28,6 +28,6 @@
 void install_convolution(Table& table);
 void install_convolution(Table& table) {
 #define EFL_KERNEL(name) table.name = name;
-#include "../core/kernels/convolution.h"
+#include "kernels/convolution.h"
 #undef EFL_KERNEL
 }

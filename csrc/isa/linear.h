@@ -19,6 +19,6 @@
 void install_linear(Table& table);
 void install_linear(Table& table) {
 #define EFL_KERNEL(name) table.name = name;
-#include "../core/kernels/linear.h"
+#include "kernels/linear.h"
 #undef EFL_KERNEL
 }

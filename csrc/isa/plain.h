@@ -33,6 +33,6 @@
 void install_plain(Table& table);
 void install_plain(Table& table) {
 #define EFL_KERNEL(name) table.name = name;
-#include "../core/kernels/plain.h"
+#include "kernels/plain.h"
 #undef EFL_KERNEL
 }

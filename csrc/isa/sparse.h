@@ -19,6 +19,6 @@
 void install_sparse(Table& table);
 void install_sparse(Table& table) {
 #define EFL_KERNEL(name) table.name = name;
-#include "../core/kernels/sparse.h"
+#include "kernels/sparse.h"
 #undef EFL_KERNEL
 }

@@ -65,6 +65,13 @@ struct Softplus {
     }
 };
 
+struct ELU {
+    vf alpha;
+
+    inline vf value(vf x) const { return if_up_to(x, zero(), mul(alpha, expm1_nonpositive(min(x, zero()))), x); }
+    inline vf slope(vf x) const { return if_up_to(x, zero(), mul(alpha, exp_nonpositive(min(x, zero()))), set1(1.0f)); }
+};
+
 // use(f) with the activation of this number.
 template <class Use>
 static inline void with_activation(efl_int32 kind, float beta, float threshold, const Use& use) {
@@ -100,14 +107,22 @@ static inline void activate_run(const F& f, const float* x, int64_t n, float* y)
     if (i < n) store_n(y + i, f.value(load_n(x + i, int(n - i))), int(n - i));
 }
 
+template <class F>
+static inline void activate(const F& f, const float* x, int64_t count, float* y) {
+    const Runs runs(1, count, true);
+    split(runs.count, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) activate_run(f, x + runs.at(i), runs.size(i), y + runs.at(i));
+    });
+}
+
 static efl_status activation_forward_f32(const float* x, efl_int64 count, efl_int32 kind, float beta, float threshold,
                                          float* y) {
-    const Runs runs(1, count, true);
-    with_activation(kind, beta, threshold, [&](const auto& f) {
-        split(runs.count, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
-            for (int64_t i = first; i < last; ++i) activate_run(f, x + runs.at(i), runs.size(i), y + runs.at(i));
-        });
-    });
+    with_activation(kind, beta, threshold, [&](const auto& f) { activate(f, x, count, y); });
+    return EFL_OK;
+}
+
+static efl_status elu_forward_f32(const float* x, efl_int64 count, float alpha, float* y) {
+    activate(ELU{set1(alpha)}, x, count, y);
     return EFL_OK;
 }
 
@@ -119,20 +134,31 @@ static inline void slope_run(const F& f, const float* dy, const float* saved, in
     if (rest) store_n(dx + i, mul(load_n(dy + i, rest), f.slope(load_n(saved + i, rest))), rest);
 }
 
-static efl_status activation_backward_f32(const float* dy, const float* saved, efl_int64 batch, efl_int64 channels,
-                                          efl_int64 inner, efl_int32 kind, float beta, float threshold,
-                                          efl_index channels_needed, float* dx) {
+template <class F>
+static inline void slopes(const F& f, const float* dy, const float* saved, int64_t batch, int64_t channels,
+                          int64_t inner, efl_index channels_needed, float* dx) {
     const bool all = !channels_needed.ids;
     const int64_t needed = count_of(channels_needed, channels);
     const Runs runs(batch * channels, inner, all);
-    with_activation(kind, beta, threshold, [&](const auto& f) {
-        split(all ? runs.count : batch * needed, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
-            for (int64_t i = first; i < last; ++i) {
-                const int64_t run = all ? i : i / needed * channels + id_of(channels_needed, i % needed);
-                slope_run(f, dy + runs.at(run), saved + runs.at(run), runs.size(run), dx + runs.at(run));
-            }
-        });
+    split(all ? runs.count : batch * needed, runs.length * ACTIVATION_WORK, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const int64_t run = all ? i : i / needed * channels + id_of(channels_needed, i % needed);
+            slope_run(f, dy + runs.at(run), saved + runs.at(run), runs.size(run), dx + runs.at(run));
+        }
     });
+}
+
+static efl_status activation_backward_f32(const float* dy, const float* saved, efl_int64 batch, efl_int64 channels,
+                                          efl_int64 inner, efl_int32 kind, float beta, float threshold,
+                                          efl_index channels_needed, float* dx) {
+    with_activation(kind, beta, threshold,
+                    [&](const auto& f) { slopes(f, dy, saved, batch, channels, inner, channels_needed, dx); });
+    return EFL_OK;
+}
+
+static efl_status elu_backward_f32(const float* dy, const float* x, efl_int64 batch, efl_int64 channels,
+                                   efl_int64 inner, float alpha, efl_index channels_needed, float* dx) {
+    slopes(ELU{set1(alpha)}, dy, x, batch, channels, inner, channels_needed, dx);
     return EFL_OK;
 }
 

@@ -187,3 +187,26 @@ static efl_status channel_dot_f32(const float* a, const float* b, efl_int64 plan
     });
     return EFL_OK;
 }
+
+static efl_status scale_places_f32(const float* x, const float* scale, efl_int64 batch, efl_int64 channels,
+                                   efl_int64 inner, float* y) {
+    split(batch * channels, inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            const float* const of_image = scale + i / channels * inner;
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = of_image[k] * x[i * inner + k];
+        }
+    });
+    return EFL_OK;
+}
+
+static efl_status place_dot_f32(const float* a, const float* b, efl_int64 batch, efl_int64 channels, efl_int64 inner,
+                                float* out) {
+    split(batch, channels * inner, [&](int64_t first, int64_t last) {
+        for (int64_t i = first * inner; i < last * inner; ++i) out[i] = 0;
+        for (int64_t i = first * channels; i < last * channels; ++i) {
+            float* const of_image = out + i / channels * inner;
+            for (int64_t k = 0; k < inner; ++k) of_image[k] += a[i * inner + k] * b[i * inner + k];
+        }
+    });
+    return EFL_OK;
+}

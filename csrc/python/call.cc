@@ -1,6 +1,8 @@
 // The checks declared in call.h.
 #include "call.h"
 
+#include <stdexcept>
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -49,6 +51,36 @@ efl_int64 product(const Shape& shape, size_t from) {
     efl_int64 n = 1;
     for (size_t i = from; i < shape.size(); ++i) n *= shape[i];
     return n;
+}
+
+Shape tailed(std::initializer_list<efl_int64> head, const Shape& whole, size_t from) {
+    efl_int64 extents[2 * Shape::MOST];
+    efl_int64* const end = std::copy(whole.begin() + from, whole.end(), std::copy(head.begin(), head.end(), extents));
+    return Shape(extents, end);
+}
+
+Word::Word(const char* words) : text(words) {}
+Word::Word(efl_int64 number) : text(std::to_string(number)) {}
+Word::Word(double number) : text(std::to_string(number)) {}
+Word::Word(const Shape& shape) : text(efl::text(shape)) {}
+
+static std::string joined(Words words) {
+    std::string all;
+    for (const Word& word : words) all += word.text;
+    return all;
+}
+
+void refuse_run(const char* op, const char* name, Words value, Words expected) {
+    throw std::invalid_argument(std::string(op) + ": " + name + " has " + joined(value) + "; expected " +
+                                joined(expected));
+}
+
+void Args::reject(const char* name, Words value, Words expected) const {
+    refuse(name, joined(value), joined(expected));
+}
+
+void Args::expect_divisor(const char* name, efl_int64 value, efl_int64 of) const {
+    if (value < 1 || of % value) reject(name, {"value ", value}, {"a divisor of ", of});
 }
 
 void Args::refuse(const std::string& name, const std::string& value, const std::string& expected) const {

@@ -45,7 +45,8 @@ private:
 std::string text(const Shape& shape);
 std::string listed(const std::vector<efl_int64>& numbers);
 efl_int64 product(const Shape& shape, size_t from = 0);
-inline efl_int64 count(efl_index index, efl_int64 all) { return index.ids ? index.count : all; }
+// These extents, then those of another shape from `from` on.
+Shape tailed(std::initializer_list<efl_int64> head, const Shape& whole, size_t from);
 
 // An array's memory and shape; data is NULL where None was passed.
 struct View {
@@ -70,10 +71,20 @@ struct Ids {
     efl_int64 count;
 };
 
-// Values of the block w[rows, cols, :].
-inline efl_int64 block_size(const View& w, efl_index rows, efl_index cols) {
-    return count(rows, w.shape[0]) * count(cols, w.shape[1]) * w.shape[2];
-}
+// A part of a message: words, a number or a shape.
+struct Word {
+    Word(const char* words);
+    Word(efl_int64 number);
+    Word(efl_int32 number) : Word(efl_int64(number)) {}
+    Word(double number);
+    Word(const Shape& shape);
+
+    std::string text;
+};
+using Words = std::initializer_list<Word>;
+
+// A refusal by a call that runs, of contents that may change between runs.
+[[noreturn]] void refuse_run(const char* op, const char* name, Words value, Words expected);
 
 enum class Access { in, out };
 
@@ -105,6 +116,8 @@ public:
 
     // Refusals.
     [[noreturn]] void refuse(const std::string& name, const std::string& value, const std::string& expected) const;
+    [[noreturn]] void reject(const char* name, Words value, Words expected) const;
+    void expect_divisor(const char* name, efl_int64 value, efl_int64 of) const;
     void expect_dims(const View& view, size_t least, size_t most) const;
     void expect_shape(const View& view, const Shape& shape) const;  // a View of None passes
     void expect_size(const View& view, efl_int64 size) const;       // a View of None passes
@@ -148,8 +161,8 @@ Checked make_call(const Op& op, _object* args, _object* named);
 _object* function(const std::string& name, const std::string& signature, const std::string& documentation);
 
 // The operations by family, as in edgefl/kernels/table.py.
-extern const std::vector<Op> batch_ops, convolution_ops, linear_ops, norm_ops, pool_ops, elementwise_ops,
-    activation_ops, arrange_ops, dropout_ops, recurrent_ops, attention_ops, loss_ops, update_ops, growth_ops,
-    parameters_ops, mask_ops, narrow_ops, sparse_linear_ops, sparse_convolution_ops;
+#define EFL_FAMILY(name) extern const std::vector<Op> name##_ops;
+#include "families.h"
+#undef EFL_FAMILY
 
 }  // namespace efl

@@ -3,15 +3,14 @@
 
 #include "call.h"
 
-namespace efl {
-namespace {
+namespace efl::reading {
 
-void four(const Args& a, std::initializer_list<const View*> views) {
+static void four(const Args& a, std::initializer_list<const View*> views) {
     for (const View* view : views) a.expect_dims(*view, 4, 4);
 }
 
 // The extents that the arrays of a convolution give: x (or dx), the kernel (weight or dw). read_window gives the rest.
-efl_conv2d extents_of(const View& x, efl_int64 in_channels, const View& kernel, efl_int64 out_channels) {
+static efl_conv2d extents_of(const View& x, efl_int64 in_channels, const View& kernel, efl_int64 out_channels) {
     return {.batch = x.shape[0],
             .in_channels = in_channels,
             .height = x.shape[2],
@@ -28,7 +27,7 @@ efl_conv2d extents_of(const View& x, efl_int64 in_channels, const View& kernel, 
             .groups = 0};
 }
 
-void read_window(Args& a, efl_conv2d* c) {
+static void read_window(Args& a, efl_conv2d* c) {
     a.pair("stride", &c->stride_h, &c->stride_w);
     a.pair("padding", &c->pad_h, &c->pad_w);
     a.pair("dilation", &c->dil_h, &c->dil_w);
@@ -39,31 +38,9 @@ void read_window(Args& a, efl_conv2d* c) {
                     "(height, width, kernel 2, stride 2, padding 2, dilation 2, groups) = " + listed(numbers));
 }
 
-Shape output_shape(const efl_conv2d& c) {
+static Shape output_shape(const efl_conv2d& c) {
     return {c.batch, c.out_channels, windows(c.height, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
             windows(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w)};
-}
-
-Call conv2d_forward(Args& a) {
-    const View x = a.f32("x"), w = a.f32("weight"), bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
-    four(a, {&x, &w, &y});
-    efl_conv2d c = extents_of(x, x.shape[1], w, w.shape[0]);
-    read_window(a, &c);
-    a.expect_shape(w, {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w});
-    a.expect_shape(bias, {c.out_channels});
-    a.expect_shape(y, output_shape(c));
-    return [=] { return efl_conv2d_forward_f32(&c, x.in(), w.in(), bias.in(), y.out()); };
-}
-
-Call conv2d_grad_input(Args& a) {
-    const View dy = a.f32("dy"), w = a.f32("weight"), dx = a.f32("dx", Access::out);
-    four(a, {&dy, &w, &dx});
-    efl_conv2d c = extents_of(dx, dx.shape[1], w, w.shape[0]);
-    read_window(a, &c);
-    const efl_index outs = a.index("outs"), ins = a.index("ins");
-    a.expect_shape(w, {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w});
-    a.expect_shape(dy, output_shape(c));
-    return [=] { return efl_conv2d_grad_input_f32(&c, dy.in(), w.in(), outs, ins, dx.out()); };
 }
 
 Call conv2d_grad_weight(Args& a) {
@@ -78,8 +55,8 @@ Call conv2d_grad_weight(Args& a) {
                     "(in_channels, out_channels, groups) = " + text({c.in_channels, c.out_channels, c.groups}));
     a.expect_shape(dy, output_shape(c));
     if (c.groups > 1 && ins.ids) a.refuse("ins", "ids", "None, because groups is " + std::to_string(c.groups));
-    const efl_int64 columns = c.groups == 1 ? count(ins, x.shape[1]) : c.in_channels / c.groups;
-    a.expect_shape(dw, {count(outs, c.out_channels), columns, c.kernel_h, c.kernel_w});
+    const efl_int64 columns = c.groups == 1 ? selected(ins, x.shape[1]) : c.in_channels / c.groups;
+    a.expect_shape(dw, {selected(outs, c.out_channels), columns, c.kernel_h, c.kernel_w});
     return [=] {
         const efl_status status = efl_conv2d_grad_weight_f32(&c, x.in(), x.shape[1], dy.in(), outs, ins, dw.out());
         if (status == EFL_BAD_SHAPE)
@@ -89,12 +66,4 @@ Call conv2d_grad_weight(Args& a) {
     };
 }
 
-}  // namespace
-
-const std::vector<Op> convolution_ops = {
-    {.name = "conv2d_forward", .make = conv2d_forward},
-    {.name = "conv2d_grad_input", .make = conv2d_grad_input},
-    {.name = "conv2d_grad_weight", .make = conv2d_grad_weight},
-};
-
-}  // namespace efl
+}  // namespace efl::reading

@@ -16,10 +16,11 @@ using OpsByName = std::unordered_map<std::string, const Op*>;
 
 OpsByName by_name() {
     OpsByName found;
-    for (const auto* ops :
-         {&batch_ops, &convolution_ops, &linear_ops, &norm_ops, &pool_ops, &elementwise_ops, &activation_ops,
-          &arrange_ops, &dropout_ops, &recurrent_ops, &attention_ops, &loss_ops, &update_ops, &growth_ops,
-          &parameters_ops, &mask_ops, &narrow_ops, &sparse_linear_ops, &sparse_convolution_ops})
+    for (const auto* ops : {
+#define EFL_FAMILY(name) &name##_ops,
+#include "families.h"
+#undef EFL_FAMILY
+         })
         for (const Op& op : *ops) found[op.name] = &op;
     return found;
 }

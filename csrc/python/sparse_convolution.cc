@@ -3,10 +3,9 @@
 
 #include "call.h"
 
-namespace efl {
-namespace {
+namespace efl::reading {
 
-void read_window(Args& a, efl_conv2d* c) {
+static void read_window(Args& a, efl_conv2d* c) {
     a.pair("stride", &c->stride_h, &c->stride_w);
     a.pair("padding", &c->pad_h, &c->pad_w);
     a.pair("dilation", &c->dil_h, &c->dil_w);
@@ -16,7 +15,7 @@ void read_window(Args& a, efl_conv2d* c) {
 }
 
 // Of x (or dx) and y (or dy); read_layer gives the rest.
-efl_conv2d extents_of(Args& a, const View& x, const View& y) {
+static efl_conv2d extents_of(Args& a, const View& x, const View& y) {
     a.expect_dims(x, 4, 4);
     a.expect_dims(y, 4, 4);
     efl_conv2d c = {};
@@ -25,7 +24,7 @@ efl_conv2d extents_of(Args& a, const View& x, const View& y) {
     return c;
 }
 
-efl_conv2d read_layer(Args& a, const View& x, const View& y) {
+static efl_conv2d read_layer(Args& a, const View& x, const View& y) {
     efl_conv2d c = extents_of(a, x, y);
     a.pair("kernel", &c.kernel_h, &c.kernel_w);
     read_window(a, &c);
@@ -35,7 +34,7 @@ efl_conv2d read_layer(Args& a, const View& x, const View& y) {
 }
 
 // An array of images lies 1 by 1, or as many side by side as a vector of the instruction set holds.
-efl_int64 read_lanes(Args& a, const char* name, const efl_conv2d& c) {
+static efl_int64 read_lanes(Args& a, const char* name, const efl_conv2d& c) {
     const efl_int64 lanes = a.integer(name), word = efl_sparse_conv2d_lanes();
     if ((lanes != 1 && lanes != word) || c.batch % lanes)
         a.refuse(name, "value " + std::to_string(lanes),
@@ -43,7 +42,7 @@ efl_int64 read_lanes(Args& a, const char* name, const efl_conv2d& c) {
     return lanes;
 }
 
-void expect_words(Args& a, const View& structure, const efl_conv2d& c, efl_int64 count, bool transposed) {
+static void expect_words(Args& a, const View& structure, const efl_conv2d& c, efl_int64 count, bool transposed) {
     const efl_int64 words = efl_sparse_conv2d_words(&c, count, transposed);
     if (words < 0)
         a.refuse(structure.name,
@@ -53,7 +52,7 @@ void expect_words(Args& a, const View& structure, const efl_conv2d& c, efl_int64
     a.expect_shape(structure, {words});
 }
 
-View words_of(Args& a, const char* name, Access access) { return a.typed<efl_uint32>(name, access, "uint32"); }
+static View words_of(Args& a, const char* name, Access access) { return a.typed<efl_uint32>(name, access, "uint32"); }
 
 Call sparse_conv2d_build(Args& a) {
     const View mask = a.typed<efl_uint8>("mask", Access::in, "uint8");
@@ -121,13 +120,4 @@ Call sparse_conv2d_grad_weight(Args& a) {
     };
 }
 
-}  // namespace
-
-const std::vector<Op> sparse_convolution_ops = {
-    {.name = "sparse_conv2d_build", .make = sparse_conv2d_build},
-    {.name = "sparse_conv2d_forward", .make = sparse_conv2d_forward},
-    {.name = "sparse_conv2d_grad_input", .make = sparse_conv2d_grad_input},
-    {.name = "sparse_conv2d_grad_weight", .make = sparse_conv2d_grad_weight},
-};
-
-}  // namespace efl
+}  // namespace efl::reading

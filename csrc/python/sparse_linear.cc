@@ -1,17 +1,10 @@
 // Arguments of the masked linear layers.
 #include "call.h"
 
-namespace efl {
-namespace {
+namespace efl::reading {
 
-View structure_of(Args& a, const char* name, Access access = Access::in) {
+static View structure_of(Args& a, const char* name, Access access = Access::in) {
     const View view = a.typed<efl_uint32>(name, access, "uint32");
-    a.expect_dims(view, 1, 1);
-    return view;
-}
-
-View values_of(Args& a, const char* name, Access access = Access::in) {
-    const View view = a.f32(name, access);
     a.expect_dims(view, 1, 1);
     return view;
 }
@@ -38,53 +31,4 @@ Call sparse_linear_build(Args& a) {
     };
 }
 
-Call sparse_linear_forward(Args& a) {
-    const View x = a.f32("x"), structure = structure_of(a, "structure"), values = values_of(a, "values"),
-               bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
-    a.expect_dims(x, 2, 2);
-    a.expect_dims(y, 2, 2);
-    const efl_int64 batch = x.shape[0], in = x.shape[1], out = y.shape[1];
-    a.expect_shape(y, {batch, out});
-    a.expect_shape(bias, {out});
-    return [=] {
-        return efl_sparse_linear_forward_f32(structure.as<efl_uint32>(), structure.size(), values.in(), values.size(),
-                                             x.in(), bias.in(), batch, in, out, y.out());
-    };
-}
-
-Call sparse_linear_grad_input(Args& a) {
-    const View dy = a.f32("dy"), structure = structure_of(a, "structure"), values = values_of(a, "values"),
-               dx = a.f32("dx", Access::out);
-    a.expect_dims(dy, 2, 2);
-    a.expect_dims(dx, 2, 2);
-    const efl_int64 batch = dy.shape[0], out = dy.shape[1], in = dx.shape[1];
-    a.expect_shape(dx, {batch, in});
-    return [=] {
-        return efl_sparse_linear_grad_input_f32(structure.as<efl_uint32>(), structure.size(), values.in(),
-                                                values.size(), dy.in(), batch, in, out, dx.out());
-    };
-}
-
-Call sparse_linear_grad_weight(Args& a) {
-    const View x = a.f32("x"), dy = a.f32("dy"), structure = structure_of(a, "structure"),
-               gradients = values_of(a, "gradients", Access::out);
-    a.expect_dims(x, 2, 2);
-    a.expect_dims(dy, 2, 2);
-    const efl_int64 batch = x.shape[0], in = x.shape[1], out = dy.shape[1];
-    a.expect_shape(dy, {batch, out});
-    return [=] {
-        return efl_sparse_linear_grad_weight_f32(structure.as<efl_uint32>(), structure.size(), x.in(), dy.in(), batch,
-                                                 in, out, gradients.out(), gradients.size());
-    };
-}
-
-}  // namespace
-
-const std::vector<Op> sparse_linear_ops = {
-    {.name = "sparse_linear_build", .make = sparse_linear_build},
-    {.name = "sparse_linear_forward", .make = sparse_linear_forward},
-    {.name = "sparse_linear_grad_input", .make = sparse_linear_grad_input},
-    {.name = "sparse_linear_grad_weight", .make = sparse_linear_grad_weight},
-};
-
-}  // namespace efl
+}  // namespace efl::reading

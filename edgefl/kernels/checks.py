@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .argument_rules import RULES, Extents, wrong
+from .argument_rules import Extents, rule_of, wrong
 from .arrays import Array
 from .signature import DERIVED, Argument, Signature
 
@@ -38,7 +38,7 @@ class ArgumentCheck:
         self._arrays = [(at, _Array(argument)) for at, argument in places if argument.is_array]
         self._divisors = [(at, argument.name, argument.divides) for at, argument in places if argument.divides]
         self._ids = [(at, _Ids(row, argument)) for at, argument in places if argument.below]
-        self._rules = [RULES[name] for name in row.rules]
+        self._rules = [rule_of(text) for text in row.rules]
         self._plain = [(at, array) for at, array in self._arrays if not array.is_derived]
         self._derived = [(at, array) for at, array in self._arrays if array.is_derived]
         extents = {extent for argument in row.arguments for extent in argument.extents or ()}

@@ -17,6 +17,8 @@ An argument is its name, its :type, its [extents], and what happens to it:
 A letter stands for one number throughout the call. * stands for any number of extents (native kernels take at most 8 in
 all). An extent may also be a number, the name of ids (how many they select), the name of an integer, a quotient such as
 C/groups, or one of DERIVED, which a rule gives.
+
+What letters cannot say is a rule: see rule_text.py.
 """
 
 from __future__ import annotations
@@ -66,11 +68,33 @@ class Argument(NamedTuple):
         return bool(self.access)
 
 
-@dataclass(frozen=True)
+class InC:  # of slots: making a tuple's or a dataclass's class takes longer than reading the table
+    """The function of the C ABI: its parameters in order, and what csrc/generate.py cannot tell from the arguments.
+
+    order   words [name=]value[:type]: a value is an argument, an extent (B), a product of extents (B*C), or a struct of
+            values, efl_room(B*C,H,W,top,left,M,N), where a pair fills two fields
+    sizes   groups of parameters that are extents and may multiply to 2^54 at most, as in "rows width; count width". A
+            group that begins with `each` is not multiplied. "" stands for one group of all extents, "-" for no group
+    checks  calls of functions in csrc/core/check.h that return a status
+    empty   an extent: where it is 0 there is nothing to do
+    hand    what is written by hand: "checks" in csrc/api, "binding" in csrc/python
+    """
+
+    __slots__ = ("checks", "empty", "hand", "order", "sizes")
+
+    def __init__(
+        self, order: str, sizes: str = "", checks: tuple[str, ...] = (), empty: str = "", hand: str = ""
+    ) -> None:
+        self.order, self.sizes, self.checks, self.empty, self.hand = order, sizes, checks, empty, hand
+
+
+@dataclass(frozen=True, eq=False)
 class Signature:
     """One row: a name, the arguments in order as text, what it computes, and the rules that letters cannot say.
 
-    packs  True if native kernels may take packing memory for the operation
+    packs     True if native kernels may take packing memory for the operation
+    c         the parameters of the C function, or None if the C ABI does not have the operation
+    contract  what edgefl.h says of the C function, where that is more than the meaning
     """
 
     name: str
@@ -78,6 +102,8 @@ class Signature:
     meaning: str
     rules: tuple[str, ...] = ()
     packs: bool = False
+    c: InC | None = None
+    contract: str = ""
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:

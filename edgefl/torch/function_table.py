@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     Add,
     AnyDropout,
@@ -67,6 +68,14 @@ def _leaky_relu(input: Traced, negative_slope: float = 0.01, inplace: bool = Fal
 
 def _leaky_relu_in_place(input: Traced, negative_slope: float = 0.01) -> Step:
     return _leaky_relu(input, negative_slope, inplace=True)
+
+
+def _elu(input: Traced, alpha: float = 1.0, inplace: bool = False) -> Step:
+    return Step((ELU(float(alpha)),), (input,), inplace)
+
+
+def _elu_in_place(input: Traced, alpha: float = 1.0) -> Step:
+    return _elu(input, alpha, inplace=True)
 
 
 def _add(input: Any, other: Any, *, alpha: Any = 1) -> Step:
@@ -154,6 +163,8 @@ FUNCTIONS: dict[Any, Callable[..., Step]] = {
     torch.relu_: _relu_in_place,
     functional.leaky_relu: _leaky_relu,
     functional.leaky_relu_: _leaky_relu_in_place,
+    functional.elu: _elu,
+    functional.elu_: _elu_in_place,
     functional.relu6: _activation(ReLU6()),
     functional.hardswish: _activation(Hardswish()),
     functional.hardsigmoid: _activation(Hardsigmoid()),

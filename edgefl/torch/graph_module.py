@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph, Model
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     GRU,
     LSTM,
@@ -214,6 +215,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     GroupNorm: lambda op: nn.GroupNorm(op.num_groups, op.num_channels, op.eps),
     **{op: lambda op: getattr(nn, op.title)() for op in (ReLU, ReLU6, Sigmoid, Tanh, SiLU, Hardsigmoid, Hardswish)},
     LeakyReLU: lambda op: nn.LeakyReLU(op.negative_slope),
+    ELU: lambda op: nn.ELU(op.alpha),
     MaxPool2d: lambda op: nn.MaxPool2d(**asdict(op)),
     AvgPool2d: lambda op: nn.AvgPool2d(**asdict(op)),
     Dropout: lambda op: nn.Dropout(op.p),

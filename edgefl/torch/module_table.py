@@ -13,6 +13,7 @@ from torch import nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     GRU,
     LSTM,
@@ -213,6 +214,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], tuple[Operation, ...] | Fitting |
     nn.GroupNorm: _group_norm,
     nn.ReLU: lambda module: (ReLU(),),
     nn.LeakyReLU: lambda module: (LeakyReLU(float(module.negative_slope)),),
+    nn.ELU: lambda module: (ELU(float(module.alpha)),),
     nn.ReLU6: lambda module: (ReLU6(),),
     nn.PReLU: lambda module: (PReLU(module.num_parameters),),
     nn.Sigmoid: lambda module: (Sigmoid(),),

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "../../csrc/core/check.h"
-#include "../../csrc/edgefl.h"
+#include "core/check.h"
+#include "edgefl.h"
 
 namespace {
 

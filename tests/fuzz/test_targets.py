@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,10 @@ def test_the_c_abi_holds_on_its_corpus(tmp_path: Path) -> None:
     library = HERE.parents[1] / "edgefl" / "libedgefl.so"
     if compiler is None or not library.exists():
         pytest.skip("needs a C++ compiler and the native library")
-    command = [compiler, "-std=c++2a", "-Wall", "-Wextra", "-Werror", HERE / "abi.cc", HERE / "replay.cc", library]
+    sources = HERE.parents[1] / "csrc"
+    subprocess.run([sys.executable, sources / "generate.py", tmp_path / "generated"], check=True)
+    command = [compiler, "-std=c++2a", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path / 'generated'}", f"-I{sources}"]
+    command += [HERE / "abi.cc", HERE / "replay.cc", library]
     subprocess.run([*command, f"-Wl,-rpath,{library.parent}", "-o", tmp_path / "replay"], check=True)
     files = sorted((CORPUS / "abi").iterdir())
     done = subprocess.run([tmp_path / "replay", *files], capture_output=True, text=True, check=False)

@@ -87,6 +87,8 @@ LINEAR: dict[str, tuple[str, Callable[[Args], int]]] = {
     "add_channels": ("y", lambda a: 1),
     "scale_channels": ("y", lambda a: 1),
     "channel_dot": ("out", lambda a: math.prod(a["a"].shape[2:])),
+    "scale_places": ("y", lambda a: 1),
+    "place_dot": ("out", lambda a: a["a"].shape[1]),
     "upsample_backward": ("dx", lambda a: math.prod(a["scale"])),
     "embedding_backward": ("dweight", lambda a: a["ids"].size),
     "dropout": ("y", lambda a: 1),
@@ -281,6 +283,15 @@ def activation_forward(before: Args, after: Args) -> Bounds:
 def activation_backward(before: Args, after: Args) -> Bounds:
     """No slope exceeds 1.2, and in the slopes of the GELUs terms of that size cancel."""
     return {"dx": 48 * EPS * np.abs(before["dy"]) + 1e-38}
+
+
+def elu_forward(before: Args, after: Args) -> Bounds:
+    return {"y": 16 * EPS * np.abs(after["y"]) + 1e-38}
+
+
+def elu_backward(before: Args, after: Args) -> Bounds:
+    """An argument of the exponential errs by its own size, which no argument with a result of some size exceeds."""
+    return {"dx": 16 * EPS * np.abs(after["dx"]) + 1e-37 * (1 + np.abs(before["dy"]))}
 
 
 def prelu_forward(before: Args, after: Args) -> Bounds:
@@ -508,6 +519,8 @@ OTHERS: dict[str, Callable[[Args, Args], Bounds]] = {
     "groupnorm_lanes_backward": groupnorm_lanes_backward,
     "activation_forward": activation_forward,
     "activation_backward": activation_backward,
+    "elu_forward": elu_forward,
+    "elu_backward": elu_backward,
     "prelu_forward": prelu_forward,
     "prelu_backward": prelu_backward,
     "gru_forward": gru_forward,

@@ -127,8 +127,8 @@ def large(op: str) -> list[Case]:
 
 
 def rectifiers() -> list[str]:
-    """The activations that keep one bit per element: the pairs NAME_forward and NAME_backward with that rule."""
-    kept = [op.removesuffix("_forward") for op, row in TABLE.items() if "bits" in row.rules]
+    """The activations that keep one bit per element: the pairs NAME_forward and NAME_backward with bytes of bits."""
+    kept = [op.removesuffix("_forward") for op, row in TABLE.items() if any("bytes" in rule for rule in row.rules)]
     return [name for name in kept if f"{name}_backward" in TABLE]
 
 

@@ -13,6 +13,7 @@ from .cases import EMPTY_PLANES, PLANES, SELECTIONS, Args, Case, Rng, blank, nor
 IMAGE = (2, 6, 4, 5)
 LARGE = (16, 24, 16, 18)
 SETTINGS = ((1.0, 20.0), (2.0, 3.0), (0.5, 1.0))  # beta and threshold
+ALPHAS = (1.0, 0.25, -0.5, 3.0)
 EDGES = (0.0, -0.0, 1e-30, -1e-4, 0.59, 0.61, -0.6, 3.0, -3.0, 2.9, 8.0, -9.0, 20.5, 60.0, -60.0, 1e4, -1e4, -1e30)
 
 
@@ -27,6 +28,13 @@ def cases() -> Iterator[Case]:
                 f"{named}-{selection}",
                 lambda rng, s=shape, k=kind, c=selection: backward(rng, s, k, c),
             )
+        selection, alpha = ("all", *SELECTIONS[1:])[number % 6], ALPHAS[number % len(ALPHAS)]
+        yield Case("elu_forward", label, lambda rng, s=shape, a=alpha: elu_forward(rng, s, a))
+        yield Case(
+            "elu_backward",
+            f"{label}-{selection}",
+            lambda rng, s=shape, a=alpha, c=selection: elu_backward(rng, s, a, c),
+        )
         for each in (False, True):
             named, selection = f"{label}-{'each' if each else 'one'}", ("all", *SELECTIONS[1:])[number % 6]
             yield Case("prelu_forward", named, lambda rng, s=shape, e=each: prelu_forward(rng, s, e))
@@ -39,6 +47,8 @@ def cases() -> Iterator[Case]:
         kind = ACTIVATIONS.index("gelu")
         yield Case("activation_forward", label, lambda rng, s=shape, k=kind: forward(rng, s, k))
         yield Case("activation_backward", label, lambda rng, s=shape, k=kind: backward(rng, s, k, "odd"))
+        yield Case("elu_forward", label, lambda rng, s=shape: elu_forward(rng, s, 1.5))
+        yield Case("elu_backward", label, lambda rng, s=shape: elu_backward(rng, s, 1.5, "odd"))
         yield Case("prelu_forward", label, lambda rng, s=shape: prelu_forward(rng, s, True))
         yield Case("prelu_backward", label, lambda rng, s=shape: prelu_backward(rng, s, True, "odd"))
 
@@ -71,6 +81,17 @@ def backward(rng: Rng, shape: tuple[int, ...], kind: int, selection: str) -> Arg
         "dx": blank(*shape),
         "channels": pick(selection, shape[1]),
     }
+
+
+def elu_forward(rng: Rng, shape: tuple[int, ...], alpha: float) -> Args:
+    return {"x": inputs(rng, shape), "alpha": alpha, "y": blank(*shape)}
+
+
+def elu_backward(rng: Rng, shape: tuple[int, ...], alpha: float, selection: str) -> Args:
+    channels = pick(selection, shape[1])
+    return {
+        "dy": normal(rng, *shape), "x": inputs(rng, shape), "alpha": alpha, "dx": blank(*shape), "channels": channels
+    }  # fmt: skip
 
 
 def prelu_forward(rng: Rng, shape: tuple[int, ...], each: bool) -> Args:

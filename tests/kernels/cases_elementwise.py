@@ -28,6 +28,8 @@ def cases() -> Iterator[Case]:
         yield Case("add", label, lambda rng, s=shape: add(rng, s))
         yield Case("mul", label, lambda rng, s=shape: add(rng, s))
         yield Case("add_channels", label, lambda rng, s=shape: add_channels(rng, s))
+        yield Case("scale_places", label, lambda rng, s=shape: scale_places(rng, s))
+        yield Case("place_dot", label, lambda rng, s=shape: place_dot(rng, s))
         yield Case("scale_channels", label, lambda rng, s=shape: scale_channels(rng, s))
         yield Case("channel_dot", label, lambda rng, s=shape: channel_dot(rng, s))
         yield Case("fill_zero", label, lambda rng, s=shape: {"x": normal(rng, *s)})
@@ -54,6 +56,8 @@ def cases() -> Iterator[Case]:
         yield Case("add_channels", label, lambda rng, s=shape: add_channels(rng, s))
         yield Case("scale_channels", label, lambda rng, s=shape: scale_channels(rng, s))
         yield Case("channel_dot", label, lambda rng, s=shape: channel_dot(rng, s))
+        yield Case("scale_places", label, lambda rng, s=shape: scale_places(rng, s))
+        yield Case("place_dot", label, lambda rng, s=shape: place_dot(rng, s))
     yield Case("fill_zero", "ordinary", lambda rng: {"x": normal(rng, 7)})
     yield Case("fill_zero", "large", lambda rng: {"x": normal(rng, *LARGE)})
 
@@ -68,6 +72,15 @@ def add_channels(rng: Rng, shape: tuple[int, ...]) -> Args:
 
 def scale_channels(rng: Rng, shape: tuple[int, ...]) -> Args:
     return {"x": normal(rng, *shape), "scale": normal(rng, *shape[:2]), "y": blank(*shape)}
+
+
+def scale_places(rng: Rng, shape: tuple[int, ...]) -> Args:
+    scale = normal(rng, shape[0], *shape[2:])
+    return {"x": normal(rng, *shape), "scale": scale, "y": blank(*shape)}
+
+
+def place_dot(rng: Rng, shape: tuple[int, ...]) -> Args:
+    return {"a": normal(rng, *shape), "b": normal(rng, *shape), "out": blank(shape[0], *shape[2:])}
 
 
 def channel_dot(rng: Rng, shape: tuple[int, ...]) -> Args:

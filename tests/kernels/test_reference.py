@@ -294,6 +294,30 @@ def test_activation_backward(case: Case) -> None:
     close_where(args["dx"], leaf.grad, args["channels"])
 
 
+@of("scale_places")
+def test_scale_places(case: Case) -> None:
+    before, after = solved(case)
+    close(after["y"], tensor(before["x"]) * tensor(before["scale"]).unsqueeze(1))
+
+
+@of("place_dot")
+def test_place_dot(case: Case) -> None:
+    before, after = solved(case)
+    close(after["out"], (tensor(before["a"]) * tensor(before["b"])).sum(1))
+
+
+@of("elu_backward")
+def test_elu_forward_and_backward(case: Case) -> None:
+    before, after = solved(case)
+    leaf = tensor(before["x"], grad=True)
+    y = F.elu(leaf, before["alpha"])
+    y.backward(tensor(before["dy"]))
+    close_where(after["dx"], leaf.grad, before["channels"])
+    found = np.empty_like(before["x"])
+    reference.elu_forward(before["x"], before["alpha"], found)
+    close(found, y)
+
+
 @of("prelu_backward")
 def test_prelu_forward_and_backward(case: Case) -> None:
     before, after = solved(case)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 
-from edgefl.kernels.argument_rules import RULES
+from edgefl.kernels.argument_rules import NAMED
+from edgefl.kernels.rule_text import DerivedExtent, Rule, read_rule
 from edgefl.kernels.signature import DERIVED, Signature
 from edgefl.kernels.table import FAMILIES, TABLE
 
-HEADER = Path(__file__).parents[2] / "csrc" / "edgefl.h"
+from .abi import SOURCES, declarations
+
 IN_BINDING = {"fill_zero"}  # memset: nothing for the C ABI
 
 
@@ -44,7 +47,10 @@ def test_an_argument_that_cannot_be_read_is_refused(word: str) -> None:
 def test_every_name_in_a_row_means_something(op: str) -> None:
     row = TABLE[op]
     known = {*row.names, *DERIVED, *letters(row)}
-    assert set(row.rules) <= set(RULES)
+    for rule in map(read_rule, row.rules):
+        assert not isinstance(rule, Rule) or rule.name in row.names, rule
+        assert not isinstance(rule, DerivedExtent) or rule.name in DERIVED, rule
+    assert {rule for rule in row.rules if read_rule(rule) is None} <= set(NAMED)
     for argument in row.arguments:
         read = {part for extent in argument.extents or () for part in extent.split("/") if not part.isdecimal()}
         assert read <= known, argument
@@ -65,7 +71,7 @@ def test_names_are_given_once() -> None:
 
 def declared() -> dict[str, list[str]]:
     """The kernels of edgefl.h: name without prefix and type, and the parameters."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", declarations(), flags=re.DOTALL)
     found = re.findall(r"efl_status\s+efl_(\w+?)(?:_f32|_u8|_32)?\(([^)]*)\);", text)
     return {name: parameters.split(",") for name, parameters in found}
 
@@ -87,3 +93,8 @@ def test_the_header_takes_as_many_ids_as_the_table_says(op: str) -> None:
 def test_the_header_has_no_kernel_that_the_table_lacks() -> None:
     settings = {"cap_isa", "set_threads"}
     assert set(declared()) - settings == set(TABLE) - IN_BINDING
+
+
+def test_the_page_of_kernels_lists_the_operations() -> None:
+    done = subprocess.run([sys.executable, SOURCES.parent / "scripts" / "operations.py", "--check"], check=False)
+    assert done.returncode == 0, "docs/kernels.md lists other operations; expected: python scripts/operations.py"

@@ -11,6 +11,7 @@ from edgefl.learning import Samples
 from edgefl.learning.losses import CrossEntropy, Loss
 from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     GRU,
     LSTM,
@@ -244,6 +245,22 @@ def _gates() -> Graph:
     return Graph((2, 5, 5), nodes)
 
 
+def _maps() -> Graph:
+    """A gate for each place of an image, which a layer of one channel computes, and ELUs."""
+    nodes = (
+        Node("stem", Conv2d(2, 6, (3, 3), padding=(1, 1)), (INPUT,)),
+        Node("elu", ELU(1.5), ("stem",)),
+        Node("look", Conv2d(6, 1, (3, 3), padding=(1, 1)), ("elu",)),
+        Node("gate", Sigmoid(), ("look",)),
+        Node("gated", Mul(), ("elu", "gate")),
+        Node("conv", Conv2d(6, 4, (1, 1)), ("gated",)),
+        Node("elu2", ELU(), ("conv",)),
+        Node("flatten", Flatten(), ("elu2",)),
+        Node("fc", Linear(100, CLASSES), ("flatten",)),
+    )
+    return Graph((2, 5, 5), nodes)
+
+
 def _skips() -> Graph:
     """Down and up again, with results side by side: of the input, of two layers, and of such results again."""
     nodes = (
@@ -432,6 +449,7 @@ GRAPHS: dict[str, Graph] = {
     "global_pool_output": _global_pool_output(),
     "norm_first": _norm_first(),
     "leaky": _leaky(),
+    "maps": _maps(),
 }
 
 

@@ -14,6 +14,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph, Model, Node, Params
 from edgefl.models.graph.json import dumps, loads
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     AdaptiveAvgPool2d,
     Add,
@@ -69,7 +70,7 @@ MOST_CHANNELS = 24  # of a result that another is put beside
 
 ACTIVATIONS: tuple[Operation, ...] = (
     *(ReLU(), ReLU6(), LeakyReLU(0.2), Sigmoid(), Tanh(), SiLU(), GELU(), GELU("tanh"), Hardsigmoid(), Hardswish()),
-    *(Softplus(2.0, 3.0), PReLU()),
+    *(Softplus(2.0, 3.0), ELU(0.5), PReLU()),
 )
 NOT_OF_ZERO = (Sigmoid, Hardsigmoid, Softplus)
 """What makes something of a 0."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     AdaptiveAvgPool2d,
     AvgPool2d,
@@ -312,6 +313,8 @@ OTHER_STYLES = {
     "F.silu": (F.silu, SiLU()),
     "F.gelu": (F.gelu, GELU()),
     "F.gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), GELU("tanh")),
+    "F.elu": (lambda x: F.elu(x, alpha=0.5), ELU(0.5)),
+    "F.elu_": (lambda x: F.elu_(x), ELU(1.0)),
     "F.softplus": (lambda x: F.softplus(x, 2, threshold=5), Softplus(2.0, 5.0)),
     "torch.sigmoid": (torch.sigmoid, Sigmoid()),
     "method sigmoid": (lambda x: x.sigmoid(), Sigmoid()),
@@ -378,3 +381,5 @@ def test_products_and_results_side_by_side() -> None:
         nodes = from_torch(gated, example(2, 2, 6, 6)).graph.nodes
         assert nodes[-1].op == Mul()
         assert nodes[-1].inputs == ("b", "adaptive_avg_pool2d")  # the gate comes second, however it was written
+        mapped = Forward(lambda m, x, f=multiply: f(m.a(x), m.map(x)), a=layers["a"], map=nn.Conv2d(2, 1, 1))
+        assert from_torch(mapped, example(2, 2, 6, 6)).graph.nodes[-1].inputs == ("a", "map")

@@ -25,6 +25,18 @@ def activation_backward(
     return [launch("activation_backward", batch * ids.count * dy.inner, *fields)]
 
 
+def elu_forward(x: KernelArray, alpha: float, y: KernelArray) -> Launches:
+    return [launch("elu_forward", y.size, x, y, y.size, float(alpha))]
+
+
+def elu_backward(
+    dy: KernelArray, x: KernelArray, alpha: float, dx: KernelArray, channels: KernelArray | None
+) -> Launches:
+    batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
+    fields = dy, x, dx, *chosen(channels, dy), batch, float(alpha)
+    return [launch("elu_backward", batch * ids.count * dy.inner, *fields)]
+
+
 def prelu_forward(x: KernelArray, weight: KernelArray, y: KernelArray) -> Launches:
     planes, channels = x.shape[0] * x.shape[1], x.shape[1]
     return [launch("prelu_forward", y.size, x, weight, y, weight.size, planes, channels, x.inner)]

@@ -53,6 +53,14 @@ def channel_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
     return [tiled("channel_dot", (-(-out.size // 8), 1, 1), a, b, out, out.size, a.inner)]
 
 
+def scale_places(x: KernelArray, scale: KernelArray, y: KernelArray) -> Launches:
+    return [launch("scale_places", x.size, x, scale, y, x.size, x.shape[1], x.inner)]
+
+
+def place_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
+    return [launch("place_dot", out.size, a, b, out, out.size, a.shape[1], a.inner)]
+
+
 def fill_zero(x: KernelArray) -> Launches:
     size = x.size * x.dtype.itemsize
     return [launch("fill_zero", -(-size // 16), x, size)]

@@ -28,6 +28,17 @@ def activation_backward(
     dx[:, chosen] = (dy * slope(saved, beta, threshold))[:, chosen]
 
 
+def elu_forward(x: Array, alpha: float, y: Array) -> None:
+    """Set y to x where x > 0, else to alpha (e^x - 1). NaN stays NaN. y may alias x."""
+    y[...] = np.where(x > 0, x, x.dtype.type(alpha) * np.expm1(np.minimum(x, 0)))
+
+
+def elu_backward(dy: Array, x: Array, alpha: float, dx: Array, channels: Index) -> None:
+    """Set dx[:, channels] to dy where x > 0, else to alpha e^x dy. Other channels are left alone."""
+    chosen = all_or(channels, dy.shape[1])
+    dx[:, chosen] = (dy * np.where(x <= 0, x.dtype.type(alpha) * np.exp(np.minimum(x, 0)), 1))[:, chosen]
+
+
 def prelu_forward(x: Array, weight: Array, y: Array) -> None:
     """Compute y = x where x > 0, else weight x, with one weight or one for each channel. y may alias x."""
     y[...] = np.where(x > 0, x, x * _by_channel(weight, x))

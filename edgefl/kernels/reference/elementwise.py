@@ -78,6 +78,16 @@ def channel_dot(a: Array, b: Array, out: Array) -> None:
     out[...] = (a * b).reshape(*out.shape, -1).sum(axis=2) if a.size else 0
 
 
+def scale_places(x: Array, scale: Array, y: Array) -> None:
+    """Set y[b, c] to scale[b] x[b, c], with a number for each place of an example. y may alias x."""
+    np.multiply(x, scale[:, None], out=y)
+
+
+def place_dot(a: Array, b: Array, out: Array) -> None:
+    """Set out[b] to the sum of a[b, c] b[b, c] over the channels c."""
+    out[...] = (a * b).sum(axis=1)
+
+
 def fill_zero(x: Array) -> None:
     """Set x to 0."""
     x[...] = 0

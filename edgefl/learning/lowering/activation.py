@@ -13,6 +13,7 @@ from edgefl.learning.lowering.recorder import Readers, Recorder
 from edgefl.learning.lowering.schedule import Tensor
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     Hardsigmoid,
     Hardswish,
@@ -63,6 +64,11 @@ def _rectifier_backward(recorder: Recorder, output_grads: ActivationGradients, n
     return {}
 
 
+def smooth(op: Operation) -> tuple[str, tuple[float, ...]]:
+    """The name of a smooth activation's kernels, and its settings."""
+    return ("elu", (op.alpha,)) if isinstance(op, ELU) else ("activation", kind(op))
+
+
 def kind(op: Operation) -> tuple[int, float, float]:
     """Return the number of a smooth activation among ACTIVATIONS, then its settings: beta and threshold of
     a softplus.
@@ -77,14 +83,16 @@ def _smooth(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
     y = x if readers.is_free(node.inputs[0], node) else recorder.result(node)
     if keeps:
         recorder.extras[node.name, "saved"] = y if isinstance(node.op, OF_RESULT) else x
-    recorder.call("activation_forward", x, *kind(node.op), y)
+    kernel, settings = smooth(node.op)
+    recorder.call(f"{kernel}_forward", x, *settings, y)
     return y
 
 
 def _smooth_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
     dx, below = output_grads.target(dy), node.inputs[0]
     saved, channels = recorder.extras[node.name, "saved"], recorder.channels_needed(below)
-    recorder.call("activation_backward", dy, saved, *kind(node.op), dx, channels)
+    kernel, settings = smooth(node.op)
+    recorder.call(f"{kernel}_backward", dy, saved, *settings, dx, channels)
     output_grads.give(below, dx)
     return {}
 
@@ -108,7 +116,7 @@ def _prelu_backward(recorder: Recorder, output_grads: ActivationGradients, node:
 OF_RESULT = (Sigmoid, Tanh)
 """Whose backward pass reads the result; that of the other smooth ones reads the input."""
 
-_SMOOTH = (Sigmoid, Tanh, SiLU, GELU, Hardsigmoid, Hardswish, Softplus)
+_SMOOTH = (Sigmoid, Tanh, SiLU, GELU, Hardsigmoid, Hardswish, Softplus, ELU)
 _RECTIFIERS = (ReLU, ReLU6, LeakyReLU)
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {
     **dict.fromkeys(_RECTIFIERS, _rectifier),

@@ -57,11 +57,18 @@ def _mul(recorder: Recorder, readers: Readers, node: Node) -> Tensor:
 
 
 def _product(recorder: Recorder, a: Tensor, b: Tensor, y: Tensor) -> None:
-    """Record y = a b. If b is smaller than a, each plane of a is multiplied by its own value of b."""
+    """Record y = a b. If b is smaller than a, each plane or each place of a is multiplied by its own value of b."""
     if a.shape == b.shape:
         recorder.call("mul", a, b, y)
-    else:
+    elif a.shape[1] == b.shape[1]:
         recorder.call("scale_channels", a, b.view(*b.shape[:2]), y)
+    else:
+        recorder.call("scale_places", a, _of_places(b), y)
+
+
+def _of_places(gate: Tensor) -> Tensor:
+    """A gate [batch, 1, ...] without the axis of channels."""
+    return gate.view(gate.shape[0], *gate.shape[2:])
 
 
 def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:
@@ -74,8 +81,10 @@ def _mul_backward(recorder: Recorder, output_grads: ActivationGradients, node: N
         db = recorder.like(b)
         if a.shape == b.shape:
             recorder.call("mul", dy, a, db)
-        else:
+        elif a.shape[1] == b.shape[1]:
             recorder.call("channel_dot", dy, a, db.view(*b.shape[:2]))
+        else:
+            recorder.call("place_dot", dy, a, _of_places(db))
         output_grads.give(second, db)
     if recorder.needed(first):
         da = output_grads.target(dy)

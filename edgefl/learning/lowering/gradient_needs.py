@@ -34,6 +34,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     LayerNorm,
     Linear,
+    Mul,
     Operation,
     Permute,
     Recurrent,
@@ -94,6 +95,12 @@ def _same(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return found
 
 
+def _gated(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
+    """A gate for each place needs all channels, over which its gradient is a sum."""
+    gated, gate = (graph.shapes[name][0] for name in node.inputs)
+    return _same(graph, node, below) if gate == gated or is_empty(below[1]) else None
+
+
 def _product(graph: Graph, node: Node, below: Sequence[Index]) -> Index:
     return below[0] if is_empty(below[0]) else None
 
@@ -148,4 +155,5 @@ _REACH: dict[type[Operation], Callable[[Graph, Node, Sequence[Index]], Index]] =
     FlattenPlaces: _flatten_positions,
     Permute: _permute,
     Concat: _concat,
+    Mul: _gated,
 }

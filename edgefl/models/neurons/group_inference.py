@@ -81,6 +81,9 @@ def _result_axis(
         return repeat(groups.add(node.name, op.num_heads), op.head_dim)
     if isinstance(op, Embedding):
         return groups.add(node.name, op.embedding_dim)
+    if isinstance(op, Mul) and shapes[node.inputs[1]][0] != shapes[node.inputs[0]][0]:  # a gate for each place
+        groups.free(axes[node.inputs[1]])
+        return source
     if isinstance(op, Add | Mul):
         return groups.join(source, axes[node.inputs[1]])
     if isinstance(op, Concat):

@@ -19,6 +19,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Model
 from edgefl.models.graph.model_files import class_metadata
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     GRU,
     LSTM,
@@ -170,6 +171,10 @@ def _leaky_relu(op: LeakyReLU, inputs: list[str], to: Writer) -> str:
     return to.node("LeakyRelu", *inputs, alpha=op.negative_slope)
 
 
+def _elu(op: ELU, inputs: list[str], to: Writer) -> str:
+    return to.node("Elu", *inputs, alpha=op.alpha)
+
+
 def _prelu(op: PReLU, inputs: list[str], to: Writer) -> str:
     shape = (op.num_parameters, *(1 for _ in to.input_shape[1:]))
     return to.node("PRelu", *inputs, to.parameter("weight", shape))
@@ -298,6 +303,7 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     ReLU: lambda op, inputs, to: to.node("Relu", *inputs),
     ReLU6: lambda op, inputs, to: to.node("Clip", *inputs, to.constant("low", 0.0), to.constant("high", 6.0)),
     LeakyReLU: _leaky_relu,
+    ELU: _elu,
     PReLU: _prelu,
     Sigmoid: lambda op, inputs, to: to.node("Sigmoid", *inputs),
     Tanh: lambda op, inputs, to: to.node("Tanh", *inputs),

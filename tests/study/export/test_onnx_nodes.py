@@ -18,6 +18,7 @@ from edgefl.errors import GraphError
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import INPUT, Graph, Model, Node, architectures
 from edgefl.models.graph.operations import (
+    ELU,
     GELU,
     GRU,
     LSTM,
@@ -91,6 +92,8 @@ CASES: list[tuple[Operation, Shape]] = [
     (ReLU(), PLANES),
     (ReLU(), (13,)),
     (LeakyReLU(), PLANES),
+    (ELU(), PLANES),
+    (ELU(0.5), (13,)),
     (LeakyReLU(-0.75), (13,)),
     (MaxPool2d((2, 2), (2, 2)), PLANES),
     (MaxPool2d((3, 2), (1, 3), (1, 1)), PLANES),
@@ -166,7 +169,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
         yield f"{op} on {shape}", Graph(shape, (Node("only.one", op, (INPUT,)), *last))
     nodes = (Node("input.weight", ReLU(), (INPUT,)), Node("output", Add(), ("input.weight", INPUT)))
     yield "a sum, with names that others could take", Graph((13,), nodes)
-    for name in ("gates", "skips", "recurrent", "attention"):
+    for name in ("gates", "maps", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
     for name, (shape, classes) in architectures.EXAMPLES.items():
         yield name, architectures.build(name, shape, classes)

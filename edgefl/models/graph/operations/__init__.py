@@ -6,6 +6,7 @@ settings of torch, such as padding modes and norms without affine parameters, ca
 """
 
 from edgefl.models.graph.operations.activation import (
+    ELU,
     GELU,
     Hardsigmoid,
     Hardswish,
@@ -79,6 +80,7 @@ OPERATIONS: dict[str, type[Operation]] = {
         Hardsigmoid,
         Hardswish,
         Softplus,
+        ELU,
         MaxPool2d,
         MaxPool1d,
         AvgPool2d,
@@ -113,6 +115,7 @@ VIEWS = (Flatten, Reshape)
 """Operations whose result is the memory of what they read."""
 
 __all__ = [
+    "ELU",
     "GELU",
     "GRU",
     "LARGEST_SETTING",

@@ -89,6 +89,17 @@ class Softplus(Smooth):
 
 
 @dataclass(frozen=True)
+class ELU(Smooth):
+    """x where it is positive, else alpha (e^x - 1)."""
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.alpha, float) and abs(self.alpha) <= LARGEST_FLOAT):
+            self.refuse(f"alpha={self.alpha!r}", "a float that is finite in float32")
+
+
+@dataclass(frozen=True)
 class PReLU(Operation):
     """The function x where x is positive, and weight * x elsewhere, with one weight or one weight for each channel."""
 

@@ -33,15 +33,16 @@ class Add(Operation):
 class Mul(Operation):
     """The product of two results of equal shape, or of planes and gates.
 
-    The gates are a second result [channels, 1, 1] with one value for each plane.
+    The gates are a second result: [channels, 1, 1] with one value for each plane, or [1, height, width] with one value
+    for each place.
     """
 
     arity: ClassVar[int] = 2
 
     def output(self, *inputs: Shape) -> Shape:
         gated, gate = inputs
-        if gate not in (gated, (gated[0], *(1 for _ in gated[1:]))):
-            self.refuse(f"inputs of shapes {gated} and {gate}", f"{gated}, or one value for each channel")
+        if gate not in (gated, (gated[0], *(1 for _ in gated[1:])), (1, *gated[1:])):
+            self.refuse(f"inputs of shapes {gated} and {gate}", f"{gated}, or one value for each channel or place")
         return gated
 
 

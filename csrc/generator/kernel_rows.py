@@ -1,0 +1,31 @@
+"""The rows of dispatch, kernels/PART.h: EFL_KERNEL(name) of every operation with a body; and the families' names."""
+
+from __future__ import annotations
+
+from .rows import families, functions
+
+PARTS = {
+    "linear": ("parameters", "update", "linear", "recurrent", "attention"),
+    "convolution": ("convolution",),
+    "sparse": ("sparse_linear", "sparse_convolution"),
+}
+WITHOUT_BODY = {"clip_scale", "begin_adam", "count_step"}  # a few numbers, in csrc/api
+BESIDE = {"sparse_convolution": ["sparse_conv2d_lanes"]}  # what is no operation
+
+
+def part_of(family: str) -> str:
+    """How an instruction set's bodies are divided; a family that no other part has is plain."""
+    return next((part for part, members in PARTS.items() if family in members), "plain")
+
+
+def parts() -> dict[str, str]:
+    found = dict.fromkeys(("plain", *PARTS), "// Generated from edgefl/kernels/table.py.\n")
+    for family, rows in families().items():
+        names = [f.symbol for row in rows if row.name not in WITHOUT_BODY for f in functions(row)]
+        lines = "".join(f"EFL_KERNEL({name})\n" for name in BESIDE.get(family, []) + names)
+        found[part_of(family)] += f"\n// {family}\n{lines}"
+    return found
+
+
+def families_text() -> str:
+    return "// Generated from edgefl/kernels/table.py.\n" + "".join(f"EFL_FAMILY({family})\n" for family in families())
