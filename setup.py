@@ -1,6 +1,6 @@
-"""Builds the two native extensions: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it; and,
-where there is nvcc, the image of the CUDA kernels (scripts/cuda.py; EDGEFL_CUDA_TARGETS names processors, or PTX;
-EDGEFL_CUDA_IMAGES, a folder with images that are there).
+"""Builds the two native libraries: libedgefl.so, the C ABI with no Python in it, and edgefl._core on top of it
+(csrc/native_build.py). The image of the CUDA kernels is built where a GPU is, or where EDGEFL_CUDA_TARGETS names
+processors, PTX or all (scripts/cuda.py). EDGEFL_CUDA_IMAGES names a folder with images that are there.
 
 The commit that is built is written into edgefl/build.txt (edgefl/system/build_id.py), which an sdist brings along.
 
@@ -10,11 +10,10 @@ Metadata is in pyproject.toml.
 """
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import sysconfig
 from glob import glob
 
 import pybind11
@@ -23,15 +22,12 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
-LIBRARY = "edgefl.libedgefl"
-IMAGES = "EDGEFL_CUDA_IMAGES"
-STANDARD = "-std=c++2a"  # C++17 with designated initialisers; g++ 8 and 9 (ARM boards) know C++20 by this name only
-ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
-COMPILE = [STANDARD, "-g0", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", *ARITHMETIC]
-LINK = ["-pthread", "-Wl,-s"] if platform.system() == "Linux" else ["-pthread"]
-COMPILER_BYTES = 512 << 20  # what one takes for the largest file
-MEMORY_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-JOBS = max(1, min(os.cpu_count() or 1, MEMORY_BYTES // COMPILER_BYTES))
+sys.path.insert(0, "csrc")
+import native_build  # setup.py runs in its folder
+
+LIBRARY, MODULE = "edgefl.libedgefl", "edgefl._core"
+IMAGES, TARGETS = "EDGEFL_CUDA_IMAGES", "EDGEFL_CUDA_TARGETS"
+GPUS = ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/nvgpu")  # a driver's files: of a card, and of a Jetson
 
 
 def write_commit() -> None:
@@ -76,78 +72,52 @@ def ready_images() -> list[str]:
 
 
 class BuildNative(build_ext):
-    """build_ext with a plain file name for the C library, compilers side by side, and a clear word if there is none."""
-
-    def get_ext_filename(self, fullname: str) -> str:
-        if fullname.endswith(LIBRARY.split(".")[-1]):
-            return os.path.join(*fullname.split(".")) + ".so"
-        return super().get_ext_filename(fullname)
+    """build_ext that leaves the compiling to ninja, and says so in one line if there is no compiler."""
 
     def run(self) -> None:
         images = ready_images()
         super().run()
         self.build_cuda(images)
 
+    def get_ext_filename(self, fullname: str) -> str:
+        if fullname.endswith(LIBRARY.split(".")[-1]):
+            return os.path.join(*fullname.split(".")) + ".so"
+        return super().get_ext_filename(fullname)
+
+    def build_extensions(self) -> None:
+        folder, module = os.path.split(self.get_ext_fullpath(MODULE))
+        places = native_build.Places(
+            objects=os.path.join("build", f"native-{self.plat_name}"), out=folder, suffix=module.removeprefix("_core")
+        )
+        paths = sysconfig.get_paths()
+        includes = list(dict.fromkeys([pybind11.get_include(), paths["include"], paths["platinclude"]]))
+        native_build.generate()
+        try:
+            native_build.build(native_build.Compiler.of_environment(includes), places)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(getattr(error, "stdout", None) or "")
+            print(
+                f"edgefl: the native kernels were not built ({error}); expected g++ 8 or clang 10. numba or numpy will "
+                "serve."
+            )
+
     def build_cuda(self, images: list[str]) -> None:
+        """Copy the images that are there, or build them where somebody asked for them or a GPU is."""
         folder = os.path.dirname(self.get_ext_fullpath("edgefl.kernels.cuda.kernels"))
-        if self.dry_run or not (images or shutil.which("nvcc")):
+        targets = os.environ.get(TARGETS)
+        wanted = targets is not None or any(map(os.path.exists, GPUS))
+        if self.dry_run or not (images or (wanted and shutil.which("nvcc"))):
             return
         os.makedirs(folder, exist_ok=True)
         if images:
             for image in images:
                 shutil.copy(image, folder)
             return
-        targets, image = os.environ.get("EDGEFL_CUDA_TARGETS", ""), os.path.join(folder, "kernels.fatbin.xz")
-        made = subprocess.run([sys.executable, "scripts/cuda.py", "--targets", targets, "--out", image])
+        image = os.path.join(folder, "kernels.fatbin.xz")
+        made = subprocess.run([sys.executable, "scripts/cuda.py", "--targets", targets or "", "--out", image])
         if made.returncode:
             print("edgefl: the CUDA kernels were not built; nvcc failed. EDGEFL_KERNELS=cuda will be refused.")
 
-    def build_extensions(self) -> None:
-        compile_one = self.compiler.compile
-
-        def compile_all(sources: list[str], **options: object) -> list[str]:
-            with ThreadPoolExecutor(JOBS) as pool:
-                objects = pool.map(lambda source: compile_one([source], **options), sources)
-                return [path for paths in objects for path in paths]
-
-        self.compiler.compile = compile_all
-        super().build_extensions()
-
-    def build_extension(self, ext: Extension) -> None:
-        if ext.name != LIBRARY:
-            ext.library_dirs = [os.path.dirname(os.path.abspath(self.get_ext_fullpath(LIBRARY)))]
-        try:
-            super().build_extension(ext)
-        except Exception as error:
-            print(f"edgefl: {ext.name} was not built ({error}); expected g++ 8 or clang 10. numba or numpy will serve.")
-            raise
-
-
-GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
-subprocess.run([sys.executable, os.path.join("csrc", "generate.py"), GENERATED], check=True)
-HEADERS = [*glob("csrc/**/*.h", recursive=True), *glob(f"{GENERATED}/**/*.h", recursive=True)]
-INCLUDES = [GENERATED, "csrc"]  # in this order: csrc/edgefl.h has no prototypes
-library = Extension(
-    LIBRARY,
-    sorted(
-        path for part in ("csrc/api/", "csrc/core/", "csrc/isa/", f"{GENERATED}/api_") for path in glob(f"{part}*.cc")
-    ),
-    include_dirs=INCLUDES,
-    depends=HEADERS,
-    extra_compile_args=COMPILE,
-    extra_link_args=[*LINK, "-Wl,-soname,libedgefl.so"] if platform.system() == "Linux" else LINK,
-    optional=True,
-)
-core = Extension(
-    "edgefl._core",
-    sorted(["csrc/python.cc", *glob("csrc/python/*.cc"), *glob(f"{GENERATED}/binding_*.cc")]),
-    depends=HEADERS,
-    include_dirs=[*INCLUDES, pybind11.get_include()],
-    libraries=["edgefl"],
-    extra_compile_args=[*COMPILE, "-O2"],
-    extra_link_args=[*LINK, "-Wl,-rpath,$ORIGIN"],
-    optional=True,
-)
 
 COMMANDS = {"build_ext": BuildNative, "build_py": BuildWithCommit, "sdist": SdistWithCommit}
-setup(ext_modules=[library, core], cmdclass=COMMANDS)
+setup(ext_modules=[Extension(name, [], optional=True) for name in (LIBRARY, MODULE)], cmdclass=COMMANDS)

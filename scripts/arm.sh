@@ -51,7 +51,12 @@ peers() { # torch's last wheel for aarch64 without CUDA, and MNN: numpy is in th
 
 build() {
     "$PYTHON" -c 'import ziglang, pybind11' || fail "$PYTHON has no ziglang or pybind11; expected both of their wheels"
-    make -s -C "$checkout" -f scripts/arm.mk PYTHON="$PYTHON" ROOT="$work/root" "-j${JOBS:-1}"
+    local pybind11
+    pybind11=$("$PYTHON" -c 'import pybind11; print(pybind11.get_include())')
+    (cd "$checkout" && CXX="$PYTHON -m ziglang c++ -target aarch64-linux-gnu.2.17 -mcpu=baseline" \
+        CXXFLAGS="-Wno-for-loop-analysis" "$PYTHON" csrc/native_build.py --objects build/arm --out build/arm_out \
+        --suffix .cpython-311-aarch64-linux-gnu.so --include "$pybind11" --include "$work/root/usr/include/python3.11" \
+        --include "$work/root/usr/include")
 }
 
 copy() { # the checkout with the libraries of aarch64 in place of this machine's

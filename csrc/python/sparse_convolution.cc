@@ -5,7 +5,7 @@
 
 namespace efl::reading {
 
-static void read_window(Args& a, efl_conv2d* c) {
+static void read_masked_window(Args& a, efl_conv2d* c) {
     a.pair("stride", &c->stride_h, &c->stride_w);
     a.pair("padding", &c->pad_h, &c->pad_w);
     a.pair("dilation", &c->dil_h, &c->dil_w);
@@ -14,8 +14,8 @@ static void read_window(Args& a, efl_conv2d* c) {
     a.expect_status(geometry(*c), "(height, width, kernel 2, stride 2, padding 2, dilation 2) = " + listed(numbers));
 }
 
-// Of x (or dx) and y (or dy); read_layer gives the rest.
-static efl_conv2d extents_of(Args& a, const View& x, const View& y) {
+// Of x (or dx) and y (or dy); read_masked_layer gives the rest.
+static efl_conv2d extents_of_masked(Args& a, const View& x, const View& y) {
     a.expect_dims(x, 4, 4);
     a.expect_dims(y, 4, 4);
     efl_conv2d c = {};
@@ -24,10 +24,10 @@ static efl_conv2d extents_of(Args& a, const View& x, const View& y) {
     return c;
 }
 
-static efl_conv2d read_layer(Args& a, const View& x, const View& y) {
-    efl_conv2d c = extents_of(a, x, y);
+static efl_conv2d read_masked_layer(Args& a, const View& x, const View& y) {
+    efl_conv2d c = extents_of_masked(a, x, y);
     a.pair("kernel", &c.kernel_h, &c.kernel_w);
-    read_window(a, &c);
+    read_masked_window(a, &c);
     a.expect_shape(y, {c.batch, c.out_channels, windows(c.height, c.kernel_h, c.stride_h, c.pad_h, c.dil_h),
                        windows(c.width, c.kernel_w, c.stride_w, c.pad_w, c.dil_w)});
     return c;
@@ -64,7 +64,7 @@ Call sparse_conv2d_build(Args& a) {
     c.out_channels = mask.shape[0], c.in_channels = mask.shape[1], c.kernel_h = mask.shape[2];
     c.kernel_w = mask.shape[3], c.groups = 1;
     a.pair("size", &c.height, &c.width);
-    read_window(a, &c);
+    read_masked_window(a, &c);
     const efl_int64 count = order.size();
     a.expect_shape(order_t, {count});
     expect_words(a, structure, c, count, false);
@@ -84,7 +84,7 @@ Call sparse_conv2d_forward(Args& a) {
     const View x = a.f32("x"), structure = words_of(a, "structure", Access::in), values = a.f32("values");
     const View bias = a.f32_or_none("bias"), y = a.f32("y", Access::out);
     a.expect_dims(values, 1, 1);
-    const efl_conv2d c = read_layer(a, x, y);
+    const efl_conv2d c = read_masked_layer(a, x, y);
     const efl_int64 x_lanes = read_lanes(a, "x_lanes", c), y_lanes = read_lanes(a, "y_lanes", c);
     a.expect_shape(bias, {c.out_channels});
     expect_words(a, structure, c, values.size(), false);
@@ -98,7 +98,7 @@ Call sparse_conv2d_grad_input(Args& a) {
     const View dy = a.f32("dy"), structure_t = words_of(a, "structure_t", Access::in), values_t = a.f32("values_t");
     const View dx = a.f32("dx", Access::out);
     a.expect_dims(values_t, 1, 1);
-    const efl_conv2d c = read_layer(a, dx, dy);
+    const efl_conv2d c = read_masked_layer(a, dx, dy);
     const efl_int64 x_lanes = read_lanes(a, "x_lanes", c), y_lanes = read_lanes(a, "y_lanes", c);
     expect_words(a, structure_t, c, values_t.size(), true);
     return [=] {
@@ -111,7 +111,7 @@ Call sparse_conv2d_grad_weight(Args& a) {
     const View x = a.f32("x"), dy = a.f32("dy"), structure = words_of(a, "structure", Access::in);
     const View gradients = a.f32("gradients", Access::out);
     a.expect_dims(gradients, 1, 1);
-    const efl_conv2d c = read_layer(a, x, dy);
+    const efl_conv2d c = read_masked_layer(a, x, dy);
     const efl_int64 x_lanes = read_lanes(a, "x_lanes", c), y_lanes = read_lanes(a, "y_lanes", c);
     expect_words(a, structure, c, gradients.size(), false);
     return [=] {

@@ -1,0 +1,222 @@
+"""The native build: what csrc/generate.py makes of the table of operations, and a run of ninja for the two libraries.
+
+Ninja compiles only the files that a change reaches: the compiler lists the headers of each file for it. setup.py calls
+`build`. `python csrc/native_build.py --help` cross-compiles (scripts/arm.sh). We use ninja without CMake, because the
+build has two targets and one compiler, and because a board downloads .2 MB for ninja and 27 MB for CMake. The program
+needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from glob import glob
+
+STANDARD = "-std=c++2a"  # C++17 with designated initialisers; g++ 8 and 9 (ARM boards) know C++20 by this name only
+ARITHMETIC = ["-ffp-contract=off", "-fno-math-errno"]
+FLAGS = [STANDARD, "-g0", "-fPIC", "-pthread", "-fvisibility=hidden", "-DNDEBUG", "-Wall", "-Wextra", *ARITHMETIC]
+SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-Wl,-s"])]
+LIBRARY = "libedgefl.so"
+GENERATED = os.path.join("build", "generated")  # what follows from the table of operations
+INLINING = ["-finline-functions"]  # of -O3, where -O2 has smaller bounds
+for _bound in ("max-inline-insns-single=200", "max-inline-insns-auto=30", "early-inlining-insns=14"):
+    INLINING += ["--param", _bound]
+COMPILER_BYTES = 512 << 20  # memory that a compiler takes for the largest file
+RULES = """\
+rule compile
+  command = $cxx $flags -MMD -MF $out.d -c $in -o $out
+  depfile = $out.d
+  deps = gcc
+rule link
+  command = $cxx -o $out $in $flags
+"""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler.
+
+    command  words of the command
+    flags    words for every file
+    module   further words for the files of edgefl._core, which read the headers of Python and pybind11
+    link     words for every library
+    """
+
+    command: Sequence[str]
+    flags: Sequence[str] = ()
+    module: Sequence[str] = ()
+    link: Sequence[str] = ()
+
+    @classmethod
+    def of_environment(cls, includes: Sequence[str], default: str = "c++") -> Compiler:
+        """Return the compiler that CXX names, with the words of CFLAGS, CXXFLAGS, CPPFLAGS and LDFLAGS.
+
+        CFLAGS counts for C++ too, as setuptools has it. CPPFLAGS counts for edgefl._core alone, so that the objects of
+        the library serve every version of Python.
+        """
+        words = {name: shlex.split(os.environ.get(name, "")) for name in ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS")}
+        flags = [*([] if words["CFLAGS"] == words["CXXFLAGS"] else words["CFLAGS"]), *words["CXXFLAGS"]]
+        module = [*words["CPPFLAGS"], *(f"-isystem{folder}" for folder in includes)]
+        return cls(shlex.split(os.environ.get("CXX") or default), flags, module, words["LDFLAGS"])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Folders and file names. objects: what ninja keeps, out: where the libraries go, suffix: of the Python module."""
+
+    objects: str
+    out: str
+    suffix: str
+
+    @property
+    def library(self) -> str:
+        return os.path.join(self.out, LIBRARY)
+
+    @property
+    def module(self) -> str:
+        return os.path.join(self.out, "_core" + self.suffix)
+
+
+def optimisation(source: str) -> list[str]:
+    """Return the words for a source file.
+
+    -O3 doubles the time to compile. The bodies of the vector instruction sets are worth it. Dense convolutions need
+    the bounds of -O3 for inlining alone.
+    """
+    if not source.startswith("csrc/isa") or "scalar" in source:
+        return ["-O2"]
+    return ["-O2", *INLINING] if source.endswith("_convolution.cc") else ["-O3"]
+
+
+def generate() -> None:
+    """Write what follows from the table of operations. Raises subprocess.CalledProcessError for a wrong row."""
+    subprocess.run([sys.executable, os.path.join("csrc", "generate.py"), GENERATED], check=True)
+
+
+def build(compiler: Compiler, places: Places) -> None:
+    """Build what a change has reached, in the root of the repository, after `generate`.
+
+    Raises  OSError if there is no ninja, subprocess.CalledProcessError with the compiler's words if it fails
+    """
+    os.makedirs(places.out, exist_ok=True)
+    file = os.path.join(places.objects, "build.ninja")
+    _write(file, ninja_file(compiler, places))
+    found = subprocess.run([*ninja(), "-f", file, f"-j{jobs()}"], capture_output=True, text=True)
+    if found.returncode:
+        raise subprocess.CalledProcessError(found.returncode, "ninja", found.stdout, found.stderr)
+
+
+def ninja() -> list[str]:
+    """Return the command of ninja: the program on PATH, or the module of the package. Raises OSError without one."""
+    if found := shutil.which("ninja"):
+        return [found]
+    try:
+        import ninja as package
+    except ImportError:
+        raise FileNotFoundError("ninja is not installed; expected pip install ninja") from None
+    return [os.path.join(package.BIN_DIR, "ninja")]
+
+
+def jobs() -> int:
+    """Return how many compilers run at once: one for each processor, as far as the memory lasts."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(os.cpu_count() or 1, memory_bytes // COMPILER_BYTES))
+
+
+def units(places: Places) -> dict[str, list[str]]:
+    """Return the files that a compiler takes, by library.
+
+    A unit includes several small files, because the headers of the standard library and of pybind11 take longer to
+    compile than the files.
+    """
+    binding = {"csrc/python/call.cc", "csrc/python/operations.cc"}
+    checks = [*glob("csrc/api/*.cc"), *glob(f"{GENERATED}/api_*.cc")]
+    families = [*({*glob("csrc/python/*.cc")} - binding), *glob(f"{GENERATED}/binding_*.cc")]
+    return {
+        "library": [_unit(places, "api", checks), *sorted(glob("csrc/core/*.cc")), *sorted(glob("csrc/isa/*.cc"))],
+        "module": [_unit(places, "families", families), _unit(places, "binding", [*binding, "csrc/python.cc"])],
+    }
+
+
+def _unit(places: Places, name: str, files: Sequence[str]) -> str:
+    path = os.path.join(places.objects, "units", f"{name}.cc")
+    _write(path, "".join(f'#include "{os.path.abspath(file)}"\n' for file in sorted(files)))
+    return path
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file unless it has this text, so that its date tells when its text changed."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as stream:
+            if stream.read() == text:
+                return
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def ninja_file(compiler: Compiler, places: Places) -> str:
+    """Return the text of build.ninja. The objects of the library do not depend on the version of Python."""
+    lines = [f"builddir = {places.objects}", f"cxx = {shlex.join(compiler.command)}", RULES]
+    files, linux = units(places), platform.system() == "Linux"
+    flags = [f"-I{GENERATED}", "-Icsrc", *compiler.flags]  # in this order: csrc/edgefl.h has no prototypes
+    objects = [_compile(lines, source, places, flags) for source in files["library"]]
+    _link(lines, places.library, objects, [*SHARED, *([f"-Wl,-soname,{LIBRARY}"] if linux else []), *compiler.link])
+    flags += compiler.module
+    objects = [_compile(lines, source, places, flags, places.suffix) for source in files["module"]]
+    origin = "-Wl,-rpath,$ORIGIN" if linux else "-Wl,-rpath,@loader_path"
+    words = [*SHARED, f"-L{places.out}", "-ledgefl", origin, *compiler.link]
+    _link(lines, places.module, objects, words, after=places.library)
+    return "\n".join(lines) + "\n"
+
+
+def _compile(lines: list[str], source: str, places: Places, flags: Sequence[str], suffix: str = "") -> str:
+    """Add the compilation of a source file, and return its object file."""
+    name = os.path.splitext(os.path.relpath(source, places.objects if "units" in source else "."))[0]
+    target = os.path.join(places.objects, name.replace(os.sep, "_") + suffix + ".o")
+    lines += [f"build {_path(target)}: compile {_path(source)}", _flags([*FLAGS, *optimisation(source), *flags])]
+    return target
+
+
+def _link(lines: list[str], target: str, objects: Sequence[str], flags: Sequence[str], after: str = "") -> None:
+    """Add the linking of a library, after another library on which it depends."""
+    needs = f" | {_path(after)}" if after else ""
+    lines += [f"build {_path(target)}: link {' '.join(map(_path, objects))}{needs}", _flags(flags)]
+
+
+def _flags(words: Sequence[str]) -> str:
+    return f"  flags = {shlex.join(words).replace('$', '$$')}"
+
+
+def _path(path: str) -> str:
+    return path.replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Build libedgefl.so and edgefl._core with the compiler of CXX.")
+    parser.add_argument("--objects", required=True, metavar="DIR", help="folder that keeps object files")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder of the two libraries")
+    parser.add_argument("--suffix", required=True, help="end of the module's file name (for example: .abi3.so)")
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="DIR", help="folder with Python.h or pybind11"
+    )
+    options = parser.parse_args()
+    places = Places(options.objects, options.out, options.suffix)
+    generate()
+    try:
+        build(Compiler.of_environment(options.include), places)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(getattr(error, "stdout", None) or error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
