@@ -15,7 +15,9 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import inspect
 import io
+import itertools
 import random
 import re
 import sys
@@ -126,7 +128,10 @@ def pages() -> dict[str, list[str]]:
 
 
 def docstrings() -> dict[str, list[str]]:
-    """Return the docstrings of modules, classes and functions, by file. A first line may be a noun phrase."""
+    """Return the docstrings of modules, classes, functions, constants and fields, by file.
+
+    A first line may be a noun phrase.
+    """
     texts: dict[str, list[str]] = {}
     for file in _sources():
         texts[str(file.relative_to(ROOT))] = [
@@ -164,10 +169,19 @@ def _comments_of(file: Path) -> Iterator[str]:
 
 
 def _docstrings_of(file: Path) -> Iterator[str]:
-    """Yield the docstrings of a module, and of all its classes and functions."""
+    """Yield the docstrings of a module, of all its classes and functions, and of the names that it assigns."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield ast.get_docstring(node) or ""
+            yield from _attribute_docstrings(node.body)
+
+
+def _attribute_docstrings(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the strings that follow an assignment. Such a string documents a constant or a field."""
+    for before, statement in itertools.pairwise(body):
+        text = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(before, (ast.Assign, ast.AnnAssign)) and isinstance(text, ast.Constant):
+            yield inspect.cleandoc(str(text.value))
 
 
 def _after_title(text: str) -> Iterator[str]:

@@ -18,5 +18,5 @@ def unpack(data: bytes) -> frozenset[int]:
     try:
         bits = zlib.decompress(data)
     except zlib.error as error:
-        raise ValueError(f"candidates that cannot be read ({error})") from None
+        raise ValueError(f"a set of candidates that cannot be read ({error})") from None
     return frozenset(8 * at + bit for at, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1)

@@ -118,7 +118,10 @@ class DeviceSessions:
     def _take_reply(self, link: ClientConnection, message: Trained, now: float) -> None:
         key = message.round, link.client
         if not self._rulings.is_planned(*key):
-            self._refuse(link, f"reply of client {link.client} for round {message.round}; it was not planned there")
+            self._refuse(
+                link,
+                f"reply of client {link.client} for round {message.round}; expected a client that this round planned",
+            )
         elif (ruling := self._rulings.of(*key)) is not None:
             self._rule(link, message.round, ruling)
         elif not self._rulings.is_judging(*key):

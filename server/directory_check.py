@@ -71,7 +71,7 @@ def _check_last_commit(path: Path, found: Commit, expected: Commit | None) -> No
         log = f"{path / LOG} is {'damaged' if (path / LOG).exists() else 'missing'}"
         raise RunError(f"{_says(path, found, expected)}: {log}, or {path / DATABASE} is an older copy")
     if found.number == expected.number and found != expected:
-        raise RunError(f"{_says(path, found, expected)} with another digest: they are of two runs")
+        raise RunError(f"{_says(path, found, expected)} with another digest: the two files belong to different runs")
 
 
 def _says(path: Path, found: Commit, expected: Commit) -> str:
@@ -83,4 +83,6 @@ def _check_run(path: Path, run: str, settings: str) -> None:
     if identity.exists() and identity.read_bytes() != run.encode():
         raise RunError(f"{identity} does not name the run in {DATABASE}, {run}; expected one run in a directory")
     if settings != settings_digest(path):
-        raise RunError(f"{path / EXPERIMENT} has other settings than {DATABASE} was made with; expected the same")
+        raise RunError(
+            f"{path / EXPERIMENT} has other settings than {DATABASE} was made with; expected the settings of the run"
+        )

@@ -147,6 +147,6 @@ class Arrivals:
             what = f"goes on from what it kept after round {loss.kept}" if loss.kept else "begins again with nothing"
             self._queue.add(Say(f"client {client} has lost what it kept after round {due}, and {what}: accepted"))
         elif has_changed:
-            keeps = f"clients of {self._method} keep nothing"
-            self._queue.add(Say(f"client {client} comes without what it had after round {due}; {keeps}, so it may"))
+            keeps = f"clients of {self._method} keep no state between rounds"
+            self._queue.add(Say(f"client {client} has lost its state of round {due}: accepted, as {keeps}"))
         return loss

@@ -145,7 +145,7 @@ class Server:
         await asyncio.wait([gone], timeout=min(seconds, SOON_S))
         if not gone.done() and seconds > SOON_S:
             away = len(self._coordinator.enrolled - self._heard)
-            self.say(f"the run is over; waiting up to {seconds:g} s to tell {away} clients that are away")
+            self.say(f"the run is over; waiting up to {seconds:g} s to tell {away} disconnected clients")
             await asyncio.wait([gone], timeout=seconds - SOON_S)
 
     def _end_if_all_have_heard(self) -> None:
@@ -201,7 +201,7 @@ class Server:
                 Detail(f"the connection from {peer.address} has ended before it enrolled", "gone"), "strangers gone"
             )
         elif not self._over.done():
-            line = f"client {peer.client} is gone: its connection from {peer.address} has ended"
+            line = f"client {peer.client} is disconnected: its connection from {peer.address} has ended"
             self.say(LogLine(line, "gone", peer.client))
 
     # The coordinator.

@@ -104,7 +104,7 @@ class Entrance:
         for _ in range(AT_ONCE):
             wait_s = self._admission.wait_s(self._loop.time())
             if wait_s > 0:
-                self._owner.say("more connections than devices make: new ones have to wait", "crowd")
+                self._owner.say("more connections than devices need: new connections have to wait", "crowd")
                 self._pause(listener, wait_s)
                 return
             if self._are_leaving():

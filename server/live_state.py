@@ -60,8 +60,10 @@ class LiveState:
         try:
             found: dict[str, Any] = json.loads(data)
             if found.pop("version") != VERSION:
-                raise RunError(f"a live state of another version; expected {VERSION}: use the edgefl of the server")
+                raise RunError(
+                    f"a live state of another version; expected version {VERSION}: use the edgefl version of the server"
+                )
             devices = {int(client): LiveDevice(*rest) for client, *rest in found.pop("devices")}
             return LiveState(devices=devices, **found)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise RunError(f"it is no live state of a server ({error})") from None
+            raise RunError(f"it is not a live state of a server ({error})") from None

@@ -134,7 +134,7 @@ class Peer(asyncio.Protocol):
         self._write(message)
         unread, limit = self._transport.get_write_buffer_size(), UNREAD * self.connection.cap
         if unread > limit:
-            self.drop(f"it has left {unread} bytes unread; expected at most {limit}")
+            self.drop(f"the device has left {unread} bytes unread; expected at most {limit}")
 
     def _write(self, message: Message) -> None:
         """Write a message, unless the device has refused in the bytes that are being answered."""
@@ -209,7 +209,9 @@ class Peer(asyncio.Protocol):
     def _watch_frame(self) -> None:
         self._forget_timer()
         if self.connection.mid_frame:
-            self._expect(self._service.patience.frame_s + self.connection.cap / SLOWEST, "a frame it began")
+            self._expect(
+                self._service.patience.frame_s + self.connection.cap / SLOWEST, "a frame that the device began"
+            )
 
     def _expect(self, seconds: float, what: str) -> None:
         self._timer = self._loop.call_later(seconds, self._too_slow, seconds, what)

@@ -32,7 +32,7 @@ class RefusalRegister:
         if self.reasons.get(client) == kept:
             return
         self.reasons[client] = kept
-        line = f"client {client} is absent from now on, until its device comes back: {kept}"
+        line = f"client {client} does not take part until its device comes back: {kept}"
         self._queue.add(Say(Alert(line, "refused", client)))
         self._queue.save(DeviceRefusal(client, kept))
 

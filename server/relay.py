@@ -122,7 +122,7 @@ class RelayServer:
         try:
             envelope = envelopes.decode("device", data, self._limit)
             if envelope.run != self._offer.run:
-                raise RemoteProtocolError(f"letter of run {envelope.run}; expected {self._offer.run}")
+                raise RemoteProtocolError(f"envelope of run {envelope.run}; expected run {self._offer.run}")
         except RemoteProtocolError as error:
             self.failed(name, str(error))
             return
@@ -131,7 +131,7 @@ class RelayServer:
         node.has_heard |= any(isinstance(message, Finished) for message in asked.messages)
         self._read(node, envelope)
         if node.stage == "called" or (asked.purpose != "query" and not envelope.messages):
-            self.failed(name, "it has answered nothing")
+            self.failed(name, "it has not answered")
 
     def failed(self, name: int, reason: str) -> None:
         """Note that an envelope to a node, or its answer, is lost. The node is called again later."""

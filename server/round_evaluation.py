@@ -59,5 +59,5 @@ class OpenEvaluation:
             return None if (scores is not None) == is_expected else f"{'lacks' if is_expected else 'has'} {kind} scores"
         most = scores.examples * self._decisions
         if not 0 <= scores.correct <= most or scores.examples == 0:
-            return f"says {scores.correct} of {most} {kind}; expected a part of at least 1"
+            return f"has {scores.correct} correct of {most} ({kind}); expected at least 1 example, and not more correct"
         return None

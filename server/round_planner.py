@@ -97,6 +97,6 @@ class Planner:
                     return self._plan(state, round, None)
                 name = self._algorithm.name
                 raise RunError(
-                    f"{name} plans client {plan.client} for round {round}; expected one that was seen lately"
+                    f"{name} plans client {plan.client} for round {round}; expected a client that was seen lately"
                 )
         return plans

@@ -175,7 +175,7 @@ class RoundSequence:
             self._queue.save(RoundOpened(number, self.open.clients, deadline_s, among))
             self._rulings.plan(number, self.open.clients)
         elif stored.opened != self.open.clients:
-            raise RunError(f"round {number} was begun with clients {stored.opened}, not {self.open.clients}")
+            raise RunError(f"round {number} began with clients {stored.opened}; expected clients {self.open.clients}")
         for judged in stored.answers:
             self.open.judge(judged.client, judged.message, self.expected_claim(judged.client))
         if self.open.is_complete(self._rules.quorum, self.refusing):

@@ -69,7 +69,7 @@ def check_content(database: sqlite3.Connection) -> Commit:
         raise ValueError(str(found).replace("\n", " "))
     commit = last_commit(database)
     if digest(database) != commit.digest:
-        raise ValueError(f"its rows do not have the digest of commit {commit.number}")
+        raise ValueError(f"the digest of its rows is not the digest of commit {commit.number}")
     return commit
 
 

@@ -66,7 +66,7 @@ def progress(path: Path) -> Progress:
             except RunError:
                 if not _has_moved(path, last_closed(database)):
                     raise
-    raise RunError(f"{path} closes rounds faster than they can be read; expected a state to stay for one read")
+    raise RunError(f"{path} closes rounds faster than they can be read; expected no new round during one read")
 
 
 def final_state(path: Path) -> State:

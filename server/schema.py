@@ -167,7 +167,7 @@ def _cure(version: int) -> str:
     """Return the end of a sentence: which edgefl reads tables of another version, and what to do."""
     if version in LAST_READERS:
         return (
-            ": edgefl of before 22 November 2026 made the run, and tables are not migrated; finish or export the run"
+            ": an edgefl before 22 November 2026 made the run, and tables are not migrated; finish or export the run"
             f" with edgefl of commit {LAST_READERS[version]}, or begin a new run with the settings of its run.json"
         )
     return ": a newer edgefl made the run; update edgefl here" if version > VERSION else ""

@@ -63,7 +63,7 @@ class ServerHandshake:
             older = "device" if hello.protocol < PROTOCOL else "server"
             raise AuthError(f"protocol version {hello.protocol}; expected {PROTOCOL}: update edgefl on the {older}")
         if hello.run not in ("", offer.run):
-            raise AuthError(f"run {hello.run}; this server serves run {offer.run}")
+            raise AuthError(f"run {hello.run}; expected run {offer.run}, which this server serves")
         if hello.client is not None and hello.client >= offer.clients:
             raise AuthError(f"client {hello.client}; expected an id below {offer.clients}")
         self._hello = hello

@@ -12,7 +12,7 @@ def enrolments(enrolled: Set[int], wanted: int, clients: int) -> str:
     line = f"waiting for enrolments: {len(enrolled)} of {wanted}"
     if wanted == clients:
         missing = [client for client in range(clients) if client not in enrolled]
-        return f"{line}; not there yet: {named(missing)}"
+        return f"{line}; not enrolled yet: {named(missing)}"
     return f"{line}, of {clients} clients"
 
 
@@ -35,12 +35,14 @@ def missing(round: int, clients: list[int]) -> str:
 
 def candidates(round: int, seen_s: float) -> str:
     """Return the line for the time in which nobody is there who could be chosen."""
-    return f"round {round} waits for clients: none of those it may choose was seen in the last {seen_s:g} s"
+    return f"round {round} waits for clients: no client that it may choose was seen in the last {seen_s:g} s"
 
 
 def refusals(round: int, refusing: Set[int]) -> str:
     """Return the line for the time in which every device has refused."""
-    return f"round {round} waits for a device that takes part: refused so far: {named(sorted(refusing))}"
+    return (
+        f"round {round} waits for a device that takes part; clients that have refused so far: {named(sorted(refusing))}"
+    )
 
 
 def named(clients: list[int]) -> str:

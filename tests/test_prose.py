@@ -95,6 +95,15 @@ def test_lines_of_comment_that_follow_each_other_are_one_comment(script: ModuleT
     assert list(script._comments_of(file)) == ["One; two three.", "four", "five", "six"]
 
 
+def test_a_string_under_a_constant_or_a_field_is_a_docstring(script: ModuleType, tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text(
+        '"""A module."""\nX = 1\n"""A constant; one."""\nprint(X)\n"no docstring"\n\n\n'
+        'class C:\n    """A class."""\n\n    x: int = 1\n    """\n    Whose value is one.\n    """\n'
+    )
+    assert list(script._docstrings_of(file)) == ["A module.", "A constant; one.", "A class.", "Whose value is one."]
+
+
 def test_a_title_without_a_phrase_of_its_own_is_read(script: ModuleType) -> None:
     assert list(script._after_title("What a device sends.\n\nIt sends values.")) == [
         "What a device sends.",

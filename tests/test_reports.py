@@ -466,7 +466,7 @@ REFUSED = [
     Report(
         "ContinualAI/avalanche#524",
         of_model(lambda: head(8, 5), (X, np.arange(N) % 10, WHO)),
-        "the model has 5 outputs; the data set has 10 classes; expected as many",
+        "the model has 5 outputs; the data set has 10 classes; expected equally many",
     ),
     Report(
         "VainF/DeepLabV3Plus-Pytorch#91",
@@ -481,7 +481,7 @@ REFUSED = [
     Report(
         "KarhouTam/FL-bench#66",
         with_settings(method="fedspu-es", validation_share=0),
-        "fedspu-es: client 0 has 0 validation samples beside 21 for training; expected at least 1; raise",
+        "fedspu-es: client 0 has 0 validation samples and 21 training samples; expected at least 1; raise",
     ),
     Report("pytorch/pytorch#127357", of_model(tied), "method 't': of a parameter or buffer used outside its module"),
     Report("ContinualAI/avalanche#792", of_model(Heads), "forward of Heads takes x, task_labels; expected one input"),
@@ -490,7 +490,7 @@ REFUSED = [
     Report(
         "google-parfait/tensorflow-federated#1042",
         with_settings(loss=FocalLoss()),
-        "loss is FocalLoss, a function of this program; expected one of cross-entropy, bce, mse, huber, or of nn.",
+        "loss is FocalLoss, a function of your program; expected one of cross-entropy, bce, mse, huber, or of nn.",
     ),
     Report(
         "VectorInstitute/FL4Health#127",
@@ -501,7 +501,7 @@ REFUSED = [
     Report(
         "MUST-Deep-Learning/KnowIt#252",
         of_model(Stateful, (STEPS, Y, WHO)),
-        "Stateful: its output at a second call is another; expected a forward that keeps nothing",
+        "Stateful: its output differs at a second call; expected a forward that keeps no state",
     ),
     Report("flwrlabs/flower#1871", with_settings(weight=[0.4, 0.3, 0.2, 0.1]), "weight=[0.4, 0.3, 0.2, 0.1]; expected"),
     Report("flwrlabs/flower#1060", with_settings(method="fedadam"), "method=fedadam; expected one of fedspu"),

@@ -30,7 +30,9 @@ PRINTED = {  # a part of what a program prints. A program that is right may prin
         "[N,1] accuracy 0.39583",
         "one-hot accuracy 0.39",
     ],
-    "f08_empty_test.py": ["after rounds [] -> DataError data=data: x_test has 0 samples; expected some, or no x_test"],
+    "f08_empty_test.py": [
+        "after rounds [] -> DataError data=data: x_test has 0 samples; expected test samples, or no x_test"
+    ],
     "f09_unused.py": [],
 }
 ENDS = {

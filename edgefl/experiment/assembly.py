@@ -129,7 +129,10 @@ def _loss(experiment: Experiment, model: Model | None, data: DataSet) -> tuple[L
     if experiment.loss:
         return Loss.parse(experiment.loss), data.notes
     if data.has_labels and data.classes == 2 and model is not None and model.graph.output_shape == (1,):
-        return BinaryCrossEntropy(), (*data.notes, "the model has 1 output for 2 classes: a decision (loss=bce)")
+        return BinaryCrossEntropy(), (
+            *data.notes,
+            "the model has 1 output for 2 classes: it learns one decision (loss=bce)",
+        )
     return default_loss(data.y), data.notes
 
 
@@ -144,7 +147,7 @@ def _graph(experiment: Experiment, model: Model | None, data: DataSet, loss: Los
     loss.check_outputs(outputs)
     if isinstance(graph.nodes[-1].op, Sigmoid) and loss.name in OF_LOGITS:
         warnings.warn(
-            f"the model ends in Sigmoid, and loss={loss} takes logits, of which it makes shares itself: outputs from 0 "
+            f"the model ends in Sigmoid, and loss={loss} takes logits and applies the sigmoid itself: outputs from 0 "
             "to 1 learn slowly; expected a model without its last Sigmoid",
             stacklevel=2,
         )
@@ -181,7 +184,9 @@ def _split(experiment: Experiment, data: DataSet, client: int, client_samples: I
     if experiment.split != "time":
         return split(client_samples, experiment.seed, client, *parts, who)
     if data.times is None:
-        raise ValueError(f"split=time with data={data.name}, which says no times; expected some (--time NAME)")
+        raise ValueError(
+            f"split=time with data={data.name}, which has no times; expected a column of times (--time NAME)"
+        )
     return split_by_time(client_samples, data.times, *parts, who)
 
 
@@ -207,7 +212,7 @@ def check_held_out(methods: Mapping[str, Algorithm], federation: Federation) -> 
             for client, split in enumerate(federation.clients):
                 if not len(split.validation):
                     raise ValueError(
-                        f"{name}: client {client} has 0 validation samples beside {len(split.train)} for training; "
+                        f"{name}: client {client} has 0 validation samples and {len(split.train)} training samples; "
                         f"expected at least 1; raise validation_share, or set es_set=test or accept_on=test"
                     )
 
@@ -218,7 +223,7 @@ def check_begin(methods: Mapping[str, Algorithm], federation: Federation, rounds
     if not task.spec.learned:
         count = len(task.spec.params)
         raise ValueError(
-            f"model of which all {count} parameters are frozen; expected at least one that is trained, as by "
+            f"all {count} parameters of the model are frozen; expected at least one trained parameter, as by "
             "requires_grad_(True) on the last layer of a torch module"
         )
     for name, method in methods.items():
@@ -241,7 +246,11 @@ def _without_statistics(graph: Graph) -> str:
         if len(spec.learned) == len(spec.params):
             found[name] = sum(math.prod(param.shape) for param in spec.params.values())
     *others, last = sorted(found, key=found.__getitem__) or [""]
-    return f"; --model {', '.join(others)} or {last} has none" if others else f"; --model {last} has none" * bool(last)
+    return (
+        f"; --model {', '.join(others)} or {last} has no running statistics"
+        if others
+        else f"; --model {last} has no running statistics" * bool(last)
+    )
 
 
 def built_in(experiment: Experiment, classes: int) -> Graph | None:
@@ -264,7 +273,9 @@ def model_name(experiment: Experiment, input_shape: Shape, vocabulary: int | Non
 def _named(experiment: Experiment, input_shape: Shape, vocabulary: int | None) -> str:
     """Return the name of a built-in model. Raises ValueError if the settings name a model that is not built in."""
     if experiment.model.startswith(NAMED):
-        raise ValueError(f"model={experiment.model} without its file; expected --model FILE, or the run that has it")
+        raise ValueError(
+            f"model={experiment.model} without its file; expected --model FILE, or the run that keeps the file"
+        )
     if experiment.model and experiment.model not in architectures.NAMES:
         raise ValueError(
             f"model={experiment.model}; {expected_name(experiment.model, architectures.NAMES, 'FILE.safetensors')}"

@@ -86,7 +86,7 @@ def read_partition(path: Path, most: int | None = None) -> tuple[Samples, Split 
     if not found:
         return samples, None
     if found.keys() != set(PARTS):
-        raise DataError(f"{path} has {', '.join(found)}; expected all of {', '.join(PARTS)}, or none")
+        raise DataError(f"{path} has {', '.join(found)}; expected all of {', '.join(PARTS)}, or no part")
     for name, rows in found.items():
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(samples):
             raise DataError(f"{path}: {name} goes from {rows.min()} to {rows.max()}; expected 0 to {len(samples) - 1}")
@@ -95,5 +95,7 @@ def read_partition(path: Path, most: int | None = None) -> tuple[Samples, Split 
     if len(np.unique(np.concatenate(list(found.values())))) < sum(map(len, found.values())):
         raise DataError(f"{path}: {', '.join(PARTS)} share samples; expected disjoint parts")
     if not len(found["train"]) or not len(found["test"]):
-        raise DataError(f"{path}: {len(found['train'])} training and {len(found['test'])} test samples; expected some")
+        raise DataError(
+            f"{path}: {len(found['train'])} training and {len(found['test'])} test samples; expected at least one"
+        )
     return samples, Split(**found)

@@ -34,7 +34,7 @@ def of_frame(frame: Any, columns: Mapping[str, Any]) -> dict[str, Array]:
     dropped = {_column(known, name, ()) for name in ([drop] if isinstance(drop, str) else drop)}
     inputs = [name for name in known if name not in {label, group, time, *dropped}]
     if not inputs:
-        raise DataError(f"data: the DataFrame has no column but {label}, the label, and what is no input")
+        raise DataError(f"data: the DataFrame has no input columns besides the label {label}; expected at least one")
     of_name = dict(zip(known, (frame.iloc[:, at] for at in range(len(known))), strict=True))
     x = np.stack([_numbers(of_name[name], name) for name in inputs], axis=1)
     others = {"y": label, "group": group, "time": time}

@@ -102,7 +102,9 @@ def check_fits(graph: Graph, name: str, data: DataSet, outputs: int, has_labels:
         have = " x ".join(map(str, graph.output_shape))
         found = f"{given} has {outputs} {'classes' if has_labels else 'values for an example'}"
         why = f" ({'; '.join(data.notes)})" if data.notes else ""
-        raise GraphError(f"the model has {have} outputs; {found}; expected as many{_remedy(graph, has_labels)}{why}")
+        raise GraphError(
+            f"the model has {have} outputs; {found}; expected equally many{_remedy(graph, has_labels)}{why}"
+        )
 
 
 def _remedy(graph: Graph, has_labels: bool) -> str:

@@ -22,7 +22,7 @@ DEMONSTRATIONS: dict[str, dict[str, Any]] = {  # settings for the packaged data 
 PFLEGO_OPTIONS: dict[str, Any] = {
     "tau": 50, "head_step": "eq3", "server": "adam", "head_init": "uniform", "eval_point": "post_local",
 }  # fmt: skip
-"""What PFLEGO's tables were made with: Eq. 3, Adam, heads as in the released code, clients tested after training."""
+"""The options behind PFLEGO's tables: Eq. 3, Adam, heads as in the released code, and a test after local training."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,10 @@ PRESETS = (
 )
 HEADS: dict[str, Any] = {"server": "adam", "beta": 0.02, "rho": 0.003}
 STARTS = {"pflego": HEADS, "fedrecon": HEADS}
-"""By method, what a run without a preset starts from: PFLEGO's exact gradient descent at the rates of its tables hardly
-moves the body (docs/training.md has what came of both on three data sets).
+"""The default options of a run without a preset, by method.
+
+PFLEGO's exact gradient descent hardly moves the body at the learning rates of PFLEGO's tables. docs/training.md has the
+results of both on three data sets.
 """
 NAMES = tuple(dict.fromkeys(each.name for each in PRESETS))
 

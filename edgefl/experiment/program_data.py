@@ -112,12 +112,12 @@ def _of_loader(loader: Any) -> Any:
     name = type(sampler).__name__
     if not (name == "SequentialSampler" or (name == "RandomSampler" and not sampler.replacement)):
         raise ValueError(
-            f"data is a DataLoader with {name}, which chooses samples; expected its samples as a Dataset: "
+            f"data is a DataLoader with {name}, which chooses samples; expected the chosen samples as a Dataset: "
             "torch.utils.data.Subset(dataset, indices)"
         )
     warnings.warn(
-        f"of the DataLoader its dataset is taken; batch_size={loader.batch_size}, shuffling and collate_fn are not "
-        "used: say batch=, and the seed says the order",
+        f"only the dataset of the DataLoader is used; batch_size={loader.batch_size}, shuffling and collate_fn are "
+        "not: give batch=, and seed= for the order",
         stacklevel=5,
     )
     return loader.dataset
@@ -172,7 +172,7 @@ def _room(name: str, part: Array, count: int) -> Array:
         return np.empty((count, *part.shape), part.dtype)
     except (MemoryError, ValueError) as error:
         found = f"{count} items of {part.dtype} {part.shape}"
-        raise DataError(f"data: {name} of {found} has no room in memory ({error}); expected fewer items") from None
+        raise DataError(f"data: {name} of {found} does not fit in memory ({error}); expected fewer items") from None
 
 
 def _put(room: Array, name: str, part: Array, at: int) -> None:

@@ -49,9 +49,9 @@ def _is_regression(experiment: Experiment, data: DataSet) -> bool:
 def check_samples(data: DataSet) -> None:
     """Raise DataError if there is no sample to train on, or if a test part has no samples."""
     if not len(data):
-        raise DataError(f"data={data.name} has 0 samples; expected some in x and y")
+        raise DataError(f"data={data.name} has 0 samples; expected samples in x and y")
     if data.x_test is not None and not len(data.x_test):
-        expected = "expected some, or no x_test and y_test, so that each client tests on a part of its own samples"
+        expected = "expected test samples, or no x_test and y_test: then each client tests on a part of its own samples"
         raise DataError(f"data={data.name}: x_test has 0 samples; {expected}")
 
 
@@ -61,7 +61,9 @@ def groups_in(experiment: Experiment, data_dir: str | os.PathLike[str] | None = 
     """
     data = data_of(experiment, data_dir)
     if data.groups is None or not (count := len(data.group_sizes()[0])):
-        raise DataError(f"clients=all with data={data.name}, which has no groups; expected some (--group NAME)")
+        raise DataError(
+            f"clients=all with data={data.name}, which has no groups; expected a column of groups (--group NAME)"
+        )
     return count
 
 

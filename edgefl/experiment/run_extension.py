@@ -57,17 +57,17 @@ def check_growth(run: Path, stored: Experiment, wanted: Experiment) -> None:
     for name in GROWING:
         old, new = getattr(stored, name), getattr(wanted, name)
         if new < old:
-            raise RunError(f"{run} was run with {name}={old}, not {new}; expected the same or more")
+            raise RunError(f"{run} was run with {name}={old}, not {new}; expected at least {old}")
     if wanted.rounds > stored.rounds:
         for method, algorithm in stored.algorithms().items():
             if algorithm.needs_rounds:
                 raise RunError(
                     f"{run} was run with rounds={stored.rounds}, not {wanted.rounds}, and what {method} does in a "
-                    "round depends on how many there are; expected the same, or a new run"
+                    f"round depends on the number of rounds; expected rounds={stored.rounds}, or a new run"
                 )
         if stored.tune and not stored.tune_rounds:
             raise RunError(
-                f"{run} was tuned over rounds={stored.rounds}, not {wanted.rounds}; expected the same, or a new run"
+                f"{run} was tuned over rounds={stored.rounds}, not {wanted.rounds}; expected as many, or a new run"
             )
     if wanted.seeds > stored.seeds == 1:
-        raise RunError(f"{run} was run with seeds=1, not {wanted.seeds}; expected the same, or a new run")
+        raise RunError(f"{run} was run with seeds=1, not {wanted.seeds}; expected seeds=1, or a new run")

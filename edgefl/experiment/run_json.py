@@ -73,16 +73,16 @@ def check_data(path: Path, found: DataRecord, accept: bool = False) -> str | Non
         return None
     if change and not accept:
         raise RunError(
-            f"{path} has trained on other data than there are now: {change}; restore the data of before, or accept "
-            "these with --accept-data (accept_data=True)"
+            f"{path} has trained on other data than there are now: {change}; restore the earlier data, or accept "
+            "the new data with --accept-data (accept_data=True)"
         )
     records = [*records, found]
     _write(path, read_experiment(path), {**beside, TRAINED_ON: [each.to_json() for each in records]})
     if change:
-        return f"{path} goes on with other data than it has trained on, as --accept-data allows: {change}"
+        return f"{path} continues with data other than those that it has trained on, as --accept-data allows: {change}"
     return (
-        f"{path} keeps no SHA-256 of the data that it has trained on, as edgefl of before kept none: whether the data "
-        "have changed since is not known, and from now on a change is refused"
+        f"{path} keeps no SHA-256 of the data that it has trained on, as an older edgefl made it: whether the data "
+        "have changed since is not known, and later changes are refused"
     )
 
 
@@ -136,9 +136,9 @@ def _cure(path: Path, name: str, is_stored: bool, is_known: bool) -> str:
     """Return the remedy for a setting that only one version of edgefl has, the present one or the run's."""
     if is_stored and is_known:
         return ""
-    makers = " and ".join(read_provenances(path)) or "an edgefl of before"
+    makers = " and ".join(read_provenances(path)) or "an older edgefl"
     whose = f"this edgefl has no setting {name}" if is_stored else f"the run was made without a setting {name}"
-    return f": {whose}; go on with the edgefl that made the run ({makers}), or begin a new run"
+    return f": {whose}; continue with the version of edgefl that made the run ({makers}), or begin a new run"
 
 
 def read_experiment(path: Path) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class Experiment:
         )
         _check(self.tune_rounds >= 0, "tune_rounds", self.tune_rounds, "tune_rounds >= 0")
         for name, tried in self.tune:
-            _check(len(set(tried)) == len(tried) > 0, f"tune {name}", tried, "at least one value, each once")
+            _check(len(set(tried)) == len(tried) > 0, f"tune {name}", tried, "at least one value, and each value once")
         _check(self.refresh >= 0, "refresh", self.refresh, "refresh >= 0")
         _check(self.seed >= 0, "seed", self.seed, "seed >= 0")
         _check(self.seeds >= 1, "seeds", self.seeds, "seeds >= 1")
@@ -190,8 +190,8 @@ class Experiment:
         if self.devices:
             fleet_of(self.devices).assigned(self.clients)
         is_limit = 0 <= self.deadline_s < math.inf
-        _check(is_limit, "deadline_s", self.deadline_s, "0 <= deadline_s, a number of seconds; 0: none")
-        _check(bool(self.devices) or not self.deadline_s, "deadline_s", self.deadline_s, "devices beside it")
+        _check(is_limit, "deadline_s", self.deadline_s, "0 <= deadline_s, a number of seconds, or 0 for no deadline")
+        _check(bool(self.devices) or not self.deadline_s, "deadline_s", self.deadline_s, "devices= as well")
         fewest = self.aggregation_settings().aggregation.fewest
         _check(
             fewest <= self.per_round,
@@ -235,7 +235,7 @@ class Experiment:
         methods = {name: build(name, {**shared, **dict(self.options), **tuned.get(name, {})}) for name in self.methods}
         for name, method in methods.items():
             if self.refresh and not method.can_refresh:
-                raise ValueError(f"refresh={self.refresh} with {name}; expected a method that says what a refresh is")
+                raise ValueError(f"refresh={self.refresh} with {name}; expected a method that defines a refresh")
         return methods
 
     def check_served(self) -> None:
@@ -248,7 +248,7 @@ class Experiment:
         if self.devices:
             raise ValueError("devices with a server; expected modelled devices in a simulation only")
         if self.tune:
-            raise ValueError(f"tune={self.tune[0][0]} with a server; expected it of a simulation, which has trials")
+            raise ValueError(f"tune={self.tune[0][0]} with a server; expected a simulation, which tries the values")
 
     def settings(self, workers: int) -> Settings:
         """Return the settings of the round loop, with `workers` clients trained at the same time."""

@@ -55,4 +55,4 @@ def choices(run: Path) -> Choices:
         found = {} if record is None else {label: each["chosen"] for label, each in record["methods"].items()}
         return tuple((label, tuple(sorted(chosen.items()))) for label, chosen in found.items())
     except (AttributeError, KeyError, TypeError) as error:
-        raise RunError(f"{run / TUNED} is no record of what was tuned ({error!r})") from None
+        raise RunError(f"{run / TUNED} is not a record of tuned values ({error!r})") from None

@@ -44,7 +44,7 @@ def constant_columns(federation: Federation) -> tuple[str, ...]:
 
 
 def constant_columns_said(names: Sequence[str]) -> tuple[str, str]:
-    """What is wrong with these columns, and the remedy."""
+    """Return the sentence about these columns, and the remedy."""
     what = f"{', '.join(names)}: one value within each client, which spoils a model of all clients (batch norm)"
     return what, f"--drop {','.join(dict.fromkeys(name.partition('=')[0] for name in names))}"
 
@@ -57,10 +57,10 @@ def _check_targets(experiment: Experiment, federation: Federation) -> None:
     if is_tuned or size <= most or (error := _first_error(federation)) <= most:
         return
     spread = max(moments(data.y)[1])
-    what = "diverges" if is_plain else "does not get there"
+    what = "diverges" if is_plain else "does not reach the targets"
     raise DataError(
-        f"y has spread {spread:.3g} and the untrained model is off by {error:.3g}, with which training at lr="
-        f"{experiment.lr:g} {what}; expected errors of at most {most:.3g}: take off the mean of y and divide by "
+        f"y has spread {spread:.3g} and the untrained model is off by {error:.3g}, and so training at lr="
+        f"{experiment.lr:g} {what}; expected errors of at most {most:.3g}: subtract the mean of y and divide by "
         f"{spread:.0e}, or {REMEDY}"
     )
 

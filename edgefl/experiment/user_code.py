@@ -60,7 +60,7 @@ def _imported(name: str) -> ModuleType:
     except (ModuleNotFoundError, ValueError):
         found = None
     if found is None:
-        raise RequestError(f"no module {name!r}; expected one in {Path.cwd()} or among the installed ones")
+        raise RequestError(f"no module {name!r}; expected one in {Path.cwd()} or an installed module")
     return importlib.import_module(name)
 
 

@@ -42,7 +42,7 @@ def label(text: str) -> str:
     """Return the label that a text of the command line stands for, and register its method. Raises as `admit` does."""
     name = Variant.of(text).method
     if name in METHODS and (taken := [each for each in _entries() if each.name == name]):
-        raise ValueError(f"method={name} is edgefl's own, and {_whose(taken)} has that name, too; expected another")
+        raise ValueError(f"method={name} is edgefl's own, and {_whose(taken)} has the same name; expected another name")
     admit(name)
     return labelled(text)
 
@@ -59,7 +59,9 @@ def _entry(name: str) -> EntryPoint:
     entries = _entries()
     named = list({each.value: each for each in entries if each.name == name}.values())
     if len(named) > 1:
-        raise ValueError(f"method={name} is that of {_whose(named)}; expected one package that has it")
+        raise ValueError(
+            f"method={name} is the name of methods of {_whose(named)}; expected one package with this name"
+        )
     if not named:
         known = [*METHODS, *sorted({each.name for each in entries})]
         raise ValueError(f"method={name}; {expected_name(name, known, 'package.module:Class')}")

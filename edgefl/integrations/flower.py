@@ -242,7 +242,7 @@ class _EnvelopeCarrier:
             if message:
                 self._nodes[message] = outgoing_envelope.node
             else:
-                self._run.failed(outgoing_envelope.node, "Flower does not take a letter for it")
+                self._run.failed(outgoing_envelope.node, "Flower does not accept a message for this node")
 
     def _pull(self) -> None:
         for reply in self._grid.pull_messages(list(self._nodes)) if self._nodes else ():
@@ -316,7 +316,7 @@ def _bytes_of(message: Message) -> bytes:
     if array is None or array.stype != STYPE:
         found = sorted(message.content) if array is None else array.stype
         raise ValueError(
-            f"message with {found}; expected a letter of edgefl ({STYPE}): other versions at the two ends?"
+            f"message with {found}; expected an envelope of edgefl ({STYPE}): do both ends run one version?"
         )
     return bytes(array.data)
 

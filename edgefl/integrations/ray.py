@@ -120,7 +120,9 @@ class RayEngine:
         """Raises RunError if the cluster has too few processors, or another provenance than this process."""
         processors = int(ray.cluster_resources().get("CPU", 0))
         if processors < workers:
-            raise RunError(f"{workers} workers on a Ray cluster of {processors} processors; expected one for each")
+            raise RunError(
+                f"{workers} workers on a Ray cluster of {processors} processors; expected a processor for each worker"
+            )
         self._cast, self._shelf, self._workers = ray.put(cast), shelf, workers
         self._holdings = ClientStatePlacement(HELD_BYTES)
         self._actors: list[Any] = []
@@ -262,4 +264,4 @@ def _told(worker: int, error: Exception) -> Exception:
     if not isinstance(error, RaySystemError):
         return error
     what = str(error).splitlines()[0].removeprefix("System error: ")
-    return RunError(f"worker {worker}: {what}; expected what the method is made of on every node")
+    return RunError(f"worker {worker}: {what}; expected the files of the method on every node")

@@ -25,10 +25,10 @@ BACKENDS: dict[str, str] = {
     "numba": "edgefl.kernels.numba",
     "reference": "edgefl.kernels.reference",
 }
-"""Names, best first, and their modules."""
+"""The modules of the backends, by name. The fastest backend comes first."""
 
 NAMED = {"cuda": "edgefl.kernels.cuda.backend", "cuda-tf32": "edgefl.kernels.cuda.tf32"}
-"""Those that are used only where they are named."""
+"""The modules of backends that are used only on request, by name."""
 
 ISAS = ("scalar", "neon") if platform.machine() in ("aarch64", "arm64") else ("scalar", "avx2", "avx512")
 MAX_THREADS = 1024

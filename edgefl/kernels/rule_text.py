@@ -18,9 +18,15 @@ import re
 from typing import NamedTuple
 
 TAGS = {"run", "arrays", "shape", "argument"}
-"""What may stand at the end of a rule: [run] reads contents and is checked when a call runs; [arrays] is about extents
-that C is not given, so that it is not checked there; [shape], [argument]: the status of the C function, where it is not
-the usual one. A rule about an array is a bad shape, and a rule about a number or about contents a bad argument."""
+"""The words that may stand at the end of a rule.
+
+run       the rule reads contents, and is checked when a call runs
+arrays    the rule is about extents that the C function is not given, so the C function does not check it
+shape     the C function returns EFL_BAD_SHAPE, where its usual status is another one
+argument  the C function returns EFL_BAD_ARGUMENT, where its usual status is another one
+
+A rule about an array gives a bad shape. A rule about a number or about contents gives a bad argument.
+"""
 
 
 class Rule(NamedTuple):

@@ -30,8 +30,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 DERIVED = {"P", "Q", "Z", "columns", "bytes", "words", "words_t"}
-"""Extents that a rule gives: of a window's output, a pooled plane, a compact gradient, the bits of a plane, a mask's
-structures."""
+"""Extents that a rule computes.
+
+They are extents of a window's output, a pooled plane, a compact gradient, the bits of a plane, and the structures of a
+mask.
+"""
 
 ARRAYS = {"float", "pixels", "word", "any", "uint8", "int32", "uint32", "int64", "float64"}
 SCALARS = {"real", "int", "flag", "pair"}

@@ -13,18 +13,19 @@ from collections.abc import Callable, Sequence
 Shape = Sequence[int]
 
 LANES = {"scalar": 4, "neon": 4, "avx2": 8, "avx512": 16, "cuda": 1}
-"""Examples that one word of an instruction set holds; a GPU's kernels take them one by one."""
+"""The number of examples that one vector of an instruction set holds. A GPU's kernels take one example at a time."""
 
 ONE_STRUCTURE = 32
 """Largest batch whose Linear layers compute the gradient of their input from the forward structure."""
 
 SCATTER = 24
-"""What a weight's way into a whole array and its gradient's way back cost in torch, in its multiply-adds of a dense
-layer: up to where the two ways were measured to be as fast as each other.
+"""The cost of scattering one weight into a whole array and gathering its gradient, in multiply-adds of a dense layer.
+
+Sparse and dense execution in torch were measured to be equally fast at this cost.
 """
 
 FEWEST = 64
-"""Inputs or outputs of a Linear layer, below which its time is that of its calls."""
+"""The least number of inputs and of outputs of a sparse Linear layer. Smaller layers spend their time on calls."""
 
 
 def runs_sparse(op: str, shape: Shape, batch: int, density: float, isa: str, *, scatters: bool = False) -> bool:
@@ -93,9 +94,11 @@ LINEAR: dict[str, tuple[float, float]] = {
     "avx512": (0.25, 0.35),
     "cuda": (0.2, 0.2),
 }
-"""Largest densities of a Linear layer, for batches up to ONE_STRUCTURE and beyond. NEON's are the scalar tier's: it was
-not measured, for want of a board. Nor was CUDA: .2 is what its masked kernels were written to gain at, with maps of
-2 x 2 left out, whose weights each have few products.
+"""Largest densities of a sparse Linear layer: for batches of at most ONE_STRUCTURE examples, and for larger ones.
+
+NEON was not measured, because no board was available, and it has the densities of scalar. CUDA was not measured either:
+its masked kernels were written to gain up to a density of 0.2. They run no maps of 2 x 2, where a weight has few
+products.
 """
 
 FEWEST_CHANNELS = 4
@@ -107,13 +110,16 @@ CONV2D: dict[str, tuple[tuple[int, float], ...]] = {
     "avx512": ((2, 0.2), (4, 0.43), (8, 0.41), (16, 0.3), (ANY_SIZE, 0.27)),
     "cuda": ((2, 0.0), (ANY_SIZE, 0.2)),
 }
-"""Largest densities of a convolution, for maps up to a size, with the images side by side."""
+"""Pairs of a largest height or width and the largest density of a sparse convolution up to that size."""
 
 BESIDE_TORCH = {"avx2": (0.7, 0.52), "avx512": (0.7, 0.52)}
-"""The same where torch's dense kernels are what it would run by: maps up to 4 x 4, and larger ones."""
+"""Largest densities of a convolution that would otherwise run in torch: for maps up to 4 x 4, and for larger maps."""
 
 FEW_WEIGHTS, FEW_CHANNELS = 1 << 15, 8
 FEW_DENSITY = {"avx2": 0.45, "avx512": 0.5}
-"""The same for layers of so many places and fewer, and so many inputs and more, where that was measured."""
+"""Largest densities of a convolution with at most FEW_WEIGHTS weights and at least FEW_CHANNELS input channels.
+
+An instruction set that was not measured is absent, and CONV2D decides.
+"""
 
 RULES: dict[str, Callable[[Shape, int, str], float]] = {"linear": _linear, "conv2d": _conv2d}

@@ -12,16 +12,16 @@ from __future__ import annotations
 from .signature import InC, Signature
 
 HYPER = ("lr", "momentum", "weight_decay", "pull")
-"""What the four float32 of `hyper` are."""
+"""The meanings of the four float32 values of `hyper`, in order."""
 
 ADAM = ("lr", "beta1", "beta2", "eps", "weight_decay", "decoupled", "pull")
-"""What the seven float64 of Adam's `settings` are; decoupled: 1 for AdamW, 0 for Adam."""
+"""The meanings of the seven float64 values of Adam's `settings`. `decoupled` is 1 for AdamW and 0 for Adam."""
 
 ADAM_RATES = ("mean_share", "square_kept", "square_share", "step", "root", "eps", "decay", "kept", "pull")
-"""What the nine `rates` of one of its steps are; see efl_adam_rates in csrc/edgefl.h."""
+"""The meanings of the nine `rates` of one step of Adam. efl_adam_rates in csrc/edgefl.h defines them."""
 
 ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "softplus")
-"""The smooth activations; their numbers are places here."""
+"""The smooth activations. An activation's number is its position in this tuple."""
 
 _CONV = "stride:pair padding:pair dilation:pair"
 _LANES = "x_lanes|B y_lanes|B"  # of x or dx, and of y or dy: 1, or the floats of a word; see to_lanes
@@ -1282,4 +1282,4 @@ FAMILIES: dict[str, tuple[Signature, ...]] = {
 }
 
 TABLE: dict[str, Signature] = {row.name: row for rows in FAMILIES.values() for row in rows}
-"""The operations by name."""
+"""The signatures of all operations, by name."""

@@ -65,7 +65,9 @@ def options_of(options: object, positional: tuple[Any, ...] = (), named: Mapping
     names = [field.name for field in fields(FitOptions)]
     if isinstance(options, FitOptions):
         if positional:
-            raise TypeError(f"fit got FitOptions and {len(positional)} more positional arguments; expected none")
+            raise TypeError(
+                f"fit got FitOptions and {len(positional)} more positional arguments; expected FitOptions only"
+            )
         start = options
     else:
         start, positional = FitOptions(), (options, *positional)

@@ -187,7 +187,7 @@ def _check_weights(name: str, weights: Weights) -> None:
         if not SMALLEST <= weight <= LARGEST:
             raise ValueError(f"{name} has {weight}; expected {SMALLEST:g} to {LARGEST:g}")
     if weights is not None and not weights:
-        raise ValueError(f"{name} has no number; expected one for each output")
+        raise ValueError(f"{name} has no number; expected one number for each output")
 
 
 def _number(text: str, value: str) -> float:

@@ -12,7 +12,10 @@ from typing import ClassVar, Literal, get_args
 
 SMALLEST_EPS = 1e-30  # smallest eps of Adam, which float32 holds
 Saved = Literal["fp32", "fp16"]
-"""As what values wait for the backward pass: as they are, or as float16 where that takes less memory."""
+"""The number format of values that wait for the backward pass.
+
+fp32 keeps them as they are, and fp16 keeps them as float16 where this takes less memory.
+"""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _read(label: str) -> tuple[str, dict[str, Any]]:
     texts = [(former.get(key, key), value) for key, value in written]
     for key, value in texts:
         if key == "rounds":
-            raise ValueError(f"method={label} has rounds={value}; expected the run's --rounds, the same for all")
+            raise ValueError(f"method={label} has rounds={value}; expected --rounds, which all methods of a run share")
     return name, {key: parse([name], key, value) for key, value in texts}
 
 
@@ -189,14 +189,14 @@ def having(methods: Sequence[str], name: str, text: str, by_all: bool = False) -
     if not found:
         accepted = sorted({key for method in methods for key in settings_of(method)})
         now = next((new for method in methods if (new := _default(method).former.get(name))), None)
-        known = expected_name(name, accepted) if now is None else f"expected its name now, {now}"
+        known = expected_name(name, accepted) if now is None else f"expected its present name, {now}"
         raise ValueError(f"{name}={text} is not a hyper-parameter of {', '.join(methods)}; {known}")
     lacking = [method for method in methods if method not in found]
     if by_all and lacking:
         own = f"{found[0]}:{name}={text}"
         raise ValueError(
             f"{name}={text}: {', '.join(found)} {_has(found)} it, {', '.join(lacking)} {_has(lacking)} not; expected "
-            f"methods that all have it, or an option of one row, as --method {own},..."
+            f"methods that all have it, or an option of a single method, as --method {own},..."
         )
     return found
 

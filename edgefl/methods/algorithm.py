@@ -197,7 +197,7 @@ class Algorithm(ABC):
         The model exists for the length of the with block and is not kept. For all methods the learning rate is `lr`,
         and the order of samples is that of round 0.
         """
-        raise NotImplementedError(f"{self.name} says nothing of a refresh")
+        raise NotImplementedError(f"{self.name} does not define a refresh")
         yield  # the yield makes this function a generator
 
     @property

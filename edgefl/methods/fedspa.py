@@ -99,7 +99,7 @@ class FedSpa(LocalTraining):
             task.rounds >= 1 or self.search == "rsm",
             "rounds",
             task.rounds,
-            "rounds >= 1: prune_rate falls over them",
+            "rounds >= 1: prune_rate falls over the rounds",
         )
         self.first_mask(task.spec, task.seed, 0)  # a check that there is a first mask
         return State({MODEL: initial})

@@ -144,7 +144,7 @@ class FedSPU(LocalSteps):
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
         if plan.selection is None:
-            raise PlanError(f"plan of round {plan.round} without neurons; expected those that are active")
+            raise PlanError(f"plan of round {plan.round} without neurons; expected the active neurons")
         selection_hash = plan.selection.hash()
         if client_state.private.get("status") == "stopped":
             return Reply(plan.round, plan.client, selection_hash=selection_hash, status="stopped")

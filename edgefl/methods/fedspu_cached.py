@@ -101,7 +101,9 @@ class FedSPUCached(FedSPU):
         if not (self.budget or self.memory or self.traffic):
             return SubmodelOption(most)
         if task.graph is None:
-            raise ValueError(f"{self.name} with a budget for a model without a graph; expected its graph")
+            raise ValueError(
+                f"{self.name} has a time budget and a model without a graph; expected a model with a graph"
+            )
         return choose(task.graph, self._keeps(most), self._effort, self._budget(client, task.clients))
 
     def single_value_norm(self, task: Task, client: int) -> str:
@@ -169,7 +171,7 @@ class FedSPUCached(FedSPU):
         options = super()._merge(client_state, plan, selection)
         cut = plan.settings.get("cut", "")
         if not isinstance(cut, str):
-            raise PlanError(f"plan with cut={cut}; expected the name of a result")
+            raise PlanError(f"plan with cut={cut}; expected the name of a result of the graph")
         if cut:
             client_state.learner.write(plan.payload[PREFIX])
         return replace(options, cut=cut)

@@ -64,7 +64,7 @@ class FjORD(SubModels):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(len(self.ladder) <= MOST_WIDTHS, "keep", self.keep, f"at most {MOST_WIDTHS} different ones")
+        check(len(self.ladder) <= MOST_WIDTHS, "keep", self.keep, f"at most {MOST_WIDTHS} different widths")
         steps = f"{self.optimizer} with momentum={self.momentum:g}"
         check(self.width == "fixed" or (self.optimizer == "sgd" and not self.momentum), "optimizer", steps,
               "plain sgd, or width=fixed")  # fmt: skip

@@ -28,7 +28,7 @@ class Variant(NamedTuple):
                 raise ValueError(f"method={label} has {part!r}; expected NAME:OPTION=VALUE")
         options = {name: value for name, _, value in pairs}
         if len(options) < len(pairs):
-            raise ValueError(f"method={label} has an option twice; expected each once")
+            raise ValueError(f"method={label} has an option twice; expected each option once")
         return Variant(":".join(parts[:count]), tuple(sorted(options.items())))
 
 

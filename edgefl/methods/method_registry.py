@@ -20,7 +20,7 @@ PLAIN = (bool, int, float, str)
 def take_in(name: str, thing: object) -> None:
     """Register a class as the method of this name. Raises ValueError that says what is wrong if it is not a method."""
     if len(name) > LONGEST_NAME:
-        raise ValueError(f"method={name} has {len(name)} letters; expected at most {LONGEST_NAME}")
+        raise ValueError(f"method={name} has {len(name)} characters; expected at most {LONGEST_NAME}")
     if not isclass(thing) or not issubclass(thing, Algorithm):
         raise ValueError(f"method={name} is {_what(thing)}; expected a class that inherits from edgefl's Algorithm")
     OWN[name] = _checked(name, thing)
@@ -45,10 +45,10 @@ def _check_options(name: str, kind: type[Algorithm]) -> None:
     try:
         hints = get_type_hints(kind)
     except NameError as error:
-        raise ValueError(f"method={name} has a type that is not imported ({error}); expected names that are") from error
+        raise ValueError(f"method={name} has a type that is not imported ({error}); expected imported names") from error
     for each in fields(kind):
         if each.default is MISSING and each.default_factory is MISSING:
-            raise ValueError(f"method={name} has {each.name} without a default; expected one")
+            raise ValueError(f"method={name} has {each.name} without a default; expected a default value")
         if not _is_plain(hints[each.name]):
             shown = getattr(hints[each.name], "__name__", hints[each.name])
             raise ValueError(

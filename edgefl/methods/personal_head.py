@@ -116,7 +116,7 @@ def begin(initial: Params, task: Task) -> State:
     if not spec.head or not spec.body:
         raise ValueError(f"model with head {list(spec.head)} and body {list(spec.body)}; expected both")
     if frozen := [name for name in spec.head if name in spec.frozen]:
-        raise ValueError(f"model with a frozen {frozen[0]} in its head; expected a head that each client may train")
+        raise ValueError(f"model with a frozen {frozen[0]} in its head; expected a head that each client can train")
     check_body(spec)
     return State({BODY: {name: initial[name] for name in spec.body}})
 
@@ -125,8 +125,8 @@ def check_body(spec: ModelSpec) -> None:
     """Raise ValueError if no parameter of the body is trained. The body is all that clients of such a method share."""
     if not set(spec.body) & set(spec.learned):
         raise ValueError(
-            f"model whose body is frozen, all {len(spec.body)} parameters of it; expected a body of which something is "
-            "trained, as the body is what clients share: fedavg and fedspu share a head, local trains it at each client"
+            f"all {len(spec.body)} parameters of the model's body are frozen; expected one that is trained, as "
+            "clients share the body: fedavg and fedspu share a head, and local trains a head at each client"
         )
 
 

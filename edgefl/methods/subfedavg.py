@@ -72,7 +72,12 @@ class SubFedAvg(LocalTraining):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(self.epochs >= 2, "epochs", self.epochs, "epochs >= 2, as masks of the first and the last are compared")
+        check(
+            self.epochs >= 2,
+            "epochs",
+            self.epochs,
+            "epochs >= 2, as the masks of the first and the last epoch are compared",
+        )
         check(0 < self.density <= 1, "density", self.density, "0 < density <= 1")
         check(0 <= self.prune_rate < 1, "prune_rate", self.prune_rate, "0 <= prune_rate < 1")
         check(0 <= self.distance <= 1, "distance", self.distance, "0 <= distance <= 1")
@@ -86,7 +91,7 @@ class SubFedAvg(LocalTraining):
 
     def start(self, task: Task, initial: Params) -> State:
         is_judged = task.decisions > 0 or not self.prune_rate
-        check(is_judged, "loss", task.loss, "one with right and wrong answers: a pruned model has to be accurate")
+        check(is_judged, "loss", task.loss, "a loss with right and wrong answers: a pruned model has to be accurate")
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:

@@ -81,7 +81,7 @@ class SubModels(FedAvg):
 def planned(plan: Plan) -> NeuronSet:
     """Return the neurons of a plan. Raises PlanError if the plan has no neurons."""
     if plan.selection is None:
-        raise PlanError(f"plan of round {plan.round} without neurons; expected those of the smaller model")
+        raise PlanError(f"plan of round {plan.round} without neurons; expected the neurons of the smaller model")
     return plan.selection
 
 

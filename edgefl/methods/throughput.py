@@ -64,7 +64,7 @@ def fit(rounds: Sequence[tuple[Workload, float]]) -> Throughput:
     """
     timed = [(work, seconds) for work, seconds in rounds if seconds > 0]
     if not timed:
-        raise ValueError(f"{len(rounds)} rounds, none of which took time; expected at least one that did")
+        raise ValueError(f"{len(rounds)} rounds that took no time; expected at least one that took time")
     lines = np.array([[*work, 1.0] for work, _ in timed])
     seconds = np.array([each for _, each in timed])
     size = np.maximum(lines.max(axis=0), 1e-300)  # scales that bring multiply-adds and steps to one magnitude

@@ -62,7 +62,9 @@ class Mean:
 
     def _count(self, client: int, weight: float) -> None:
         if self.clients and client <= self.clients[-1]:
-            raise ValueError(f"client={client}; expected an id above {self.clients[-1]}, the last one added")
+            raise ValueError(
+                f"client={client}; expected an id above {self.clients[-1]}, the last client that was added"
+            )
         if not weight > 0:
             raise ValueError(f"weight={weight} of client {client}; expected weight > 0")
         self.clients.append(client)

@@ -23,7 +23,7 @@ BUDGETS = {
     "virtual-seconds": "virtual_seconds",
     "joules": "virtual_joules",
 }
-"""What is spent, by its name; and where a curve's points have it."""
+"""The quantities that a run spends. A value is the field of a curve's point that holds the quantity."""
 Summaries = Mapping[int, Sequence[Summary]]  # seed -> summaries of the methods
 
 

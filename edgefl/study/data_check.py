@@ -230,10 +230,12 @@ def _of_columns(columns: tuple[ColumnUnits, ...], graph: Graph | None) -> list[D
         elif abs(each.median) > FINE * each.spread:
             fine = f"differs by {each.spread:.3g}, too fine for float32"
             what = f"column {each.name} is about {each.median:.3g} and {fine}"
-            found.append(DataWarning(what, f"take {each.median:.3g} off the column"))
+            found.append(DataWarning(what, f"subtract {each.median:.3g} from the column"))
         elif each.outliers:
             what = f"column {each.name} has {each.outliers} values over {OUTLYING:g} spreads from its median"
-            found.append(DataWarning(what, f"look at them: it goes from {each.low:.3g} to {each.high:.3g}"))
+            found.append(
+                DataWarning(what, f"check these values: the column goes from {each.low:.3g} to {each.high:.3g}")
+            )
     spreads = [each.spread for each in columns if each.low < each.high]
     if graph is not None and not is_normalised(graph) and spreads and max(spreads) > UNLIKE * min(spreads):
         what = f"spreads of columns go from {min(spreads):.3g} to {max(spreads):.3g}, and the model does not normalise"
@@ -254,7 +256,7 @@ def _of_classes(found: DataCheck) -> list[DataWarning]:
     if not counts:
         return []
     if len([count for count in counts.values() if count]) == 1:
-        return [DataWarning("all samples have one class, so every model is right", "bring samples of other classes")]
+        return [DataWarning("all samples have one class, so every model is right", "add samples of other classes")]
     said = []
     largest = max(counts, key=counts.__getitem__)
     if counts[largest] > ONE_SIDED * total:
@@ -275,10 +277,12 @@ def _of_groups(found: DataCheck, experiment: Experiment) -> list[DataWarning]:
     if small and experiment.partition == "group":
         few = ", ".join(f"{name} ({count})" for name, count in found.groups[:FEWEST_OF_CLASS])
         what = f"{len(small)} groups have fewer than {FEWEST_OF_GROUP} samples; the smallest are {few}"
-        said.append(DataWarning(what, f"--fewest {FEWEST_OF_GROUP} leaves them out"))
+        said.append(DataWarning(what, f"--fewest {FEWEST_OF_GROUP} leaves these groups out"))
     if found.groups and experiment.partition != "group":
         what = f"the data say whom samples come from, and partition={experiment.partition} mixes them"
         said.append(DataWarning(what, "--partition group"))
     if found.nobody:
-        said.append(DataWarning(f"{found.nobody} samples belong to nobody and are left out", "give them a group"))
+        said.append(
+            DataWarning(f"{found.nobody} samples belong to no group and are left out", "assign them to a group")
+        )
     return said

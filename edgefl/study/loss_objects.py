@@ -65,7 +65,7 @@ def _text_of_function(value: Any) -> str:
         return FUNCTIONS[name]
     known = f"{', '.join(LOSSES)}, or of {', '.join(f'nn.{each}()' for each in MADE)}"
     raise ValueError(
-        f"loss is {name}, a function of this program; expected one of {known}: devices and kernels have these alone"
+        f"loss is {name}, a function of your program; expected one of {known}: devices and kernels have no other loss"
     )
 
 

@@ -51,7 +51,7 @@ def measure(
             refusal by the limit is such a failure.
     """
     if not training.terms.is_plain:
-        raise ValueError(f"{training.terms}; expected plain SGD in what is measured")
+        raise ValueError(f"{training.terms}; expected plain SGD for a measurement")
     readings: dict[str, dict[str, int]] = {}
     if set(meters) & set(NATIVE):
         readings |= _ask({**_request(training), "limit_bytes": limit_bytes})

@@ -28,7 +28,7 @@ ASKED = ("work",)  # panels that are drawn only on request
 def check_matplotlib() -> None:
     """Raise ValueError if no picture can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("--plot needs matplotlib, which is not installed; expected it: pip install matplotlib")
+        raise ValueError("--plot needs matplotlib, which is not installed; expected: pip install matplotlib")
 
 
 def check_picture(path: Path) -> None:
@@ -40,7 +40,7 @@ def check_picture(path: Path) -> None:
     if path.suffix.lower().removeprefix(".") not in kinds:
         raise ValueError(f"--plot {path}; expected a file that ends in one of .{', .'.join(kinds)}")
     if not path.absolute().parent.is_dir() or path.is_dir():
-        raise ValueError(f"--plot {path}; expected a file in a directory that is there")
+        raise ValueError(f"--plot {path}; expected a file in an existing directory")
     if (why := why_unwritable(path)) is not None:
         raise ValueError(f"--plot {path} cannot be written ({why}); expected a file in a directory of your own")
 
@@ -74,9 +74,7 @@ def draw(
     """Draw the request of `Run.plot`: a file, whose path is returned, a Figure, or given axes."""
     if axes is not None:
         if path is not None or size is not None:
-            raise ValueError(
-                "ax with path or size; expected ax alone: your own figure has its size and is saved by you"
-            )
+            raise ValueError("ax with path or size; expected only ax: your own figure has its size, and you save it")
         picture_on(axes, by_seed, panels=panels, theme=theme or "light", seeds=seeds)
         return axes
     file = None if path is None else Path(path)

@@ -81,7 +81,7 @@ def asked(
         chosen = with_everybody(chosen, Experiment(), data_dir)
     elif chosen.get("clients") == ALL:
         if own.data.groups is None:
-            raise ValueError("clients=all of data without groups; expected (x, y, groups), or a number")
+            raise ValueError("clients=all with data without groups; expected (x, y, groups), or a number of clients")
         del chosen["clients"]  # every group of such data is a client anyway
     chosen["model"] = kept if isinstance(kept, str) else model_file.name_of(kept)
     of_data = None if own is None else settings_for(data_of(with_settings_of_data(chosen, Experiment()), own=own))
@@ -262,7 +262,7 @@ def _of_all(trained: TrainedModel | Predictor) -> Model:
     """Return a trained model to continue from. Raises GraphError if its outputs are the classes of one client alone."""
     if trained.classes is not None:
         own = ", ".join(map(str, trained.classes))
-        raise GraphError(f"model {trained!r} has outputs for the classes {own} alone; expected a model of all classes")
+        raise GraphError(f"model {trained!r} has outputs only for the classes {own}; expected a model of all classes")
     return trained.model
 
 

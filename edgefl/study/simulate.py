@@ -94,7 +94,7 @@ def _callbacks(given: Any) -> tuple[OnRound, ...]:
     found = (given,) if callable(given) or not isinstance(given, Iterable) else tuple(given)
     for each in found:
         if not callable(each):
-            raise ValueError(f"on_round has {each!r}; expected a function, or several")
+            raise ValueError(f"on_round has {each!r}; expected a function, or a list of functions")
     return found
 
 

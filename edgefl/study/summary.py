@@ -156,7 +156,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
     ]
     evaluations = [log_record["evaluation"] for log_record in log_records if log_record.get("evaluation")]
     if not evaluations:
-        raise RunError(f"{method}: {len(log_records)} rounds and no evaluation; expected at least one")
+        raise RunError(f"{method}: {len(log_records)} rounds and no evaluation; expected at least one evaluation")
     last, curve = evaluations[-1], _curve(log_records)
     return Summary(
         method=method,

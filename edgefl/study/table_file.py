@@ -35,7 +35,7 @@ class TableText(str):
 def check_format(format: str, width: object) -> None:
     """Raise ValueError for an unknown format, or for a width that is not a number of columns."""
     if isinstance(width, str):
-        raise ValueError(f"width={width!r}; expected a number of columns; a format is named by format={width!r}")
+        raise ValueError(f"width={width!r}; expected a number of columns; format={width!r} names a format")
     if format not in FORMATS:
         raise ValueError(f"format={format!r}; expected one of {', '.join(FORMATS)}")
 

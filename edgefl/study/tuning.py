@@ -44,7 +44,9 @@ def check(experiment: Experiment, federation: Federation) -> None:
             build(label, {**_shared(experiment), **values})
     for client, split in enumerate(federation.clients if experiment.tune else ()):
         if not len(split.validation):
-            raise ValueError(f"tune: client {client} has 0 validation samples; expected some; raise validation_share")
+            raise ValueError(
+                f"tune: client {client} has 0 validation samples; expected at least one; raise validation_share"
+            )
 
 
 def tune(
@@ -132,7 +134,9 @@ def _best(label: str, reached: list[dict[str, Any]]) -> dict[str, Any]:
     finite = [each for each in reached if each["loss"] is not None]
     if not finite:
         tried = ", ".join(_text(each["values"]) for each in reached)
-        raise RunError(f"tuning {label}: with {tried} it diverges; expected a value with which it does not")
+        raise RunError(
+            f"tuning {label}: with {tried} training diverges; expected at least one value with which it does not"
+        )
     best = max(finite, key=lambda each: (each.get("accuracy", 0.0), -each["loss"]))
     return dict(best["values"])
 

@@ -70,7 +70,7 @@ def check_writable(path: Path) -> None:
     if path.is_dir():
         raise RequestError(f"{path} is a directory; expected the name of a file")
     if not path.absolute().parent.is_dir():
-        raise RequestError(f"{path} is in no directory that is there; expected one that you have made before")
+        raise RequestError(f"{path} lies in a directory that does not exist; expected an existing directory")
     if (why := why_unwritable(path)) is not None:
         raise RequestError(f"{path} cannot be written ({why}); expected a file in a directory of your own")
 
@@ -143,7 +143,7 @@ def read_json(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RunError(f"{file} is {type(found).__name__} as JSON; expected an object")
     if DIGEST in found and found != with_digest(found):
-        raise RunError(f"{file} is damaged; expected its content to have its SHA-256")
+        raise RunError(f"{file} is damaged; expected content with the SHA-256 that it states")
     return {name: value for name, value in found.items() if name != DIGEST}
 
 

@@ -21,7 +21,7 @@ def parse(text: str) -> dict[str, Any]:
         try:
             import tomli as toml
         except ModuleNotFoundError:
-            raise ValueError("Python 3.10 reads TOML by a package; expected: pip install tomli") from None
+            raise ValueError("Python 3.10 needs a package to read TOML; expected: pip install tomli") from None
     _check_keys(text)
     try:
         return dict(toml.loads(text))

@@ -74,7 +74,10 @@ class Value(NamedTuple):
 
 
 WANTS: dict[type[Operation], Layout | None] = {Linear: last, Add: None, Mul: None}
-"""Which axes an operation reads its inputs with, where not `first`; None: those that its first input has."""
+"""The layouts with which operations read their inputs, where it is not `first`, by operation.
+
+`None` stands for the layout of the operation's first input.
+"""
 
 
 def wanted(op: Operation) -> Layout | None:

@@ -20,7 +20,7 @@ VIEWING = frozenset(
     ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "permute", "transpose", "swapaxes", "movedim",
      "contiguous", "expand", "to", "type_as", "float")
 )  # fmt: skip
-"""Methods that leave a tensor's values as they are."""
+"""The names of the methods that leave a tensor's values as they are."""
 
 
 def viewed(method: str, tensor: Tensor, *args: Any, **settings: Any) -> Tensor:
@@ -83,7 +83,7 @@ def _axis_of(parameter: Tensor, size: int, stride: int) -> int:
     for axis, (own, step) in enumerate(zip(parameter.shape, parameter.stride(), strict=True)):
         if (own, step) == (size, stride):
             return axis
-    raise GraphError(f"a parameter of shape {tuple(parameter.shape)} in another one; expected its own axes")
+    raise GraphError(f"a parameter of shape {tuple(parameter.shape)} inside another parameter; expected its own axes")
 
 
 def _shown(value: Value) -> str:

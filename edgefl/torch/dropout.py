@@ -58,7 +58,9 @@ class Dropping:
         self._parts = {name: part for name, part in module.named_modules() if isinstance(part, StreamDropout)}
         dropping = [] if graph is None else [node.name for node in graph.nodes if isinstance(node.op, AnyDropout)]
         if unknown := [name for name in dropping if name not in self._parts]:
-            raise GraphError(f"dropout {unknown[0]!r} is no module of {type(module).__name__}; expected an nn.Dropout")
+            raise GraphError(
+                f"dropout {unknown[0]!r} is not a module of {type(module).__name__}; expected an nn.Dropout"
+            )
 
     def begin(self, position: Keyed | None) -> None:
         """Begin a training pass. Raises TrainingError without a key if a layer drops values."""

@@ -114,7 +114,7 @@ def _pad(input: Traced, pad: Any, mode: str = "constant", value: Any = None) -> 
     expect("mode", mode, "constant")
     expect("value", value, None, 0, 0.0)
     if len(pad) not in (2, 4) or min(pad) < 0:
-        raise GraphError(f"pad={pad!r}; expected 2 or 4 numbers, none below 0")
+        raise GraphError(f"pad={pad!r}; expected 2 or 4 numbers of at least 0")
     return Step((ZeroPad2d((*pad, *(0,) * (4 - len(pad)))),), (input,))
 
 

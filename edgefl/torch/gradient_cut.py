@@ -35,7 +35,9 @@ def cut(module: nn.Module, blocks: Mapping[str, RowsCols]) -> Iterator[None]:
     Raises  SelectionError for a user's own module, because its channels may lie on any axis.
     """
     if not isinstance(module, GraphModule):
-        raise SelectionError(f"delta=cut in {type(module).__name__}; expected exact, or a learner of the graph alone")
+        raise SelectionError(
+            f"delta=cut in {type(module).__name__}; expected delta=exact, or a learner of the graph only"
+        )
     hooks, holding = [], []
     for node in planar(module.edgefl_graph).nodes:
         if not isinstance(node.op, PRODUCTS):

@@ -331,7 +331,9 @@ def _called(entry: Callable[..., Any], *args: Any, **settings: Any) -> Any:
 def _computed(function: Callable[..., Any], *numbers: Any) -> int:
     """Return the result of arithmetic with extents."""
     if any(not isinstance(number, int) for number in numbers):
-        raise GraphError(f"arithmetic with {', '.join(map(str, numbers))}; expected extents of places or channels")
+        raise GraphError(
+            f"arithmetic with {', '.join(map(str, numbers))}; expected extents of spatial axes or channels"
+        )
     return int(function(*numbers))
 
 

@@ -7,13 +7,22 @@ neurons always run on the native kernels, because they have less to compute.
 from __future__ import annotations
 
 FEWEST = 1_500_000
-"""Multiply-adds of a Linear layer's forward pass below which a call costs more than it gains."""
+"""The least multiply-adds of a Linear layer's forward pass for a native kernel.
+
+For fewer multiply-adds, a call costs more time than the kernel gains.
+"""
 
 STRIDE = 1024
-"""Floats: rows that lie a multiple of 4 KB apart share their places in the cache, which MKL's products do not avoid."""
+"""The row length, in floats, whose multiples make torch slow.
+
+Such rows lie a multiple of 4 KB apart and share their places in the cache, which MKL's products do not avoid.
+"""
 
 CELLS = 64
-"""Of a plane: on smaller ones 1x1 convolutions are plain products, and torch's group norm and ReLU as fast as ours."""
+"""The least number of cells of a plane on which native kernels are always faster.
+
+On smaller planes, 1x1 convolutions are plain products, and torch's group norm and ReLU are as fast as the native ones.
+"""
 
 
 def linear(rows: int, inputs: int, outputs: int) -> bool:

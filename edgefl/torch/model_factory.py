@@ -33,7 +33,7 @@ def module_by(factory: object, name: str) -> nn.Module:
     """Return the module that a factory makes. Raises GraphError if it is not a module, and errors of the function."""
     made = factory if isinstance(factory, nn.Module) or not callable(factory) else factory()
     if not isinstance(made, nn.Module):
-        raise GraphError(f"{name} gives {type(made).__name__}; expected a torch.nn.Module")
+        raise GraphError(f"{name} returns {type(made).__name__}; expected a torch.nn.Module")
     return made
 
 

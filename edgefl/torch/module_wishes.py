@@ -38,7 +38,7 @@ def check_wishes(module: nn.Module) -> None:
         where = f"module {name!r} ({type(part).__name__})" if name else type(part).__name__
         for weight, how, remedy in _computed_weights(part):
             raise GraphError(
-                f"{where}: {weight} is computed by {how}, and training would be of the result; "
+                f"{where}: {weight} is computed by {how}, and training would change only the result; "
                 f"expected a plain parameter: {remedy} keeps the present values"
             )
         if part._backward_hooks or part._backward_pre_hooks:
@@ -108,7 +108,7 @@ def say_unheard(module: nn.Module, model: Model) -> None:
     if dropping and not module.training:
         layer = f"Dropout {dropping[0]!r}"
         warnings.warn(
-            f"the module is in evaluation mode as a whole, and is trained in training mode, in which {layer} is at "
+            f"the whole module is in evaluation mode, and edgefl trains it in training mode, in which {layer} is at "
             "work; a layer that alone is in evaluation mode stays in it",
             stacklevel=4,
         )

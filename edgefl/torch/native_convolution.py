@@ -74,5 +74,7 @@ def _again(
     """Return gradients that can be differentiated in turn. Raises RuntimeError if the layer has frozen neurons."""
     if x is None or active is not WHOLE:
         missing = "of which not the whole input was kept"
-        raise RuntimeError(f"the gradient of a gradient of a convolution {missing}; expected all its neurons trained")
+        raise RuntimeError(
+            f"the gradient of a gradient of a convolution {missing}; expected a convolution without frozen neurons"
+        )
     return again(lambda x, weight, bias: F.conv2d(x, weight, bias, *geometry), (x, weight, bias), dy)

@@ -87,5 +87,7 @@ def _is_ready() -> bool:
 @functools.cache
 def _say(kind: str) -> bool:
     """Return False, and warn once for each kind of tensors."""
-    warnings.warn(f"converted layers leave {kind} to torch; native kernels take float32 on the CPU", stacklevel=4)
+    warnings.warn(
+        f"converted layers leave {kind} to torch, because native kernels take float32 on the CPU", stacklevel=4
+    )
     return False

@@ -129,7 +129,7 @@ def _spec(model: nn.Module, neurons: Neurons, example_input: Tensor | None) -> M
     if found is not None:
         return found
     if not isinstance(neurons, Mapping):
-        raise ValueError("neurons of a model that was never shown; expected an example_input, or ids by layer")
+        raise ValueError("neurons of a model without an example of its input; expected example_input=, or ids by layer")
     return _by_layer(model, list(neurons))
 
 

@@ -72,8 +72,8 @@ def _in_either_order(module: nn.Module, inputs: Inputs, axes: str) -> Read:
         if fitting_order(graph, shape) == order and read_order(graph) in ("", order):
             return found
         failures[order] = (
-            f"the module reads {_shown(given[order])} as {_named(read_order(graph))}, and by axes={axes or NCL} the "
-            f"data are otherwise; expected axes={OTHER[axes or NCL]}"
+            f"the module reads {_shown(given[order])} as {_named(read_order(graph))}, and axes={axes or NCL} "
+            f"gives the data another order; expected axes={OTHER[axes or NCL]}"
         )
     raise GraphError(_told(failures, given, orders))
 

@@ -44,11 +44,13 @@ def _layout(module: nn.Module) -> Layout:
 
 def _recurrent(module: nn.GRU | nn.LSTM, input: Any, hx: Any = None) -> SequenceCall:
     if module.num_layers != 1:
-        raise GraphError(f"num_layers={module.num_layers}; expected 1: write several, one after another")
+        raise GraphError(f"num_layers={module.num_layers}; expected 1: write several layers, one after another")
     expect("bidirectional", module.bidirectional, False)
     expect("proj_size", module.proj_size, 0)
     if not is_zero_state(hx):
-        raise GraphError("an initial state; expected none, or torch.zeros that forward makes: it is 0")
+        raise GraphError(
+            "an initial state; expected no state, or torch.zeros that forward makes: the state starts at 0"
+        )
     is_lstm = isinstance(module, nn.LSTM)
     op = (LSTM if is_lstm else GRU)(module.input_size, module.hidden_size, bool(module.bias))
     return SequenceCall(input, (("", op),), _layout(module), has_end=True, nested=is_lstm)
@@ -66,7 +68,7 @@ def _attention(
     is_causal: bool = False,
 ) -> SequenceCall:
     if not query is key is value:
-        raise GraphError("query, key and value differ; expected one value, as in self-attention")
+        raise GraphError("query, key and value differ; expected one tensor for all three, as in self-attention")
     if key_padding_mask is not None:
         raise GraphError("key_padding_mask is given; expected None: sequences have one length")
     expect("kdim and vdim equal embed_dim", module._qkv_same_embed_dim, True)
@@ -95,7 +97,7 @@ def _is_causal(mask: Any) -> bool:
         return False
     later = torch.ones_like(left_out).triu(1)
     if not is_bare or mask.dim() != 2 or not torch.equal(left_out, later):
-        raise GraphError(f"attn_mask of shape {tuple(mask.shape)}; expected none, or a causal one")
+        raise GraphError(f"attn_mask of shape {tuple(mask.shape)}; expected no mask, or a causal mask")
     return True
 
 

@@ -45,7 +45,7 @@ class AxisConversion(NamedTuple):
 def permute(value: Value, *dims: Any) -> AxisConversion:
     order = [_axis(value, dim) for dim in _together(dims)]
     if sorted(order) != list(range(len(value.axes))):
-        raise GraphError(f"dims={tuple(order)} of {len(value.axes)} axes; expected each once")
+        raise GraphError(f"dims={tuple(order)} of {len(value.axes)} axes; expected each axis once")
     return _renamed(value, tuple(value.axes[dim] for dim in order))
 
 
@@ -153,7 +153,7 @@ def maximum(value: Value, dim: Any = (), keepdim: bool = False) -> AxisConversio
     """Return the conversion for the largest value over all positions."""
     value, over = _positions(value, dim)
     if len(over) < len(value.shape) - 1:
-        raise GraphError(f"dim={dim!r} of {_shown(value.extents)}; expected all places")
+        raise GraphError(f"dim={dim!r} of {_shown(value.extents)}; expected all spatial axes")
     return _pooled(value, _whole_pool(*value.shape[1:]), over, keepdim)
 
 
@@ -170,7 +170,9 @@ def _positions(value: Value, dim: Any) -> tuple[Value, set[int]]:
     if over == {1} and len(value.shape) == 2:
         value, over = _exchanged(value), {2}
     if min(over, default=0) < 2:
-        raise GraphError(f"dim={dim!r} of {_shown(value.extents)}; expected places, neither the batch nor channels")
+        raise GraphError(
+            f"dim={dim!r} of {_shown(value.extents)}; expected spatial axes, neither the batch nor the channels"
+        )
     return value, over
 
 
@@ -201,13 +203,15 @@ def item(value: Value, index: Any) -> AxisConversion:
         wanted[at : at + 1] = [slice(None)] * rest
     if None in wanted:
         if any(part is not None and part != slice(None) for part in wanted):
-            raise GraphError(f"index {index!r}; expected None beside whole axes alone")
+            raise GraphError(f"index {index!r}; expected None only together with whole axes")
         return unsqueeze(value, wanted.index(None))
     parts = [(dim, part) for dim, part in enumerate(wanted) if not _is_whole(part, value.extents[dim])]
     if not parts:
         return _renamed(value, value.axes)
     if len(parts) > 1 or len(value.shape) != 2 or value.axes[parts[0][0]] == 0:
-        raise GraphError(f"index {index!r} of {_shown(value.extents)}; expected one place, or a run of them, of a line")
+        raise GraphError(
+            f"index {index!r} of {_shown(value.extents)}; expected one step of a sequence, or a range of steps"
+        )
     return _part(value, *parts[0])
 
 
@@ -227,7 +231,7 @@ def _part(value: Value, dim: int, part: Any) -> AxisConversion:
     if isinstance(part, slice):
         start, stop, step = part.indices(length)
         if step != 1 or stop <= start:
-            raise GraphError(f"index {part!r}; expected places one after another")
+            raise GraphError(f"index {part!r}; expected consecutive steps")
         return AxisConversion(wants, (Slice(start, stop - start),), wants)
     if not isinstance(part, int) or not -length <= part < length:
         raise GraphError(f"index {part!r}; expected a number below {length}")
@@ -238,7 +242,7 @@ def _part(value: Value, dim: int, part: Any) -> AxisConversion:
 def ids(value: Value, *args: Any) -> AxisConversion:
     """Return the conversion of the input to integers. Raises GraphError for other values."""
     if value.name != INPUT:
-        raise GraphError("integers of a result; expected those of the input, for an Embedding")
+        raise GraphError("integers from a result; expected integers from the input, for an Embedding")
     return _renamed(value, value.axes)
 
 
@@ -290,7 +294,7 @@ def _shown(extents: Extents) -> str:
 
 
 MAXIMA = ("max", torch.max)
-"""Whose results are two: the largest, and where they were."""
+"""Functions with two results: the largest values, and their positions."""
 
 SHAPING: dict[Any, Callable[..., AxisConversion]] = {
     **dict.fromkeys(("permute", torch.permute), permute),
@@ -309,4 +313,4 @@ SHAPING: dict[Any, Callable[..., AxisConversion]] = {
     **dict.fromkeys(("select", torch.select), select),
     **dict.fromkeys(("narrow", torch.narrow), narrow),
 }
-"""By torch's function, or by the name of a method."""
+"""The conversions of operations on shapes, by torch's function or by the name of a method."""

@@ -38,7 +38,10 @@ from edgefl.torch.sparse_autograd import (
 )
 
 BATCHES = (16, 32, 128)
-"""Sizes of batch that a Linear layer's structures are laid out for: the first that is not smaller, or the last."""
+"""The batch sizes for which a Linear layer lays out its structures.
+
+A batch takes the first size that is not smaller, or the last size.
+"""
 
 LAYOUTS_KEPT = 4
 
@@ -260,7 +263,7 @@ def sparsify(
                   layer
     """
     if (density is None) == (masks is None):
-        raise ValueError(f"density={density} and {'no ' if masks is None else ''}masks; expected one of them")
+        raise ValueError(f"density={density} and {'no ' if masks is None else ''}masks; expected a density, or masks")
     found = copy.deepcopy(model)
     layers = {name: module for name, module in found.named_modules() if _can_be_sparse(module)}
     for name, kept in (_masks(layers, density, distribution) if masks is None else masks).items():

@@ -262,7 +262,7 @@ class TorchLearner:
     def _part(self, side: Callable[[Graph, str], Graph], cut: str) -> TorchLearner:
         """Return a learner of one side of a cut, which shares the parameters of this learner."""
         if self.graph is None:
-            raise GraphError(f"cut of {type(self._module).__name__}, which is no graph; expected a model")
+            raise GraphError(f"cut of {type(self._module).__name__}, which is not a graph; expected a model")
         part = module_parts.part(self._parameters.held, self.spec, side(self.graph, cut))
         return self._share_mask(self._relative(*part))
 
@@ -300,7 +300,7 @@ class TorchLearner:
         """
         self._parameters.check_whole("sub", "whole parameters: restrict(None)")
         if self.graph is None:
-            raise GraphError(f"sub of {type(self._module).__name__}, which is no graph; expected a model")
+            raise GraphError(f"sub-model of {type(self._module).__name__}, which is not a graph; expected a model")
         graph = self.graph.sub(neurons)
         learner = self._subs.pop(graph, None) or self._relative(graph, ModelSpec.of(graph), GraphModule(graph))
         learner.write(values(self.take(neurons, kinds=EVERY_KIND)))

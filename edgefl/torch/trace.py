@@ -178,7 +178,7 @@ def check_output(model: Model, module: nn.Module, example_input: Tensor, left_ou
     difference = (found - expected).abs().max().item() if found.shape == expected.shape else math.inf
     limit = TOLERANCE * max(1.0, expected.abs().max().item())
     if not difference <= limit:
-        hooks = "".join(f"; {hooks}, which the trace has not" for hooks in unheard_hooks(module))
+        hooks = "".join(f"; {hooks}, which the trace does not have" for hooks in unheard_hooks(module))
         raise GraphError(
             f"{type(module).__name__}: its output on the example differs by {difference:g} from that of its trace; "
             f"expected at most {limit:g} (does forward write in place, depend on data, or drop values in evaluation?)"
@@ -186,7 +186,7 @@ def check_output(model: Model, module: nn.Module, example_input: Tensor, left_ou
         )
     if again.shape != expected.shape or not torch.equal(again, expected):
         raise GraphError(
-            f"{type(module).__name__}: its output at a second call is another; expected a forward that keeps nothing "
+            f"{type(module).__name__}: its output differs at a second call; expected a forward that keeps no state "
             "from one batch to the next: begin each batch from torch.zeros"
         )
 

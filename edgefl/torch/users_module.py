@@ -29,8 +29,8 @@ def model_of(module: nn.Module, inputs: NDArray[np.float32], axes: str, loss: Lo
     model, left_out = read_with(module, inputs, axes)
     if not isinstance(left_out, nn.Identity | nn.Flatten) and not isinstance(loss, CrossEntropy):
         end = type(left_out).__name__
-        raise GraphError(f"the module ends in {end}, and loss={loss} would train what comes before it; expected "
-                         f"loss=cross-entropy, which has it, or a module without {end} at the end")  # fmt: skip
+        raise GraphError(f"the module ends in {end}, and loss={loss} would train the layers before it; expected "
+                         f"loss=cross-entropy, which includes it, or a module without {end} at the end")  # fmt: skip
     graph = model.graph
     if isinstance(graph.nodes[-1].op, Sigmoid) and isinstance(loss, BinaryCrossEntropy) and len(graph.nodes) > 1:
         warnings.warn(f"the Sigmoid at the end is left to loss={loss}: outputs are logits", stacklevel=5)

@@ -75,7 +75,7 @@ class Routes:
             status, words = REFUSALS[decision]
             return _text(status, words, {"WWW-Authenticate": "Bearer"} if status == 401 else {})
         if parts.path != "/" and headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-            return _text(403, "another site asks; expected the page itself")
+            return _text(403, "another site sent the request; expected a request of the page itself")
         cookie = {"Set-Cookie": self._rules.set_cookie} if decision != "allowed" else {}
         answer = self._of(parts.path, query, headers)
         return PageAnswer(answer.status, answer.body, {**answer.headers, **cookie}, answer.after)

@@ -112,7 +112,7 @@ def test_who_is_waited_for_is_named_and_marked(tab: Tab, shown: ShownRun) -> Non
 
 def test_a_run_without_rounds_says_so(tab: Tab, shown: ShownRun) -> None:
     made_run.made_run(shown.path, rounds=2, done=False)
-    made_run.alive(shown.path, 1, {}, waiting="waiting for enrolments: 1 of 4; not there yet: 1, 2, 3")
+    made_run.alive(shown.path, 1, {}, waiting="waiting for enrolments: 1 of 4; not enrolled yet: 1, 2, 3")
     tab.open(shown.show())
     tab.wait("document.querySelector('#open').textContent.startsWith('waiting for enrolments: 1 of 4')")
 

@@ -54,7 +54,10 @@ def test_a_simulation_refuses_changed_data_or_takes_them_on_demand(
     assert "--accept-data" in line
     assert {file: file.read_bytes() for file in simulated.rglob("*") if file.is_file()} == before
     assert main(["simulate", "--resume", str(simulated), "--rounds", "3", "--accept-data"]) == 0
-    assert "goes on with other data than it has trained on, as --accept-data allows" in capsys.readouterr().err
+    assert (
+        "continues with data other than those that it has trained on, as --accept-data allows"
+        in capsys.readouterr().err
+    )
     assert len(read_json(simulated / EXPERIMENT)[TRAINED_ON]) == 2
 
 
@@ -65,7 +68,7 @@ def test_a_program_is_refused_likewise_and_warned(simulated: Path, tmp_path: Pat
     write(tmp_path / "my.npz", 1)
     with pytest.raises(RunError, match="has trained on other data"):
         edgefl.simulate("fedavg", **asked)
-    with pytest.warns(UserWarning, match="goes on with other data"):
+    with pytest.warns(UserWarning, match="continues with data other"):
         edgefl.simulate("fedavg", **asked, accept_data=True)
 
 

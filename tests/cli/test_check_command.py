@@ -80,16 +80,16 @@ FOUR = ("--clients", "4", "--partition", "iid", "--method", "fedavg")
 MINDED = [  # arrays, options, what is said, its remedy, whether it is a refusal
     ({"x": X * np.float32([1, 1, 1e9, 1])}, FOUR, "column 2 of x has spread", "give --standardise", True),
     ({"y": 2e5 + 1e5 * X[:, 0]}, FOUR, "y has spread", "give --standardise", True),
-    ({"x": X[:30], "y": Y[:30]}, (), "clients=100 (the default where nobody", "give --clients N", True),
+    ({"x": X[:30], "y": Y[:30]}, (), "clients=100 (the default", "give --clients N", True),
     ({"x": X * np.float32([1, 0, 1, 1])}, FOUR, "column 1 is 0 in every sample", "--drop 1", False),
-    ({"x": X + np.float32([0, 0, 0, 1e6])}, FOUR, "column 3 is about 1e+06 and differs by", "take 1e+06 off", False),
-    ({"x": np.r_[X[:-1], 99 + X[:1]]}, FOUR, "column 0 has 1 values over 8 spreads", "look at them", False),
-    ({"y": Y * 0}, FOUR, "all samples have one class", "bring samples of other classes", False),
+    ({"x": X + np.float32([0, 0, 0, 1e6])}, FOUR, "column 3 is about 1e+06 and differs by", "subtract 1e+06", False),
+    ({"x": np.r_[X[:-1], 99 + X[:1]]}, FOUR, "column 0 has 1 values over 8 spreads", "check these values", False),
+    ({"y": Y * 0}, FOUR, "all samples have one class", "add samples of other classes", False),
     ({"y": (Y == 3) * (np.arange(80) < 20) * 1}, FOUR, "93.8 % of the samples have class 0", "weighs the rare", False),
     ({"y": np.r_[np.zeros(77, int), 1, 2, 2]}, FOUR, "2 classes have fewer than 5 samples: 1 (1)", "join", False),
     ({"group": np.repeat([0, 1, 2], [40, 34, 6])}, FOUR[4:], "1 groups have fewer than 10", "--fewest 10", False),
     ({"group": np.repeat([0, 1], 40)}, FOUR, "the data say whom samples come from", "--partition group", False),
-    ({"group": np.r_[np.zeros(40, int), np.ones(38, int), -1, -1]}, FOUR[4:], "2 samples belong to nobody", "", False),
+    ({"group": np.r_[np.zeros(40, int), np.ones(38, int), -1, -1]}, FOUR[4:], "2 samples belong to no", "", False),
 ]  # fmt: skip
 
 

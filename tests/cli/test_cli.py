@@ -123,12 +123,12 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (
             ["--set", "lam=.2"],
             "lam=.2: fedspu has it, local, fedavg-ft, fedavg have not; expected methods that all have "
-            "it, or an option of one row, as --method fedspu:lam=.2,...",
+            "it, or an option of a single method, as --method fedspu:lam=.2,...",
         ),
         (["--method", "fedspu,pflego", "--set", "tau=3"], "tau=3: pflego has it, fedspu has not; expected methods"),
         (
             ["--method", "fedumf", "--set", "alpha=.5"],
-            "expected its name now, fusion",
+            "expected its present name, fusion",
         ),
         (
             ["--method", "fedavg", "--keep", ".2,1"],
@@ -158,7 +158,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
         (["--resume", "a", "--run-dir", "b"], "--run-dir b with --resume a; expected one of them"),
         (
             ["--method", "fedspu-es", "--validation-share", "0"],
-            "fedspu-es: client 0 has 0 validation samples beside 62 for training",
+            "fedspu-es: client 0 has 0 validation samples and 62 training samples",
         ),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_client_is_refused_a_rail_that_is_not_here(tmp_path: Path) -> None:
     words = ["client", "--server", "127.0.0.1:9", "--state", "s", "--data", "shares/device-0000.npz", "--give-up", "0"]
     done = edgefl(*words, "--measure-energy", "VDD_IN", cwd=tmp_path)
     assert done.returncode == 2
-    assert "rail 'VDD_IN' on a machine without a power monitor; expected no rails" in done.stderr
+    assert "rail 'VDD_IN' on a machine without a power monitor; expected no rail names" in done.stderr
     said = edgefl(*words, "--measure-energy", cwd=tmp_path).stderr
     assert "--measure-energy: not measured: no source (no package in /sys/class/powercap; no power monitor" in said
 

@@ -173,7 +173,7 @@ def test_the_table_is_printed_though_the_disk_refuses_the_picture(
         (["lenet5", "--optimizer", "adam", "--measure"], "--measure with adam and cross-entropy; expected plain sgd"),
         (["vgg11", "--method", "drop"], "a sub-model would keep"),
         (["vgg11", "--plot", "a.xyz"], "--plot a.xyz; expected a file that ends in one of ."),
-        (["vgg11", "--plot", "gone/a.png"], "--plot gone/a.png; expected a file in a directory that is there"),
+        (["vgg11", "--plot", "gone/a.png"], "--plot gone/a.png; expected a file in an existing directory"),
     ],
 )
 def test_a_wrong_option_is_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

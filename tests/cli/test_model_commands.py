@@ -100,7 +100,7 @@ def test_what_cannot_be_converted_is_said(desk: Path, capsys: pytest.CaptureFixt
         ("gone.py:small", "1,8,8", 2, "gone.py is not a file; expected a Python module"),
         ("broken_one:f", "1,8,8", 2, "broken_one:f ends with SyntaxError: "),
         ("theirs_one:large", "1,8,8", 2, "theirs_one has no 'large'; expected one of its names: sys, torch, nn, Odd"),
-        ("theirs_one:number", "1,8,8", 1, "theirs_one:number gives int; expected a torch.nn.Module"),
+        ("theirs_one:number", "1,8,8", 1, "theirs_one:number returns int; expected a torch.nn.Module"),
         ("theirs_one:fails", "1,8,8", 2, "theirs_one:fails ends with OSError: weights.pt is not here"),
         ("theirs_one:odd", "1,8,8", 1, "fft"),
         ("theirs_one:small", "3,8,8", 1, "Conv2d: input with 3 channels; expected 1"),
@@ -212,7 +212,7 @@ def test_what_cannot_be_predicted_is_said(desk: Path, capsys: pytest.CaptureFixt
         ("double.npy", "double.npy: x is float64 (2, 1, 8, 8); expected float32 [N, 1, 8, 8]"),
         ("wide.npy", "wide.npy: x is float32 (2, 1, 8, 9); expected float32 [N, 1, 8, 8]"),
         ("object.npy", "pickled objects"),
-        ("empty.npz", "no x or x_test among y"),
+        ("empty.npz", "no array x or x_test among y"),
         ("torn.npy", "ends after"),
         ("gone.npy", "gone.npy"),
     ]

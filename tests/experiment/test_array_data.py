@@ -63,16 +63,16 @@ def test_a_group_that_is_too_small_is_named(walks: Path) -> None:
     walks.write_text(walks.read_text() + "\ndora,1,1,1,sit")
     with pytest.raises(DataError, match=r"client 3, group 'dora', gets 0 training and 1 test samples of 1; .*--fewest"):
         assemble(asked(walks))
-    with pytest.raises(DataError, match="fewest=21, and the largest group has 20 samples"):
+    with pytest.raises(DataError, match="fewest=21, the largest group has 20 samples"):
         groups_in(replace(asked(walks, clients=2, method=["fedspu"]), fewest=21))
 
 
 def test_times_and_groups_have_to_be_there(walks: Path) -> None:
-    with pytest.raises(ValueError, match="split=time with data=digits, which says no times"):
+    with pytest.raises(ValueError, match="split=time with data=digits, which has no times"):
         assemble(Experiment(split="time"))
     with pytest.raises(DataError, match="clients=all with data=digits, which has no groups"):
         experiment_of({"clients": "all"}, None)
-    with pytest.raises(DataError, match=r"data=digits with label='kind'; expected nothing to be said of it"):
+    with pytest.raises(DataError, match=r"data=digits with label='kind'; expected nothing to be set"):
         assemble(Experiment(label="kind"))
     with pytest.raises(ValueError, match="split=age; expected random or time"):
         Experiment(split="age")

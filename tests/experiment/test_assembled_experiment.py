@@ -56,7 +56,7 @@ def test_who_writes_into_initial_parameters_writes_into_a_copy() -> None:
 
 def test_a_server_has_the_first_seed_and_takes_clients_without_validation_samples() -> None:
     bare = replace(SMALL, validation_share=0.0)
-    with pytest.raises(ValueError, match="fedspu-es: client 0 has 0 validation samples beside"):
+    with pytest.raises(ValueError, match="fedspu-es: client 0 has 0 validation samples and"):
         assemble_experiment(bare)
     assert list(assemble_experiment(bare, served=True).federations) == [3]
 

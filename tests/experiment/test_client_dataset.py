@@ -89,7 +89,7 @@ def changed(**arrays: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"test": None}, "has train, validation; expected all of train, validation, test, or none"),
+        ({"test": None}, "has train, validation; expected all of train, validation, test, or no part"),
         ({"test": np.array([5, 6])}, "test goes from 5 to 6; expected 0 to 5"),
         ({"train": np.array([-1, 1])}, "train goes from -1 to 1"),
         ({"train": np.array([1, 0])}, "train is not sorted and unique"),

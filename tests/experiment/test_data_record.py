@@ -94,7 +94,7 @@ def test_a_run_goes_on_with_its_data_and_no_others(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"has trained on other data .* before and f{16} now; .* with --accept-data"):
         check_data(tmp_path, other)
     assert (tmp_path / EXPERIMENT).read_bytes() == before
-    assert "goes on with other data" in str(check_data(tmp_path, other, accept=True))
+    assert "continues with data other" in str(check_data(tmp_path, other, accept=True))
     assert read_data_records(tmp_path) == [RECORD, other]
     assert check_data(tmp_path, other) is None
 

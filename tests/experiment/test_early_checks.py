@@ -30,15 +30,15 @@ def saved(folder: Path, **more: Any) -> str:
 
 
 REFUSED = [  # what is in the file, options, what is said
-    ({"x_test": X[:0], "y_test": Y[:0]}, ["--clients", "4"], "data=made: x_test has 0 samples; expected some, or no"),
-    ({"x": X[:0], "y": Y[:0]}, ["--clients", "4"], "data=made has 0 samples; expected some in x and y"),
-    ({"x": X[:80], "y": Y[:80]}, [], "clients=100 (the default where nobody says how many); expected 1"),
+    ({"x_test": X[:0], "y_test": Y[:0]}, ["--clients", "4"], "data=made: x_test has 0 samples; expected test samples"),
+    ({"x": X[:0], "y": Y[:0]}, ["--clients", "4"], "data=made has 0 samples; expected samples in x and y"),
+    ({"x": X[:80], "y": Y[:80]}, [], "clients=100 (the default); expected 1"),
     ({}, ["--clients", "161"], "clients=161; expected 1 <= clients <= 160 examples of data=made: give --clients N"),
     ({"group": FIVE}, ["--clients", "6", "--partition", "group"], "clients=6; expected 1 <= clients <= 5 groups of"),
     ({"group": np.r_[FIVE[:-1], 9]}, [], "group 9, gets 0 training and 1 test samples of 1; expected"),
-    ({"y": X[:, 0]}, ["--clients", "4"], "partition=dirichlet:0.1 (the default where nobody names one) with data=made"),
+    ({"y": X[:, 0]}, ["--clients", "4"], "partition=dirichlet:0.1 (the default) with data=made"),
     ({"y": Y[:9]}, [], "made.npz: y is int32 (9,); expected int32 (160,), as x is float32 (160, 4)"),
-    ({}, ["--clients", "4", "--plot", "nowhere/a.png"], "--plot nowhere/a.png; expected a file in a directory that is"),
+    ({}, ["--clients", "4", "--plot", "nowhere/a.png"], "--plot nowhere/a.png; expected a file in an existing"),
     ({}, ["--clients", "4", "--plot", "/proc/a.png"], "--plot /proc/a.png cannot be written ("),
 ]  # fmt: skip
 
@@ -61,9 +61,9 @@ def test_a_refused_simulation_leaves_no_directory(
         (["predict", "m.safetensors", "x.npy", "-o", "/proc/y.npy"], "/proc/y.npy cannot be written"),
         (
             ["predict", "m.safetensors", "x.npy", "-o", "nowhere/y.npy"],
-            "nowhere/y.npy is in no directory that",
+            "nowhere/y.npy lies in a directory that does not",
         ),
-        (["export", "run", "nowhere/m.safetensors"], "nowhere/m.safetensors is in no directory that is there"),
+        (["export", "run", "nowhere/m.safetensors"], "nowhere/m.safetensors lies in a directory that does not exist"),
         (["simulate", *SHORT, "--run-dir", "/proc/a/b"], "/proc/a/b cannot be made ("),
     ],
 )
@@ -122,7 +122,7 @@ def test_fewest_needs_no_number_of_clients(tmp_path: Path, settings: dict[str, A
 
 
 def test_fewest_of_all_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="data: fewest=51, and the largest group has 50 samples; expected less"):
+    with pytest.raises(DataError, match="data: fewest=51, the largest group has 50 samples; expected fewest <= 50"):
         edgefl.simulate("fedavg", data=(X, Y, FIVE), fewest=51, directory=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 

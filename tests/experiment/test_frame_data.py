@@ -90,7 +90,11 @@ REFUSED = {
         SAID,
         "data: column 'steps' of the DataFrame has inf in row 3; expected",
     ),
-    "nothing else": ({}, {**SAID, "drop": ["steps", "pulse"]}, "data: the DataFrame has no column but act, the label"),
+    "nothing else": (
+        {},
+        {**SAID, "drop": ["steps", "pulse"]},
+        "data: the DataFrame has no input columns besides the label act",
+    ),
 }
 
 

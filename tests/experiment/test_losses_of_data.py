@@ -62,8 +62,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path: Path)
         (VALUES, {"loss": "cross-entropy"}, "targets of float32 and shape .*; expected labels, integers"),
         (VALUES, {"loss": "bce"}, "y goes from .*; expected targets from 0 to 1 for bce"),
         (VALUES > 0, {"loss": "bce:pos_weight=1,2"}, "2 numbers in pos_weight; expected 3"),
-        (VALUES, {"partition": "dirichlet:1"}, "whose targets are values, no classes; expected iid"),
-        (VALUES, {"partition": "classes:2", "partition_test": True}, "whose targets are values, no classes"),
+        (VALUES, {"partition": "dirichlet:1"}, "whose targets are values, not classes; expected iid"),
+        (VALUES, {"partition": "classes:2", "partition_test": True}, "whose targets are values, not classes"),
         (hole, {}, r"y\[7, 1\] is nan; expected finite float32 values"),
         (VALUES[:50], {}, "y is float32"),
         (VALUES.reshape(60, 3, 1), {}, r"y is float64 \(60, 3, 1\); expected integers or texts \[N\], or numbers"),
@@ -83,7 +83,7 @@ def test_methods_that_rest_on_classes_say_so(tmp_path: Path) -> None:
         methods = experiment("", methods=(name,)).algorithms()
         with pytest.raises(ValueError, match=f"{name}: loss=mse; expected cross-entropy"):
             check_begin(methods, federation, 3)
-    with pytest.raises(ValueError, match="subfedavg: loss=mse; expected one with right and wrong answers"):
+    with pytest.raises(ValueError, match="subfedavg: loss=mse; expected a loss with right and wrong answers"):
         check_begin(experiment("", methods=("subfedavg",)).algorithms(), federation, 3)
     decided = assemble(experiment(saved(tmp_path, VALUES > 0)))
     check_begin(experiment("", methods=("subfedavg", "fedspa", "ditto")).algorithms(), decided, 3)

@@ -98,8 +98,8 @@ def with_nan() -> Model:
 
 def test_files_that_cannot_be_trained_on_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [
-        (linear(DIGITS, 9), "the model has 9 outputs; data=digits has 10 classes; expected as many"),
-        (linear(DIGITS, 11), "the model has 11 outputs; data=digits has 10 classes; expected as many"),
+        (linear(DIGITS, 9), "the model has 9 outputs; data=digits has 10 classes; expected equally many"),
+        (linear(DIGITS, 11), "the model has 11 outputs; data=digits has 10 classes; expected equally many"),
         (linear((1, 28, 28), 10), "the model takes (1, 28, 28); examples of data=digits are (1, 8, 8)"),
         (linear((64,), 10), "the model takes (64,); examples of data=digits are (1, 8, 8)"),
         (with_nan(), "fc.bias has nan; expected finite values"),

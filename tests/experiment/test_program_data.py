@@ -92,8 +92,8 @@ def test_of_a_loader_its_dataset_is_taken_and_the_rest_is_named(shuffle: bool) -
         found = arrays_in(utils.DataLoader(Items(), batch_size=4, shuffle=shuffle))
     np.testing.assert_array_equal(found["x"], X)
     assert [str(each.message) for each in said] == [
-        "of the DataLoader its dataset is taken; batch_size=4, shuffling and collate_fn are not used: say batch=, and "
-        "the seed says the order"
+        "only the dataset of the DataLoader is used; batch_size=4, shuffling and collate_fn are not: give batch=, and "
+        "seed= for the order"
     ]
 
 
@@ -152,8 +152,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a loader of a stream": (lambda: utils.DataLoader(Stream()), "data is Stream without a length; expected a Dataset"),
     "a loader that chooses": (
         lambda: utils.DataLoader(Items(), sampler=utils.SubsetRandomSampler([1, 2])),
-        "data is a DataLoader with SubsetRandomSampler, which chooses samples; expected its samples as a Dataset: "
-        "torch.utils.data.Subset(dataset, indices)",
+        "data is a DataLoader with SubsetRandomSampler, which chooses samples; expected the chosen samples as a "
+        "Dataset: torch.utils.data.Subset(dataset, indices)",
     ),
     "a loader that repeats": (
         lambda: utils.DataLoader(Items(), sampler=utils.RandomSampler(Items(), replacement=True)),
@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_named(make: Callable[[], Any], message: str) -> No
 
 
 def test_items_for_which_memory_has_no_room_are_named() -> None:
-    with pytest.raises(DataError, match=r"^data: x of \d+ items of float32 \(2,\) has no room in memory"):
+    with pytest.raises(DataError, match=r"^data: x of \d+ items of float32 \(2,\) does not fit in memory"):
         arrays_in(Items(count=1 << 60))
 
 

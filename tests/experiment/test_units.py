@@ -64,9 +64,9 @@ def checked(x: np.ndarray, y: np.ndarray, **settings: Any) -> None:
             X,
             5e4 * X[:, 0] + 2e5,
             {"optimizer": "adam", "lr": 0.01},
-            r"lr=0\.01 does not get there; expected",
+            r"lr=0\.01 does not reach the targets; expected",
         ),
-        (X, 5e4 * X[:, 0] + 2e5, {"loss": "huber"}, "does not get there; .*standardise=True in Python"),
+        (X, 5e4 * X[:, 0] + 2e5, {"loss": "huber"}, "does not reach the targets; .*standardise=True in Python"),
     ],
 )
 def test_units_that_end_training_are_refused_with_column_spread_and_factor(
@@ -126,8 +126,11 @@ def test_channels_are_standardised_as_a_whole() -> None:
             {"x": np.uint8([[1], [2]])},
             "made: standardise with x of uint8, which is scaled to 0..1; expected",
         ),
-        ({"vocabulary": 3}, "made: standardise with x of ids of words; expected features that are float"),
-        ({"scale": 2.0}, "made: standardise beside scale=2 and shift=0; expected only one of them"),
+        ({"vocabulary": 3}, "made: standardise with x of ids of words; expected features of a floating-point type"),
+        (
+            {"scale": 2.0},
+            "made: standardise together with scale=2 and shift=0; expected standardise, or scale and shift",
+        ),
     ],
 )
 def test_what_has_no_units_is_not_standardised(more: dict[str, Any], message: str) -> None:

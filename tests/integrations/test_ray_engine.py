@@ -200,7 +200,9 @@ def test_what_jobs_have_in_common_arrives_and_kernels_have_one_thread(engine: An
 
 
 def test_too_few_processors_are_refused(federation: Federation, engines: MakeEngine, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="4 workers on a Ray cluster of 3 processors; expected one for each"):
+    with pytest.raises(
+        RunError, match="4 workers on a Ray cluster of 3 processors; expected a processor for each worker"
+    ):
         run(tmp_path, FedAvg(per_round=2), federation, engines, 4)
 
 

@@ -96,7 +96,7 @@ def test_a_keyword_replaces_a_field_of_options_that_are_there() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ((FitOptions(), (LAYERS,), {}), "FitOptions and 1 more positional arguments; expected none"),
+        ((FitOptions(), (LAYERS,), {}), "FitOptions and 1 more positional arguments; expected FitOptions only"),
         ((LAYERS, (PULL, CENTRE, "exact", "track", "", 1), {}), "7 options by position; expected at most 6"),
         ((LAYERS, (), {"trainable": None}), "multiple values for keyword argument 'trainable'"),
         ((FitOptions(), (), {"momentum": 0.9}), "unexpected keyword argument 'momentum'"),

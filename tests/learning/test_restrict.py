@@ -166,7 +166,9 @@ def test_what_is_outside_is_not_written_nor_brought_back(make) -> None:
     inside = Update({name: Block((8, 6, 3, 3), Flat(ids, 432), np.arange(ids.size, dtype=np.float32))})
     learner.write(inside)
     assert learner.take(mask, names=[name]) == inside
-    with pytest.raises(SelectionError, match=r"'conv2.weight' with 1 coordinates outside the mask; expected none"):
+    with pytest.raises(
+        SelectionError, match=r"'conv2.weight' with 1 coordinates outside the mask; expected only coordinates inside"
+    ):
         outside = np.flatnonzero(~mask.bits[name])[:1].astype(np.uint32)
         learner.write(Update({name: Block((8, 6, 3, 3), Flat(outside, 432), np.ones(1, np.float32))}))
     twin = learner.clone()
@@ -209,7 +211,7 @@ def test_what_a_mask_does_not_go_with_is_refused() -> None:
     neurons = NeuronSet.draw(learner.spec, 0.5, rng.stream(1, rng.NEURONS))
     learner.fit(data, batches_of(4, 4), SGD(0.1), FitOptions(neurons))
     learner.restrict(drawn(graph))
-    with pytest.raises(SelectionError, match=r"neurons of a model with masks of conv1.weight"):
+    with pytest.raises(SelectionError, match=r"neurons were chosen for a model with masks of conv1.weight"):
         learner.fit(data, batches_of(4, 4), SGD(0.1), FitOptions(neurons))
     with pytest.raises(SelectionError, match=r"sub of a model with masks of conv1.weight"):
         learner.sub(neurons)
@@ -254,13 +256,14 @@ def test_growth_that_cannot_be_is_refused() -> None:
     graph = GRAPHS["plain"]
     learner, data, index = GraphLearner(model(graph)), samples(graph, 4), batches_of(4, 4)[0]
     mask = Mask.of(learner.spec, {"fc1.weight": np.arange(224).reshape(7, 32) > 5})
-    with pytest.raises(SelectionError, match=r"7 coordinates of 'fc1.weight' to grow; expected 0 to 6, those outside"):
+    with pytest.raises(
+        SelectionError,
+        match=r"7 coordinates of 'fc1.weight' to grow; expected 0 to 6, the coordinates outside the mask",
+    ):
         learner.strongest(data, index, mask, {"fc1.weight": 7})
     with pytest.raises(SelectionError, match=r"1 coordinates of 'conv1.weight' to grow; expected 0 to 0"):
         learner.strongest(data, index, mask, {"conv1.weight": 1})
-    with pytest.raises(
-        SelectionError, match=r"coordinates of 'bn1.running_mean' to grow; expected parameters that are"
-    ):
+    with pytest.raises(SelectionError, match=r"coordinates of 'bn1.running_mean' to grow; expected learned parameters"):
         learner.strongest(data, index, mask, {"bn1.running_mean": 0})
     learner.write({"fc2.weight": np.full((5, 7), np.nan)})
     assert learner.strongest(data, index, mask, {"fc1.weight": 2})["fc1.weight"].tolist() == [0, 1]  # NaN, all of them

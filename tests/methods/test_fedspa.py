@@ -412,7 +412,7 @@ def test_bytes_are_those_of_the_paper_s_formula() -> None:
 
 def test_the_schedule_needs_its_length_and_settings_their_range() -> None:
     task = Task(ModelSpec.of(plain()), CLIENTS, seed=1)
-    with pytest.raises(ValueError, match="rounds=0; expected rounds >= 1: prune_rate falls over them"):
+    with pytest.raises(ValueError, match="rounds=0; expected rounds >= 1: prune_rate falls over the rounds"):
         DST.start(task, plain().init(rng.stream(1, rng.INIT)))
     RSM.start(task, plain().init(rng.stream(1, rng.INIT)))
     for name, value in (

@@ -172,10 +172,10 @@ def test_bad_settings_plans_and_models_without_a_graph_are_named() -> None:
         FedSPUCached(budget=(0.0,))
     graph = plain()
     task, state = begin(graph, CHEAPEST)
-    with pytest.raises(ValueError, match="fedspu-cached with a budget for a model without a graph"):
+    with pytest.raises(ValueError, match="fedspu-cached has a time budget and a model without a graph"):
         CHEAPEST.plan(replace(task, graph=None), state, 1)
     plan = CHEAPEST.plan(task, state, 1)[0]
-    with pytest.raises(PlanError, match="plan with cut=3; expected the name of a result"):
+    with pytest.raises(PlanError, match="plan with cut=3; expected the name of a result of the graph"):
         CHEAPEST.train(device(graph, plan.client), replace(plan, settings={"cut": 3}))
     with pytest.raises(GraphError, match="cut after 'nowhere'; expected a result"):
         CHEAPEST.train(device(graph, plan.client), replace(plan, settings={"cut": "nowhere"}))

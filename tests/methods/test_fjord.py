@@ -349,7 +349,7 @@ def test_within_a_limit_it_holds_the_step_of_one_width_at_a_time_and_ends_the_sa
         ({"momentum": 0.9}, r"optimizer=sgd with momentum=0.9; expected plain sgd, or width=fixed"),
         ({"optimizer": "adam"}, r"optimizer=adam with momentum=0; expected plain sgd, or width=fixed"),
         ({"width": "random"}, r"width=random; expected sampled or fixed"),
-        ({"keep": tuple(k / 20 for k in range(1, 18))}, r"keep=\(.*\); expected at most 16 different ones"),
+        ({"keep": tuple(k / 20 for k in range(1, 18))}, r"keep=\(.*\); expected at most 16 different widths"),
     ],
 )
 def test_what_it_cannot_do_is_named(options: dict[str, object], message: str) -> None:

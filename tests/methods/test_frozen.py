@@ -124,10 +124,10 @@ def test_the_rest_is_trained_and_clients_are_evaluated(name: str) -> None:
 
 BODY_OF_PLAIN = frozenset(name for name in plain().parameters() if not name.startswith("fc."))
 REFUSED = [
-    ("fedper", BODY_OF_PLAIN, "model whose body is frozen, all 12 parameters of it; expected a body"),
-    ("fedbabu", BODY_OF_PLAIN, "model whose body is frozen"),
-    ("pflego", BODY_OF_PLAIN, "model whose body is frozen"),
-    ("fedrecon", BODY_OF_PLAIN, "model whose body is frozen"),
+    ("fedper", BODY_OF_PLAIN, "all 12 parameters of the model's body are frozen; expected one that is trained"),
+    ("fedbabu", BODY_OF_PLAIN, "of the model's body are frozen"),
+    ("pflego", BODY_OF_PLAIN, "of the model's body are frozen"),
+    ("fedrecon", BODY_OF_PLAIN, "of the model's body are frozen"),
     ("fedper", FROZEN | {"fc.bias"}, r"model with a frozen fc\.bias in its head; expected a head that each client"),
     ("fedbabu:ft=head", FROZEN | {"fc.weight", "fc.bias"}, "ft=head; expected full or body, as the model's head is"),
 ]
@@ -154,7 +154,7 @@ def test_a_payload_with_a_frozen_parameter_is_refused() -> None:
     update = take(run.initial, run.task.spec, kinds=EVERY_KIND, names=["conv1.weight"])
     message = train_message(replace(plan, payload={MODEL: update}), run.task.spec, "float32")
     with pytest.raises(
-        CodecError, match=r"block 'conv1\.weight' of a frozen parameter; expected parameters that rounds"
+        CodecError, match=r"block 'conv1\.weight' of a frozen parameter; expected a parameter that rounds"
     ):
         plan_of(message, plan.client, run.task.spec)
 

@@ -47,8 +47,8 @@ def test_a_row_s_own_options_go_before_those_of_all() -> None:
         ("fedavg:keep=1", "keep=1 is not a hyper-parameter of fedavg; expected one of batch"),
         ("fedspu:lr=", "method=fedspu:lr= has 'lr='; expected NAME:OPTION=VALUE"),
         ("fedspu:lr=.1:cut", "method=fedspu:lr=.1:cut has 'cut'; expected NAME:OPTION=VALUE"),
-        ("fedspu:lr=1:lr=2", "method=fedspu:lr=1:lr=2 has an option twice; expected each once"),
-        ("fedspu:rounds=9", "method=fedspu:rounds=9 has rounds=9; expected the run's --rounds, the same for all"),
+        ("fedspu:lr=1:lr=2", "method=fedspu:lr=1:lr=2 has an option twice; expected each option once"),
+        ("fedspu:rounds=9", "method=fedspu:rounds=9 has rounds=9; expected --rounds, which all methods of a run share"),
         ("fedspu:keep=2", "keep=2.0; expected 0 < keep <= 1"),
     ],
 )

@@ -214,7 +214,7 @@ def test_a_scaled_client_trains_the_scaled_model() -> None:
 
 
 def test_a_plan_without_neurons_is_refused() -> None:
-    with pytest.raises(PlanError, match=r"plan of round 3 without neurons; expected those of the smaller model"):
+    with pytest.raises(PlanError, match=r"plan of round 3 without neurons; expected the neurons of the smaller model"):
         METHOD.train(device(plain()), Plan("train", 3, 0, payload={MODEL: take({}, ModelSpec({}, {}, b""), None)}))
 
 

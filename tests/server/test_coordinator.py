@@ -279,7 +279,7 @@ def test_a_reply_to_a_closed_round_is_late() -> None:
 def test_a_reply_that_nobody_asked_for_closes_the_connection(link: int, round: int) -> None:
     under_test = begun()
     play(under_test, DeviceJoined(12, 2, 1.0, 0))
-    reason = f"reply of client {link - 10} for round {round}; it was not planned there"
+    reason = f"reply of client {link - 10} for round {round}; expected a client that this round planned"
     assert play(under_test, MessageReceived(link, trained(round))) == [Close(link, reason)]
     assert play(under_test, MessageReceived(link, trained(1))) == []
 

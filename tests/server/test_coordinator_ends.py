@@ -89,8 +89,14 @@ def test_a_client_that_joins_during_an_evaluation_takes_part() -> None:
     [
         (Evaluated(2, None, None), "lacks personal scores"),
         (Evaluated(2, Scores(1.0, 1, 4), Scores(1.0, 1, 4)), "has global scores"),
-        (Evaluated(2, Scores(1.0, 5, 4), None), "says 5 of 4 personal; expected a part of at least 1"),
-        (Evaluated(2, Scores(1.0, 0, 0), None), "says 0 of 0 personal; expected a part of at least 1"),
+        (
+            Evaluated(2, Scores(1.0, 5, 4), None),
+            "has 5 correct of 4 (personal); expected at least 1 example, and not more correct",
+        ),
+        (
+            Evaluated(2, Scores(1.0, 0, 0), None),
+            "has 0 correct of 0 (personal); expected at least 1 example, and not more correct",
+        ),
     ],
 )
 def test_scores_that_cannot_be_are_left_out(answer: Evaluated, problem: str) -> None:
@@ -170,5 +176,5 @@ def test_a_run_that_is_over_says_so_at_once() -> None:
 
 def test_a_round_begun_with_other_clients_is_an_error() -> None:
     progress = Progress({0: 1.0, 1: 1.0}, opened=(0, 2), rulings={(1, 0): None, (1, 2): None})
-    with pytest.raises(RunError, match=r"round 1 was begun with clients \(0, 2\), not \(0, 1\)"):
+    with pytest.raises(RunError, match=r"round 1 began with clients \(0, 2\); expected clients \(0, 1\)"):
         coordinator(progress=progress).start(0.0)

@@ -47,7 +47,7 @@ def test_rounds_in_a_row_that_accept_nobody_end_the_run_with_a_sentence() -> Non
     under_test = begun(NOBODY)
     assert [type(record) for record in saved(play(under_test, Tick(), now=2.0))] == [RoundClosed, RoundOpened]
     closing = next(action for action in under_test.handle(Tick(), 4.0) if isinstance(action, Save)).record
-    words = r"no reply was accepted in rounds 1 to 2 \(no client has answered\); expected some"
+    words = r"no reply was accepted in rounds 1 to 2 \(no client has answered\); expected at least one"
     with pytest.raises(RunError, match=words):
         under_test.handle(RecordSaved(closing), 4.0)
 

@@ -117,7 +117,7 @@ def test_a_round_waits_until_somebody_is_there() -> None:
     play(under_test, *(DeviceLeft(10 + client) for client in range(4)), now=5.0)
     assert opened(close_round(under_test, 1000.0)) == []
     assert (under_test.phase, under_test.done) == ("waiting", False)
-    waiting = "round 2 waits for clients: none of those it may choose was seen in the last 60 s"
+    waiting = "round 2 waits for clients: no client that it may choose was seen in the last 60 s"
     assert under_test.awaited(1000.0) == waiting
     assert opened(play(under_test, DeviceJoined(20, 2, 1.0, 0), now=1001.0)) == [
         RoundOpened(2, (2,), 10.0, frozenset({2}))
@@ -157,7 +157,7 @@ def test_a_round_that_was_begun_keeps_its_candidates() -> None:
 def test_a_method_that_plans_others_is_an_error() -> None:
     under_test = coordinator(replace(SEEN, wait_for=1))
     under_test.start(0.0)
-    with pytest.raises(RunError, match="sum plans client 1 for round 1; expected one that was seen lately"):
+    with pytest.raises(RunError, match="sum plans client 1 for round 1; expected a client that was seen lately"):
         joined(under_test, range(1))
 
 
@@ -168,14 +168,14 @@ def test_it_says_who_has_not_enrolled() -> None:
     under_test = choosing(replace(SEEN, seen_s=None))
     under_test.start(0.0)
     joined(under_test, range(1))
-    assert under_test.awaited(0.0) == "waiting for enrolments: 1 of 4; not there yet: 1, 2, 3"
+    assert under_test.awaited(0.0) == "waiting for enrolments: 1 of 4; not enrolled yet: 1, 2, 3"
     fewer = choosing(replace(SEEN, wait_for=2))
     fewer.start(0.0)
     assert fewer.awaited(0.0) == "waiting for enrolments: 0 of 2, of 4 clients"
     many = coordinator(replace(SEEN, wait_for=1000), FedAvg(per_round=1), 1000)
     many.start(0.0)
     assert many.awaited(0.0) == (
-        "waiting for enrolments: 0 of 1000; not there yet: 0, 1, 2, 3, 4, 5, 6, 7 and 992 more"
+        "waiting for enrolments: 0 of 1000; not enrolled yet: 0, 1, 2, 3, 4, 5, 6, 7 and 992 more"
     )
 
 

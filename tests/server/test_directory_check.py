@@ -245,7 +245,7 @@ def test_the_database_of_another_run_is_named(tmp_path: Path) -> None:
     path, other = ended(tmp_path / "run"), ended(tmp_path / "other")
     for name in ("run.db", "id"):
         shutil.copy(other / name, path)
-    assert refusal(path).endswith("with another digest: they are of two runs")
+    assert refusal(path).endswith("with another digest: the two files belong to different runs")
 
 
 def test_other_settings_than_the_run_began_with_are_named(tmp_path: Path) -> None:
@@ -253,7 +253,10 @@ def test_other_settings_than_the_run_began_with_are_named(tmp_path: Path) -> Non
     (path / "run.json").unlink()
     open_run(tmp_path / "slower", {**SMALL.to_json(), "lr": 0.01})
     shutil.copy(tmp_path / "slower" / "run.json", path)
-    assert refusal(path) == f"{path}/run.json has other settings than run.db was made with; expected the same"
+    assert (
+        refusal(path)
+        == f"{path}/run.json has other settings than run.db was made with; expected the settings of the run"
+    )
 
 
 # What a crash may leave is no damage.

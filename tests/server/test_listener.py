@@ -125,7 +125,7 @@ def test_a_crowd_waits_outside_and_then_comes_in() -> None:
         with entrance(Caps(20, 20)) as owner:
             links = [socket.create_connection(owner.entrance.name) for _ in range(24)]
             await until(lambda: len(owner.peers) >= 20)
-            assert ("crowd", "more connections than devices make: new ones have to wait") in owner.said
+            assert ("crowd", "more connections than devices need: new connections have to wait") in owner.said
             await until(lambda: len(owner.peers) == 24)
             await until(lambda: owner.there == 20)
             for link in links:

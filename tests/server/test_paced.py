@@ -105,5 +105,5 @@ def test_candidates_of_many_clients_take_few_bytes() -> None:
 
 
 def test_bytes_that_are_no_candidates_are_an_error() -> None:
-    with pytest.raises(ValueError, match="candidates that cannot be read"):
+    with pytest.raises(ValueError, match="a set of candidates that cannot be read"):
         client_bitmap.unpack(b"no")

@@ -256,7 +256,9 @@ def test_a_loss_of_what_a_method_does_not_need_is_told_and_let_in(tmp_path: Path
     world.phones[0] = Phone(0, method)
     world.finish()
     assert world.done
-    assert world.said == ["client 0 comes without what it had after round 2; clients of fedavg keep nothing, so it may"]
+    assert world.said == [
+        "client 0 has lost its state of round 2: accepted, as clients of fedavg keep no state between rounds"
+    ]
     assert not run_history.progress(world.path).losses
     check_replay(world, tmp_path / "replay")
 
@@ -306,7 +308,7 @@ def test_declared_capacities_are_replayed(name: str, tmp_path: Path) -> None:
 def test_a_log_of_other_clients_is_refused(tmp_path: Path) -> None:
     logged = RecordedParticipation({}, {(1, 0): "accepted"})
     journal = Journal(tmp_path)
-    with pytest.raises(RunError, match=r"round 1 is planned with clients \[.*\]; the run had \[0\]"):
+    with pytest.raises(RunError, match=r"round 1 is planned with clients \[.*\]; expected \[0\], as in the run"):
         simulate(FedSPU(per_round=3), FEDERATION, Settings(2), journal, participation=logged)
     journal.close()
 
@@ -329,7 +331,7 @@ def test_the_first_difference_is_named(tmp_path: Path) -> None:
     assert text.startswith("model/fc1.weight[2, 1] is ")
     assert text.endswith(" and 9 in the replay")
     del other.arrays["model"]["fc1.bias"]
-    assert difference(state, other) == "model/fc1.bias is in one of them only"
+    assert difference(state, other) == "model/fc1.bias is only in one of the two states"
 
 
 def test_rounds_that_choose_among_the_enrolled_replay_alike(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_round_does_not_wait_for_a_device_that_refused() -> None:
     play(under_test, MessageReceived(10, trained(1)))
     actions = play(under_test, DeviceRefused(11, LIMIT))
     assert DeviceRefusal(1, LIMIT) in saved(actions)
-    assert Say(f"client 1 is absent from now on, until its device comes back: {LIMIT}") in actions
+    assert Say(f"client 1 does not take part until its device comes back: {LIMIT}") in actions
     assert closed(actions) == [1]
     assert under_test.state.values["total"] == 5
 
@@ -125,7 +125,9 @@ def test_after_a_restart_the_refusal_still_holds_and_the_run_does_not_end_by_its
     under_test = coordinator(progress=progress)
     assert under_test.start(0.0) == []
     assert under_test.phase == "waiting"
-    assert under_test.awaited(0.0) == "round 1 waits for a device that takes part: refused so far: 0, 1"
+    assert (
+        under_test.awaited(0.0) == "round 1 waits for a device that takes part; clients that have refused so far: 0, 1"
+    )
     actions = play(under_test, DeviceJoined(10, 0, 1.0, 0))
     assert asks(10, train(1)) in actions
     assert closed(play(under_test, MessageReceived(10, trained(1)))) == [1]

@@ -229,4 +229,4 @@ def test_what_is_no_envelope_is_said_and_asked_again(nodes: Callable[..., Nodes]
         assert run.due() == []
         (again,) = run.due()
         assert again.purpose == outgoing_envelope.purpose == "query"
-    assert world.said == ["node 100: letter of 5 bytes; expected at least 18; calling it again"]
+    assert world.said == ["node 100: envelope of 5 bytes; expected at least 18; calling it again"]

@@ -68,5 +68,5 @@ def test_a_transaction_that_was_rolled_back_does_not_count(database: sqlite3.Con
 
 def test_a_change_past_the_account_is_noticed(database: sqlite3.Connection) -> None:
     database.execute("INSERT INTO kept (b) VALUES (1)")
-    with pytest.raises(ValueError, match="its rows do not have the digest of commit 0"):
+    with pytest.raises(ValueError, match="the digest of its rows is not the digest of commit 0"):
         check_content(database)

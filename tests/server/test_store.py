@@ -322,7 +322,10 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
     ("version", "cure"),
     [
         (0, "$"),
-        (1, ": edgefl of before 22 November 2026 made the run, .* with edgefl of commit 9562d322, or begin a new run"),
+        (
+            1,
+            ": an edgefl before 22 November 2026 made the run, .* with edgefl of commit 9562d322, or begin a new run",
+        ),
         (2, ".* with edgefl of commit e6d57bf3"),
         (3, ".* with edgefl of commit 22a7a129"),
         (7, ": a newer edgefl made the run; update edgefl here$"),

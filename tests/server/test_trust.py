@@ -170,7 +170,7 @@ def test_a_device_with_a_wrong_key_is_refused(with_keys: Cluster, root: Path) ->
 
 
 def test_a_device_without_a_key_is_refused(with_keys: Cluster, root: Path) -> None:
-    assert_refused(intruder(with_keys, root, "no key", *as_last()), "proof of 32 bytes; expected none")
+    assert_refused(intruder(with_keys, root, "no key", *as_last()), "proof of 32 bytes; expected no proof")
     assert_heard(with_keys, f"as client {LAST}: it refused the server: the server: proof of 32 bytes")
 
 
@@ -199,7 +199,7 @@ def test_a_device_of_another_run_is_refused(with_keys: Cluster) -> None:
     with Stranger(with_keys.port) as stranger:
         answer = stranger.greet(LAST, run="0123456789abcdef")
         assert isinstance(answer, Refused)
-        assert answer.reason.startswith("run 0123456789abcdef; this server serves run ")
+        assert answer.reason.startswith("run 0123456789abcdef; expected run ")
     assert_heard(with_keys, "refused", "run 0123456789abcdef")
 
 
@@ -207,7 +207,7 @@ def test_a_device_of_version_1_hears_in_its_own_frames_that_it_is_too_old(with_k
     with socket.create_connection(("127.0.0.1", with_keys.port), ANSWER_S) as link:
         link.sendall(encode_first(1, 0, b"the Hello of an old device"))
         answer = b"".join(iter(lambda: link.recv(1 << 16), b""))
-    why = "the device sends frames of version 1 and the server reads version 2"
+    why = "the device sends frames of version 1, and the server reads version 2"
     assert answer[:4] == b"EF\x01\x0d"
     assert why.encode() in answer
     assert_heard(with_keys, "refused", why, "update edgefl on the device")
@@ -254,7 +254,7 @@ def test_a_frame_in_trickles_is_cut_off(with_keys: Cluster, root: Path) -> None:
         stranger.enrol(LAST, read_key(key_file(root / "keys", LAST)))
         stranger.trickle(stranger.connection.send(ModelRequest(0)))
         assert stranger.hear() is None
-    assert_heard(with_keys, f"dropped client {LAST}: a frame it began is not complete after 2 s")
+    assert_heard(with_keys, f"dropped client {LAST}: a frame that the device began is not complete after 2 s")
 
 
 def test_a_run_with_keys_ends_as_if_nobody_had_tried(with_keys: Cluster, truth: Truth) -> None:

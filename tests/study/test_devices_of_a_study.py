@@ -210,7 +210,7 @@ def test_from_python(tmp_path: Path) -> None:
     [
         (["--devices", "pi7"], "devices=pi7, which is not a file; expected one of mixed, mcu"),
         (["--devices", "OWN", "--clients", "1", "--per-round", "1"], "no table"),
-        (["--deadline", "5"], "deadline_s=5.0; expected devices beside it"),
+        (["--deadline", "5"], "deadline_s=5.0; expected devices= as well"),
         (["--devices", "pi4", "--deadline", "-1"], "deadline_s=-1.0; expected 0 <= deadline_s"),
         (["--devices", "BAD"], "bad.toml: [a] like = 'x'; expected one of mcu"),
         (["--devices", "FAR"], "[a] clients has 9; expected ids below 4, each in one table"),

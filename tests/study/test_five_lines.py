@@ -112,7 +112,7 @@ def test_a_clients_model_is_that_which_was_evaluated(run: edgefl.Run) -> None:
             assert (client.model.labels(x[test]) == y[test]).mean() == client.accuracy
     assert "client 1's model of fedspu" in repr(run.clients[1].model)
     assert run.methods["fedavg"].model.params.keys() == small().params.keys()
-    with pytest.raises(RunError, match="fedavg has one model, that of all clients"):
+    with pytest.raises(RunError, match="fedavg has one model for all clients"):
         run.methods["fedavg"].clients[0].model  # noqa: B018
 
 
@@ -246,8 +246,8 @@ def test_settings_and_hyper_parameters_are_keywords() -> None:
             {"data": ([[1, 2], [3]], [0, 1])},
             "data: x is no array: x[0] has shape (2,), and x[1] (1,); expected",
         ),
-        ({"data": people()[:2], "clients": "all"}, "clients=all of data without groups; expected (x, y, groups)"),
-        ({"data": people(), "on_round": 3}, "on_round has 3; expected a function, or several"),
+        ({"data": people()[:2], "clients": "all"}, "clients=all with data without groups; expected (x, y, groups)"),
+        ({"data": people(), "on_round": 3}, "on_round has 3; expected a function, or a list of functions"),
         ({"data": people(), "tune": {"rate": 0.1}}, "tune rate; expected one of"),
         (
             {"method": "fedavg,local", "keep": 0.5},

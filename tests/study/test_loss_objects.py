@@ -49,11 +49,11 @@ def own_loss(outputs: Any, targets: Any) -> Any:
 REFUSED = [
     (
         nn.functional.l1_loss,
-        "loss is l1_loss, a function of this program; expected one of cross-entropy, bce, mse, huber",
+        "loss is l1_loss, a function of your program; expected one of cross-entropy, bce, mse, huber",
     ),
     (
         own_loss,
-        "loss is own_loss, a function of this program; expected one of cross-entropy, bce, mse, huber, or of nn.",
+        "loss is own_loss, a function of your program; expected one of cross-entropy, bce, mse, huber, or of nn.",
     ),
     (nn.CrossEntropyLoss(reduction="sum"), "loss is nn.CrossEntropyLoss with reduction=sum; expected reduction=mean"),
     (nn.CrossEntropyLoss(ignore_index=0), "nn.CrossEntropyLoss with ignore_index=0; expected ignore_index=-100"),

@@ -96,7 +96,7 @@ def test_a_converted_model_is_the_module(tmp_path: Path) -> None:
     [
         (
             "NLC",
-            "the module reads [N, 3, 5] as channels and steps, and by axes=NLC the data are otherwise; "
+            "the module reads [N, 3, 5] as channels and steps, and axes=NLC gives the data another order; "
             "expected axes=NCL",
         ),
         ("NHWC", "data: x is float32 (40, 3, 5); expected 4 axes, NHWC"),

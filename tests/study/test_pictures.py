@@ -224,7 +224,7 @@ def test_axes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     areas = list(Figure().subplots(1, 2))
     with pytest.raises(ValueError, match=r"ax has 2 axes for 1 panels \(rounds\); expected one for each panel"):
         draw({1: two()}, None, areas, **ASKED)
-    with pytest.raises(ValueError, match=r"ax with path or size; expected ax alone"):
+    with pytest.raises(ValueError, match=r"ax with path or size; expected only ax"):
         draw({1: two()}, tmp_path / "a.png", areas[0], **ASKED)
 
 

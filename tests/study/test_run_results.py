@@ -66,7 +66,7 @@ def test_a_run_that_has_nothing_evaluated_says_so(run: edgefl.Run, tmp_path: Pat
 def test_a_wrong_format_is_one_sentence(run: edgefl.Run) -> None:
     with pytest.raises(ValueError, match="format='excel'; expected one of text, markdown, latex, csv, html"):
         run.table(format="excel")
-    with pytest.raises(ValueError, match="width='latex'; expected a number of columns; a format is named by format="):
+    with pytest.raises(ValueError, match="width='latex'; expected a number of columns; format="):
         run.table("latex")  # type: ignore[arg-type]
 
 
@@ -95,7 +95,7 @@ def test_the_command_writes_the_table_by_its_suffix(
     ("name", "said"),
     [
         ("t.xlsx", "--table {}; expected a file that ends in one of .txt, .md, .tex, .csv, .html"),
-        ("no/t.md", "{} is in no directory that is there; expected one that you have made before"),
+        ("no/t.md", "{} lies in a directory that does not exist; expected an existing directory"),
     ],
 )
 def test_a_table_that_cannot_be_is_refused_before_anything_is_written(

@@ -124,13 +124,13 @@ def test_a_method_that_has_ended_by_itself_stays_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("began", "asked", "message"),
     [
-        (SMALL, replace(SMALL, rounds=1), "was run with rounds=2, not 1; expected the same or more"),
+        (SMALL, replace(SMALL, rounds=1), "was run with rounds=2, not 1; expected at least 2"),
         (SMALL, replace(SMALL, rounds=3, lr=0.1), r"was run with lr=0.05; expected 0.1"),
-        (replace(SMALL, seeds=1), SMALL, "was run with seeds=1, not 2; expected the same, or a new run"),
+        (replace(SMALL, seeds=1), SMALL, "was run with seeds=1, not 2; expected seeds=1, or a new run"),
         (
             replace(SMALL, options=(("schedule", "cosine"),)),
             replace(SMALL, options=(("schedule", "cosine"),), rounds=3),
-            "was run with rounds=2, not 3, and what fedspu does in a round depends on how many there are; expected the",
+            "was run with rounds=2, not 3, and what fedspu does in a round depends on the number of rounds; expected",
         ),
         (
             replace(SMALL, methods=("local", "fedspa")),
@@ -160,7 +160,7 @@ def test_the_command_runs_seeds_and_goes_on_with_more_of_both(
     assert (list(first["seeds"]), list(more["seeds"])) == (["1", "2"], ["1", "2", "3"])
     assert [more["seeds"][seed]["methods"]["fedavg"]["rounds"] for seed in more["seeds"]] == [3, 3, 3]
     assert cli.main(["simulate", "--resume", "run", "--rounds", "2"]) == 2
-    assert "run was run with rounds=3, not 2; expected the same or more" in capsys.readouterr().err
+    assert "run was run with rounds=3, not 2; expected at least 3" in capsys.readouterr().err
     assert cli.main(["serve", "--resume", "run", "--rounds", "9"]) == 2
     assert "run was run with rounds=3, not 9; expected the same settings" in capsys.readouterr().err
 

@@ -217,7 +217,7 @@ def test_a_client_that_was_not_evaluated_is_left_out_of_its_tier() -> None:
 
 
 def test_a_run_without_an_evaluation_cannot_be_summarised() -> None:
-    with pytest.raises(RunError, match="fedspu: 1 rounds and no evaluation; expected at least one"):
+    with pytest.raises(RunError, match="fedspu: 1 rounds and no evaluation; expected at least one evaluation"):
         summary([log_record(1, [client(0)])])
 
 

@@ -93,7 +93,9 @@ def test_a_value_with_which_it_diverges_loses_and_all_of_them_are_an_error(tmp_p
     assert (wildest["values"], wildest["loss"], tame["diverged"]) == ({"lr": 1e30}, None, 0)
     assert wildest["diverged"] >= 3 and found["chosen"] == {"lr": 0.001}
     assert "lr=1e+30: diverged" in tuning.words(tmp_path / "one")[0]
-    with pytest.raises(RunError, match=r"tuning fedavg: with lr=1e\+30 it diverges; expected a value with which"):
+    with pytest.raises(
+        RunError, match=r"tuning fedavg: with lr=1e\+30 training diverges; expected at least one value with which"
+    ):
         tune(tmp_path / "all", replace(wild, tune=(("lr", (1e30,)),)), assemble(wild))
     assert tuned_values.read(tmp_path / "all") is None
 
@@ -130,7 +132,7 @@ def test_a_tuned_run_has_its_choice_in_all_seeds_and_goes_on_with_it(
     assert Path("run/tuned.json").read_bytes() == record
     Path("run/tuned.json").write_text(json.dumps(with_digest({"methods": {"fedavg": 3}})))
     assert cli.main(["simulate", "--resume", "run"]) == 2
-    assert "tuned.json is no record of what was tuned" in capsys.readouterr().err
+    assert "tuned.json is not a record of tuned values" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_tuned_run_has_its_choice_in_all_seeds_and_goes_on_with_it(
         (["--tune", "lr"], "--tune lr; expected NAME=VALUE,VALUE"),
         (["--tune", "mu=1,2"], "mu=1 is not a hyper-parameter of fedspu"),
         (["--tune", "lr=.1,x"], "lr=x; expected a number"),
-        (["--tune", "lr=.1,.1"], "tune lr=(0.1, 0.1); expected at least one value, each once"),
+        (["--tune", "lr=.1,.1"], "tune lr=(0.1, 0.1); expected at least one value, and each value once"),
         (["--tune", "lr=.1,-1"], "lr=-1.0; expected a finite lr > 0"),
         (["--tune", "keep=.1,.2"], "--tune keep=.1,.2; expected an option of a method that is one number or word"),
         (["--tune", "lr=.1,.2", "--validation-share", "0"], "client 0 has 0 validation samples"),
@@ -155,5 +157,5 @@ def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(
 
 
 def test_a_server_does_not_tune() -> None:
-    with pytest.raises(ValueError, match="tune=lr with a server; expected it of a simulation"):
+    with pytest.raises(ValueError, match="tune=lr with a server; expected a simulation"):
         replace(SMALL, methods=("fedavg",)).check_served()

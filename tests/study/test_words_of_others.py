@@ -79,6 +79,6 @@ def test_a_head_of_some_classes_is_no_model_to_go_on_from(tmp_path: Path) -> Non
     given = {"data": (x, y, np.repeat([0, 1], 30)), "rounds": 1, "progress": False}
     model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
     first = edgefl.simulate("fedper", directory=tmp_path / "first", model=model, **given)
-    with pytest.raises(GraphError, match="has outputs for the classes 0, 1 alone; expected a model of all classes"):
+    with pytest.raises(GraphError, match="has outputs only for the classes 0, 1; expected a model of all classes"):
         edgefl.simulate("fedavg", directory=tmp_path / "run", model=first.clients[0].model, **given)
     assert not (tmp_path / "run").exists()

@@ -107,7 +107,9 @@ def test_simulate_trains_what_the_module_says_and_exports_it(tmp_path) -> None:
 def test_a_model_of_which_nothing_is_trained_is_refused_before_a_run_directory_is_made(tmp_path) -> None:
     module = net().requires_grad_(False)
     _norm_mode(module)
-    with pytest.raises((EdgeflError, ValueError), match="all 8 parameters are frozen; expected at least one"):
+    with pytest.raises(
+        (EdgeflError, ValueError), match="all 8 parameters of the model are frozen; expected at least one"
+    ):
         edgefl.simulate(
             "fedavg", data=_data(), axes="NCHW", model=module, clients=2, rounds=1, directory=tmp_path / "run"
         )

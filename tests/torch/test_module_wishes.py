@@ -48,8 +48,8 @@ def dropping(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
 REFUSED = {
     "weight_norm": (
         lambda: nn.Sequential(weight_norm(nn.Linear(4, 3))),
-        "module '0' (Linear): weight is computed by WeightNorm, and training would be of the result; expected a plain "
-        "parameter: torch.nn.utils.remove_weight_norm(module, 'weight') keeps the present values",
+        "module '0' (Linear): weight is computed by WeightNorm, and training would change only the result; expected a "
+        "plain parameter: torch.nn.utils.remove_weight_norm(module, 'weight') keeps the present values",
     ),
     "spectral_norm": (lambda: nn.Sequential(spectral_norm(nn.Linear(4, 3))), "remove_spectral_norm(module, 'weight')"),
     "parametrized weight_norm": (
@@ -80,7 +80,7 @@ REFUSED = {
     ),
     "hook that changes a result": (
         lambda: of(lambda m: m[0].register_forward_hook(lambda m, a, r: 2 * r)),
-        "; forward hooks of '0' (Linear), which the trace has not",
+        "; forward hooks of '0' (Linear), which the trace does not have",
     ),
     "further outputs in training": (
         lambda: Forward(aside, a=nn.Linear(4, 3), b=nn.Linear(4, 3)),
@@ -125,7 +125,7 @@ def test_what_the_remedy_gives_is_taken_with_the_present_values() -> None:
         (lambda m: m[1].register_forward_pre_hook(lambda *a: None), "forward hooks of '1' (ReLU) are not run"),
         (lambda m: m.register_forward_hook(lambda *a: None), "forward hooks of the module itself (Sequential) are not"),
         (lambda m: m.add_module("4", nn.Sequential(nn.Linear(2, 2))), ""),
-        (lambda m: m.eval(), "the module is in evaluation mode as a whole, and is trained in training mode, in which"),
+        (lambda m: m.eval(), "the whole module is in evaluation mode, and edgefl trains it in training mode, in which"),
         (lambda m: m[2].eval(), ""),
     ],
 )
@@ -201,7 +201,7 @@ def test_unused_values_change_neither_what_is_sent_nor_the_name() -> None:
     [
         ("[1]", "edgefl.unused is '[1]'; expected a list of names"),
         ("{", "edgefl.unused is '{'; expected a list of names"),
-        ('["a.weight"]', "parameters ['a.weight'] are only in the file or only in its graph"),
+        ('["a.weight"]', "parameters ['a.weight'] are only in the file, or only in its graph"),
         ('["nobody"]', "edgefl.unused names 'nobody'; expected names of values in the file"),
     ],
 )

@@ -280,7 +280,7 @@ def test_sub_model_equals_the_full_model_with_zeroed_rows(graph, keep, seed) -> 
     try:
         small = graph.sub(neurons)
     except GraphError as error:
-        assert "expected equally many in each" in str(error)
+        assert "expected equally many channels in each group" in str(error)
         return
     kept = sub_params(graph, params, neurons)
     assert sum(value.size for value in kept.values()) == neurons.count(spec, ("learn", "stat"))

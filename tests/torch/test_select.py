@@ -190,7 +190,7 @@ def test_a_model_that_cannot_be_read_takes_ids_by_layer() -> None:
     model = convert(made("branching"))
     with pytest.raises(GraphError, match="cannot be traced"):
         select(model, 0.5, example_input=batch()[0])
-    with pytest.raises(ValueError, match="expected an example_input, or ids by layer"):
+    with pytest.raises(ValueError, match="expected example_input=, or ids by layer"):
         select(model, 0.5)
     select(model, {"features.0": [1, 3], "features.1": [1, 3]})
     loss_of(model).backward()

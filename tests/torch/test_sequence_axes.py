@@ -95,7 +95,9 @@ def test_of_named_axes_the_modules_own_order_is_found(make, order: str, shape: t
 @pytest.mark.parametrize(("make", "order", "shape"), MODULES.values(), ids=MODULES)
 def test_axes_that_contradict_the_module_are_named(make, order: str, shape: tuple[int, int], axes: str) -> None:
     right = {"NCL": "NLC", "NLC": "NCL"}[axes]
-    assert said(make(), samples(axes, STEPS, CHANNELS), axes).endswith(f"the data are otherwise; expected axes={right}")
+    assert said(make(), samples(axes, STEPS, CHANNELS), axes).endswith(
+        f"gives the data another order; expected axes={right}"
+    )
 
 
 @pytest.mark.parametrize(("make", "order", "shape"), MODULES.values(), ids=MODULES)
@@ -150,8 +152,12 @@ ENDS = {
     "softmax, cross-entropy": (nn.Softmax(1), "cross-entropy", None),
     "log_softmax, cross-entropy": (nn.LogSoftmax(1), "cross-entropy", None),
     "sigmoid, bce": (nn.Sigmoid(), "bce", None),
-    "softmax, mse": (nn.Softmax(1), "mse", "the module ends in Softmax, and loss=mse would train what comes before it"),
-    "softmax, bce": (nn.Softmax(1), "bce", "expected loss=cross-entropy, which has it, or a module without Softmax"),
+    "softmax, mse": (nn.Softmax(1), "mse", "the module ends in Softmax, and loss=mse would train the layers before it"),
+    "softmax, bce": (
+        nn.Softmax(1),
+        "bce",
+        "expected loss=cross-entropy, which includes it, or a module without Softmax",
+    ),
     "log_softmax, huber": (nn.LogSoftmax(1), "huber", "the module ends in LogSoftmax, and loss=huber"),
 }
 

@@ -281,7 +281,7 @@ def test_a_module_that_is_no_graph_has_neurons_by_hand() -> None:
     assert learner.with_head(2).predict(samples((4,)).x).shape == (20, 2)
     features = learner.features(samples((4,)))
     np.testing.assert_allclose(learner.head().predict(features), learner.predict(samples((4,)).x), atol=1e-6)
-    with pytest.raises(GraphError, match="sub of Branching, which is no graph"):
+    with pytest.raises(GraphError, match="sub-model of Branching, which is not a graph"):
         learner.sub(neurons)
     with pytest.raises(DataError, match="label 3; expected labels below 3"):
         learner.evaluate(replace(samples((4,)), y=np.full(20, 3, np.int32)))
@@ -301,7 +301,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
     nodes = [*GRAPH.nodes[:5], Node("drop", Dropout(0.5), ("fc1",)), Node("act1", Tanh(), ("drop",)), GRAPH.nodes[6]]
     dropping = Graph(GRAPH.input_shape, tuple(nodes))
     plain = TorchLearner(MODEL)._module
-    with pytest.raises(GraphError, match="dropout 'drop' is no module of GraphModule"):
+    with pytest.raises(GraphError, match="dropout 'drop' is not a module of GraphModule"):
         TorchLearner(Model(dropping, MODEL.params), plain)
     learner = TorchLearner(MODEL)
     with pytest.raises(ValueError, match="'nothing' is not a parameter"):

@@ -150,7 +150,7 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
     "projection": (recurrent(nn.LSTM, ends("LSTM")["mean"], proj_size=2), "proj_size=2; expected 0"),
     "initial state": (
         recurrent(nn.GRU, lambda m, x: m.r(x, x.relu())[0][:, 0]),
-        "an initial state; expected none, or torch.zeros that forward makes",
+        "an initial state; expected no state, or torch.zeros that forward makes",
     ),
     "learned initial state": (
         Forward(
@@ -158,21 +158,21 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
             r=nn.GRU(FEATURES, 4, batch_first=True),
             h=nn.Linear(4, 1),
         ),
-        "an initial state; expected none, or torch.zeros",
+        "an initial state; expected no state, or torch.zeros",
     ),
     "zeros elsewhere": (
         recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + x.new_zeros(x.size(0), 4)),
         "summand torch.zeros; expected the result of an operation",
     ),
-    "state of the batch before": (Stateful(), "its output at a second call is another; expected a forward that keeps"),
+    "state of the batch before": (Stateful(), "its output differs at a second call; expected a forward that keeps"),
     "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "result 1; expected one of the first 1"),
     "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "called twice"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
     "its weights": (attention(lambda m, x: m.a(x, x, x)[1].flatten(1)), "result 1; expected one of the first 1"),
     "dropout": (attention(attended(), dropout=0.2), "dropout=0.2 of attention's shares; expected 0"),
-    "a band": (attention(attended(LATER[:7, :7] | LATER[:7, :7].T)), "attn_mask of shape (7, 7); expected none"),
-    "weights of scores": (attention(attended(torch.ones(7, 7))), "attn_mask of shape (7, 7); expected none"),
+    "a band": (attention(attended(LATER[:7, :7] | LATER[:7, :7].T)), "attn_mask of shape (7, 7); expected no mask"),
+    "weights of scores": (attention(attended(torch.ones(7, 7))), "attn_mask of shape (7, 7); expected no mask"),
     "a mask of the data": (
         attention(lambda m, x: m.a(x, x, x, attn_mask=x.mT)[0]),
         "attn_mask is computed from the input; expected a constant",

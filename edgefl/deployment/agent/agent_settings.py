@@ -97,7 +97,7 @@ def read_settings(file: Path, size: Callable[[str], int]) -> AgentSettings:
     top.finish()
     if state is None or not server_entries:
         raise RequestError(
-            f"{file} has no {'state' if state is None else 'servers'}; expected a folder and [[servers]]"
+            f"{file} has no {'state' if state is None else 'servers'}; expected state, a folder, and [[servers]]"
         )
     return AgentSettings(state, server_entries, conditions, intervals, keep_runs)
 
@@ -146,7 +146,7 @@ class Section:
         self._known.append(name)
         found = self._values.pop(name, [])
         if not isinstance(found, list):
-            raise RequestError(f"{self.file}: {name} is {found!r}; expected [[{name}]]")
+            raise RequestError(f"{self.file}: {name} is {found!r}; expected tables [[{name}]]")
         return [Section(self.file, f"{name}[{number}].", each, self.size) for number, each in enumerate(found)]
 
     def finish(self) -> None:
@@ -206,9 +206,11 @@ def _server_entry(entries: Section, profile: DeviceProfile, data: Path | None) -
     if address is None or data is None:
         raise RequestError(f"{where}{'address' if address is None else 'data'} is missing; expected one")
     if key_file is not None and client is None:
-        raise RequestError(f"{where}key without id; expected the id that the key belongs to")
+        raise RequestError(f"{where}key is set without id; expected the client id to which the key belongs")
     if not address.is_loopback and not is_insecure and (key_file is None or not uses_tls):
-        raise RequestError(f"{where}address {address} is another machine; expected tls and a key, or insecure = true")
+        raise RequestError(
+            f"{where}address {address} is on another machine; expected tls = true and a key, or insecure = true"
+        )
     key = None if key_file is None else read_key(key_file)
     profile = profile._replace(client=client, key=key, methods=methods)
     return ServerSettings(address, profile, data, runs, uses_tls, files, is_insecure)

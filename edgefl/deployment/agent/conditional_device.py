@@ -94,6 +94,6 @@ class GuardedDevice:
         try:
             if self._samples.has_changed():
                 self._device.renew(self._samples.newest())
-                self._say(f"{self._samples.path} has changed; training on what is in it now")
+                self._say(f"{self._samples.path} has changed; training on its present samples")
         except (DataError, OSError) as error:
-            self._say(f"{error}; training on the samples of before")
+            self._say(f"{error}; training on the earlier samples")

@@ -39,9 +39,9 @@ class Hours(NamedTuple):
         try:
             found = Hours(time.fromisoformat(begin.strip()), time.fromisoformat(end.strip()))
         except ValueError:
-            raise ValueError(f"hours {text!r}; expected such as '22:00-06:00'") from None
+            raise ValueError(f"hours {text!r}; expected a range such as '22:00-06:00'") from None
         if found.begin == found.end:
-            raise ValueError(f"hours {text!r}; expected an end that is not the beginning")
+            raise ValueError(f"hours {text!r}; expected two different times")
         return found
 
     def __contains__(self, now: object) -> bool:
@@ -105,7 +105,9 @@ def check_interfaces(found: Sequence[str], allowed: Sequence[str]) -> ConditionS
 def check_manager(found: str | None) -> ConditionStatus:
     """Check that NetworkManager says that the network is not metered."""
     value = UNKNOWN if found is None else f"metered: {found}"
-    return ConditionStatus("metered", value, "not by NetworkManager", found is not None and found.startswith("no"))
+    return ConditionStatus(
+        "metered", value, "not reported by NetworkManager", found is not None and found.startswith("no")
+    )
 
 
 def why_not(checks: Sequence[ConditionStatus]) -> str | None:

@@ -136,7 +136,7 @@ class AgentService:
             profile = profile._replace(client=client_of(server_entry.data))
         run = self._talk(server_entry, RunInquiry(profile.client, profile.key))
         if server_entry.runs and run not in server_entry.runs:
-            raise RunError(f"{server_entry.server}: run {run} is none of those that this device takes part in")
+            raise RunError(f"{server_entry.server}: this device does not take part in run {run}")
         state = self._directory.open(run, server_entry.profile.key)
         try:
             device = Device(state, profile, turn.samples.newest(), self._world)
@@ -159,7 +159,9 @@ class AgentService:
         """Return the reason to leave, if another server waits for its turn, or None if no server waits."""
         now = self._world.clock()
         other = next((each for each in self._turns if each is not turn and each.due <= now), None)
-        return None if other is None else f"it asks for nothing, and it is the turn of {other.server_entry.server}"
+        return (
+            None if other is None else f"the server has no request, and it is the turn of {other.server_entry.server}"
+        )
 
     def _talk(self, server_entry: ServerSettings, party: Party, look: Callable[[], None] | None = None) -> str:
         context = device_context(*server_entry.tls_files) if server_entry.uses_tls else None

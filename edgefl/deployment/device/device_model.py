@@ -73,7 +73,7 @@ class Data(NamedTuple):
             return self
         if len(found) != len(counts) or any(have < told for have, told in zip(found, counts)):
             told, have = ("+".join(map(str, each)) for each in (counts, found))
-            raise DataError(f"{have} samples; expected at least the {told} that the server was told of in this run")
+            raise DataError(f"{have} samples; expected at least {told}, as this device declared to the server")
         if self.split is None:
             begin, samples = len(self.samples) - counts[0], self.samples
             return Data(replace(samples, x=samples.x[begin:], y=samples.y[begin:]), None)
@@ -151,7 +151,7 @@ class DeviceModel:
         initial = self._initial()
         self._hold(StoredClientState(initial.params, {}, {}))
         self._is_own = False
-        with followed(f"measuring the pace of {self._welcome.method}"):
+        with followed(f"measuring the throughput of {self._welcome.method}"):
             found = measure(self._algorithm, initial.graph, self._client_state, clocks)
         return found and found._replace(memory=self._bounds.training(initial))
 
@@ -195,7 +195,7 @@ class DeviceModel:
         blocks = codec.decode(data, self._client_state.spec, limit=len(data)).blocks
         whole = {name: block.values for name, block in blocks.items() if block.index is None}
         if whole.keys() != set(names):
-            raise CodecError(f"global {part} with {len(whole)} whole parameters; expected {len(names)}")
+            raise CodecError(f"payload of the global {part} with {len(whole)} whole parameters; expected {len(names)}")
         return whole
 
     def _scores_of_own(self, parts: dict[str, Params]) -> Scores:
@@ -240,7 +240,7 @@ def followed(what: str) -> Iterator[None]:
         raise
     except REFUSED as error:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise PlanError(f"{what} cannot be done as it was asked for ({why})") from error
+        raise PlanError(f"{what} cannot be done as the server asks for it ({why})") from error
 
 
 def method_of(welcome: Welcome) -> Algorithm:
@@ -250,8 +250,8 @@ def method_of(welcome: Welcome) -> Algorithm:
     """
     if welcome.method not in (*methods.METHODS, *OWN):
         raise RunError(
-            f"method {welcome.method} of the server is none of edgefl's; expected one that is installed here and named "
-            "by --allow-method, or by methods in the agent's settings"
+            f"method {welcome.method} of the server is not a method of edgefl; expected one that is installed here and "
+            "named by --allow-method, or by methods in the agent's settings"
         )
     told = {name: tuple(value) if isinstance(value, list) else value for name, value in welcome.options.items()}
     try:
@@ -261,10 +261,12 @@ def method_of(welcome: Welcome) -> Algorithm:
             raise ValueError(f"{unknown[0]}; expected one of {', '.join(known)}")
         for name, value in options.items():
             if isinstance(known[name], int) != isinstance(value, int) and not isinstance(known[name], float):
-                raise ValueError(f"{name}={value!r} is no {type(known[name]).__name__}")
+                raise ValueError(f"{name}={value!r} is not of type {type(known[name]).__name__}")
         return methods.build(welcome.method, options)
     except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"method {welcome.method} of the server: {error}; expected one that is known here") from None
+        raise RunError(
+            f"method {welcome.method} of the server: {error}; expected a method that this version of edgefl knows"
+        ) from None
 
 
 def same_run(before: Welcome, now: Welcome) -> bool:
@@ -283,7 +285,7 @@ def loss_of(welcome: Welcome, outputs: int) -> Loss:
         loss = Loss.parse(welcome.loss)
         loss.check_outputs(outputs)
     except (ValueError, DataError) as error:
-        raise RunError(f"the server's {error}; expected a loss that is known here") from None
+        raise RunError(f"the server's {error}; expected a loss that this version of edgefl knows") from None
     return loss
 
 

@@ -108,14 +108,14 @@ class Device:
         who = f"client {enrolment.welcome.client} in run {enrolment.run}"
         if not change:
             self._world.say(
-                f"{self._state.path} keeps no SHA-256 of the samples of {who}: a change is noticed from now on"
+                f"{self._state.path} keeps no SHA-256 of the samples of {who}: only later changes will be noticed"
             )
         elif self._profile.accepts_data:
-            self._world.say(f"{who} goes on with other samples than it has trained on: {change}")
+            self._world.say(f"{who} continues with samples other than those that it has trained on: {change}")
         else:
             raise RequestError(
-                f"{who} has trained on other samples than --data has now: {change}; restore the samples of before, or"
-                " accept these with --accept-data"
+                f"{who} has trained on other samples than --data has now: {change}; restore the earlier samples, or"
+                " accept the new samples with --accept-data"
             )
         self._durably(lambda: self._state.enrol(enrolment._replace(trains_on=found)))
 
@@ -186,7 +186,7 @@ class Device:
         client = -1 if self.client is None else self.client
         expected = self._state.run if enrolment is None else enrolment.run
         if expected and challenge.run != expected:
-            raise RunError(f"the server serves run {challenge.run} now; expected {expected}")
+            raise RunError(f"the server serves run {challenge.run} now; expected run {expected}")
         meeting = challenge.run, client, self._nonce, challenge.nonce
         if not self._is_vouched:
             handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
@@ -264,11 +264,12 @@ class Device:
         now, most_s = self._world.clock(), self._profile.bounds.seconds
         self._spoilt_since = self._spoilt_since if self._spoilt else now
         self._spoilt += 1
-        message = f"model of {welcome.model_bytes} bytes has another digest than {welcome.model_digest.hex()[:16]}..."
+        digest = f"{welcome.model_digest.hex()[:16]}..."
+        message = f"model of {welcome.model_bytes} bytes does not have the SHA-256 {digest} that the server announced"
         if not self._offset:
             raise WrongModelError(message)
         if self._spoilt >= SPOILT_TRIES:
-            raise WrongModelError(f"{message} after each of {self._spoilt} downloads; expected a sound one by then")
+            raise WrongModelError(f"{message} after each of {self._spoilt} downloads; expected an undamaged download")
         if most_s is not None and now - self._spoilt_since > most_s:
             passed = f"{now - self._spoilt_since:.3g} s after the first spoilt download"
             raise WrongModelError(f"{message} {passed}; --max-seconds {most_s:g} allows no other download")
@@ -278,7 +279,9 @@ class Device:
 
     def _train(self, message: Train) -> Iterator[Message]:
         if message.round <= self._state.round:
-            self._note(f"round {message.round} asked for after round {self._state.round}: ignored", "ignored rounds")
+            self._note(
+                f"the server asks for round {message.round} after round {self._state.round}: ignored", "ignored rounds"
+            )
             return
         try:
             with self._world.within(f"round {message.round}"):
@@ -296,7 +299,7 @@ class Device:
         most = frame_cap(self._state.enrolment.welcome.model_bytes) - payload_bytes(message)
         while self._deferred and (len(self._deferred) >= DEFERRED or _size(self._deferred) > most):
             dropped = self._deferred.pop(0)
-            line = f"round {dropped.round}: dropped, as more is asked before the last reply has its verdict"
+            line = f"round {dropped.round}: request dropped, as newer ones came before the verdict on the last reply"
             self._note(line, "dropped rounds")
         self._deferred.append(message)
 
@@ -306,10 +309,10 @@ class Device:
 
     def _judged(self, verdict: Verdict) -> Iterator[Message]:
         if verdict.round != self._state.pending:
-            self._note(f"verdict on round {verdict.round}, which waits for none: ignored", "ignored verdicts")
+            self._note(f"verdict on round {verdict.round}, for which no reply waits: ignored", "ignored verdicts")
             return
         if verdict.outcome != "accepted":
-            what = "refuses the reply" if verdict.outcome == "refused" else "has the reply too late"
+            what = "refused the reply" if verdict.outcome == "refused" else "got the reply too late"
             line = f"round {verdict.round}: the server {what} ({verdict.reason})"
             self._note(line, f"{verdict.outcome} replies", verdict.outcome)
         if verdict.outcome == "refused":

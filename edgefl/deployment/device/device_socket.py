@@ -202,7 +202,7 @@ class DeviceSocket:
             return
         if not connection.received_bytes:  # asyncio's servers close without telling why TLS failed
             wanted = "--tls" if self._context is None else "--tls-cert signed by its authority if it asks for one"
-            raise ConnectionError(f"the server closed the connection without a word; with TLS it expects {wanted}")
+            raise ConnectionError(f"the server closed the connection without a message; with TLS it expects {wanted}")
         where = " in the middle of a message" if connection.mid_frame else ""
         raise ConnectionError(f"the server closed the connection{where}")
 

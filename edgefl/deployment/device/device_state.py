@@ -86,8 +86,8 @@ class DeviceState:
             self.round, self.pending = _round_of(self._client_state), _round_of(self._pending)
             if self.pending and self.pending <= self.round:
                 raise RunError(
-                    f"{self._pending} is of round {self.pending}; expected one after {self.round}, that of"
-                    f" {self._client_state.name}: it is an older copy"
+                    f"{self._pending} is of round {self.pending}; expected a round after {self.round}, the"
+                    f" round of {self._client_state.name}: the file is an older copy"
                 )
             self._check_directory()
         except RunError as error:
@@ -99,15 +99,17 @@ class DeviceState:
         later = [self._identity, self._enrolment, self._part, self._model, self._pending, self._client_state]
         for number, file in enumerate(later[:2]):
             if not file.exists() and (found := [other for other in later[number + 1 :] if other.exists()]):
-                raise RunError(f"{file} is gone, though {found[0].name} is there; expected both")
+                raise RunError(f"{file} is missing, although {found[0].name} is there; expected both files")
 
     def _check_directory(self) -> None:
         """Raise RunError for the files of another run."""
         of = "" if self.identity is None else self.identity.of
         if self._of and of not in ("", self._of):
-            raise RunError(f"{self._identity} is of the folder {of}; expected {self._of}: it was copied or moved")
+            raise RunError(
+                f"{self._identity} belongs to the folder {of}; expected folder {self._of}: the file was copied or moved"
+            )
         if self.run and self.enrolment is not None and self.enrolment.run != self.run:
-            raise RunError(f"{self._enrolment} is of run {self.enrolment.run}; expected {self.run}")
+            raise RunError(f"{self._enrolment} belongs to run {self.enrolment.run}; expected run {self.run}")
 
     def close(self) -> None:
         """Let another process have the folder, unless the lock covers the whole directory."""
@@ -204,7 +206,7 @@ class DeviceState:
         found = read_round(self._client_state)
         if found.round != self.round:
             raise RunError(
-                f"{self._client_state} is of round {found.round}; expected {self.round}, as this process left it"
+                f"{self._client_state} is of round {found.round}; expected round {self.round}, as this process wrote it"
             )
         return found.kept
 
@@ -261,7 +263,7 @@ def read_round(file: Path) -> Round:
     try:
         sealed = json.loads(metadata[AFTER])
         if sealed[SEAL] != digest_of(arrays, sealed[AFTER]):
-            raise ValueError("another SHA-256 than it states")
+            raise ValueError("its SHA-256 is not the stated one")
         reply = messages.decode(messages.NUMBERS[Trained], arrays.pop(REPLY).tobytes())
         after = json.loads(sealed[AFTER])
         round, kept = int(after["round"]), StoredClientState.of(arrays, dict(after["private"]))

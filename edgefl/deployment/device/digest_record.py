@@ -32,7 +32,9 @@ def read_sealed(file: Path) -> dict[str, Any] | None:
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RunError(f"{file} is damaged ({error!r}); expected the record that a device wrote") from None
     if stated != _digest(record):
-        raise RunError(f"{file} is damaged (another SHA-256 than it states); expected the record that a device wrote")
+        raise RunError(
+            f"{file} is damaged (its SHA-256 is not the stated one); expected the record that a device wrote"
+        )
     return record
 
 

@@ -134,7 +134,7 @@ class Attempts:
         """Say what did not happen in `give_up_s` seconds."""
         if self._welcomes:
             return (
-                f"it has welcomed this device {self._welcomes} times in a row and asked for nothing; expected a round,"
+                f"it has welcomed this device {self._welcomes} times in a row without a request; expected a round,"
                 f" a model or the end of the run within {self._give_up_s:g} s (--give-up)"
             )
         return f"expected a connection within {self._give_up_s:g} s (--give-up)"

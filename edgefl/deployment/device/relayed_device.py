@@ -102,7 +102,7 @@ class RelayClient:
         if isinstance(message, Challenge):
             yield device.hello(self._world.random_bytes(NONCE_BYTES))
         elif isinstance(message, AFTER_WELCOME) and state.enrolment is None:
-            raise RemoteProtocolError(f"{type(message).__name__} in run {run}, which has not welcomed this device")
+            raise RemoteProtocolError(f"{type(message).__name__} in run {run}, before its server welcomed this device")
         elif isinstance(message, Welcome) and device.client not in (None, message.client):
             raise RemoteProtocolError(f"Welcome with client={message.client}; expected {device.client}")
         if isinstance(message, Train) and message.round == state.pending:

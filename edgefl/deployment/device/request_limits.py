@@ -79,7 +79,7 @@ class Bounds(NamedTuple):
         needed = COPIES * size + more
         if needed >= self.memory_bytes:
             raise MemoryLimitError(
-                f"model of {size} bytes, {needed} in a round; the limit is --max-memory {self.memory_bytes}"
+                f"model of {size} bytes needs {needed} bytes in a round; the limit is --max-memory {self.memory_bytes}"
             )
         return self.memory_bytes - needed
 

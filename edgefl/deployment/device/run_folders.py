@@ -117,7 +117,7 @@ class StateDirectory:
         folder = self.path / RUNS / name
         over = read_over(folder)
         if over is not None and over.is_removed:
-            raise RunError(f"run {run} is over, and {folder} has been cleared since; expected another run")
+            raise RunError(f"run {run} is over, and the files in {folder} were removed since; expected another run")
         if not folder.exists():
             self._make_room()
             private_directory(self.path / RUNS)
@@ -157,7 +157,7 @@ class StateDirectory:
         enrolment = read_enrolment(self.path / ENROLMENT)
         if identity is None:
             if enrolment is not None:
-                raise RunError(f"{self.path / IDENTITY} is gone, though {ENROLMENT} is there; expected both")
+                raise RunError(f"{self.path / IDENTITY} is missing, although {ENROLMENT} is there; expected both files")
             return False
         if identity.of:
             return identity.of == name
@@ -172,8 +172,8 @@ class StateDirectory:
                 (going_on if (folder / ENROLMENT).exists() else begun).append(folder)
         if len(going_on) >= MOST_OPEN:
             raise RunError(
-                f"{self.path} has {len(going_on)} runs that are not over; expected fewer than {MOST_OPEN}: remove the"
-                f" folders of those that will not go on, such as {going_on[0]}"
+                f"{self.path} has {len(going_on)} unfinished runs; expected fewer than {MOST_OPEN}: remove the"
+                f" folders of runs that will not continue, such as {going_on[0]}"
             )
         begun.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
         for folder in begun[MOST_BEGUN - 1 :]:

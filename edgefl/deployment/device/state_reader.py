@@ -79,7 +79,7 @@ def folder_of(path: Path) -> Path:
     """
     found = _enrolled(path)
     if not found:
-        raise RunError(f"{path / ENROLMENT} is missing; expected the directory of a device that has enrolled")
+        raise RunError(f"{path / ENROLMENT} is missing; expected the directory of an enrolled device")
     if len(found) > 1:
         listed = ", ".join(f"{each} ({_name(each)})" for each in found)
         raise RunError(f"{path} has {len(found)} runs; expected the folder of one of them: {listed}")

@@ -46,7 +46,7 @@ class ThroughputReporter:
         """Return whether rounds take other times than reported. The next report is then measured anew."""
         if not self._misses.are_many or self._said is None or self._said.throughput is None:
             return False
-        self._say("rounds take other times than was foretold: measuring the pace again")
+        self._say("rounds take other times than predicted: measuring the throughput again")
         self._said = None
         return True
 
@@ -55,16 +55,16 @@ class ThroughputReporter:
     ) -> MeasuredThroughput | None:
         """Measure the throughput, or return None if the owner's bounds leave no room or time for that."""
         try:
-            with self._within("measuring its pace"):
+            with self._within("measuring its throughput"):
                 found = measure(clocks)
         except TimeLimitError:
             found = None
         if found is None:
-            self._say("pace: not measured, as the owner's limits leave no room or time for it")
+            self._say("throughput: not measured, as the owner's limits leave no memory or time for it")
             return None
         self._misses = ForecastMonitor()
         self._say(
-            f"pace: {found.mac_s * 1e9:.2g} s for 10^9 multiply-adds of steps, {found.still_s * 1e9:.2g} s of what "
-            f"stands still, {found.step_s * 1e3:.2g} ms a step, {found.round_s * 1e3:.2g} ms a round"
+            f"throughput: {found.mac_s * 1e9:.2g} s for 10^9 multiply-adds of training, {found.still_s * 1e9:.2g} s "
+            f"for 10^9 of the cached prefix, {found.step_s * 1e3:.2g} ms a step, {found.round_s * 1e3:.2g} ms a round"
         )
         return MeasuredThroughput(found.still_s, found.mac_s, found.step_s, found.round_s, found.memory)

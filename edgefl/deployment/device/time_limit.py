@@ -32,13 +32,13 @@ class Alarm:
     def __init__(self, seconds: float, say: Callable[[str], None], end: Callable[[int], object] = os._exit) -> None:
         if not hasattr(signal, "setitimer"):
             raise RequestError(
-                f"--max-seconds {seconds:g} on {os.name}; expected a POSIX system, whose clock can strike"
+                f"--max-seconds {seconds:g} on {os.name}; expected a POSIX system, which can interrupt a computation"
             )
         self._seconds, self._say, self._end = seconds, say, end
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
-        sentence = f"{what} takes longer than --max-seconds {self._seconds:g}; expected it to be done by then"
+        sentence = f"{what} takes longer than --max-seconds {self._seconds:g}; expected it to end within this time"
 
         def strike(number: int, frame: FrameType | None) -> None:
             raise TimeLimitError(sentence)

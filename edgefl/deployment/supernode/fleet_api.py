@@ -118,7 +118,9 @@ class SuperLinkClient:
         self.close()  # the rest of it is not read
         found = re.search(rb'"info":\{"title":"([^"]{1,80})","version":"([^"]{1,40})"', data)
         if status != 200 or found is None:
-            raise RunError(f"{self.url}: no SuperLink answers there (HTTP {status}); expected one of flwr {_TRIED}")
+            raise RunError(
+                f"{self.url}: no SuperLink answers there (HTTP {status}); expected a SuperLink of flwr {_TRIED}"
+            )
         title, version = (printable(part.decode("utf-8", "replace")) for part in found.groups())
         release = _release(version)
         if title != "SuperLink API" or release is None or release < OLDEST:
@@ -126,7 +128,7 @@ class SuperLinkClient:
         self._untried = version if release > NEWEST else ""
         if not self._untried:
             return None
-        return f"{self.url}: flwr {version} is newer than {_TRIED}, which were tried; what differs there will be said"
+        return f"{self.url}: flwr {version} is newer than {_TRIED}, which were tried; edgefl reports what differs"
 
     def register(self) -> None:
         """Register the key, with a SuperLink that lets nodes register themselves."""
@@ -151,7 +153,9 @@ class SuperLinkClient:
         found = self._call("pull-messages", "PullMessages", {"node": {"node_id": node}})
         messages, trees = found["messages_list"], found["message_object_trees"]
         if len(messages) != len(trees) or len(messages) > 1 or any(not one["metadata"] for one in messages):
-            raise ConnectionError(f"{len(messages)} messages with {len(trees)} trees; expected one each, or none")
+            raise ConnectionError(
+                f"{len(messages)} messages with {len(trees)} trees; expected one message with one tree, or no message"
+            )
         return (messages[0]["metadata"], trees[0]) if messages else None
 
     def get_object(self, node: int, run: int, name: str) -> bytes | None:
@@ -159,7 +163,11 @@ class SuperLinkClient:
         fields = {"node": {"node_id": node}, "run_id": run, "object_id": name}
         found = self._call("pull-object", "PullObject", fields)
         if not found["object_found"]:
-            raise RefusedError(f"{self.url}: object {name[:16]}... is gone; expected it until it is confirmed", 200, 0)
+            raise RefusedError(
+                f"{self.url}: object {name[:16]}... is gone; expected the SuperLink to keep it until it is confirmed",
+                200,
+                0,
+            )
         return bytes(found["object_content"]) if found["object_available"] else None
 
     def confirm(self, node: int, run: int, name: str) -> None:
@@ -210,7 +218,7 @@ class SuperLinkClient:
         except CodecError as error:
             self.close()
             if self._untried:
-                raise self._differs(f"the answer to {route} is none of today's ({error})") from None
+                raise self._differs(f"the answer to {route} has an unknown form ({error})") from None
             raise ConnectionError(f"the answer to {route} is damaged ({error}); expected protocol buffers") from None
 
     def _differs(self, what: str) -> RunError:
@@ -246,10 +254,12 @@ class SuperLinkClient:
             most = most if answer.status == 200 else LONGEST_ERROR
             data = answer.read(most if is_part else most + 1)
             if len(data) > most:
-                raise ConnectionError(f"an answer of more than {most} bytes to {path}; expected fewer")
+                raise ConnectionError(f"an answer of more than {most} bytes to {path}; expected at most {most}")
         except http.client.HTTPException as error:
             self.close()
-            raise ConnectionError(f"what answers is not HTTP, or broke off ({error or type(error).__name__})") from None
+            raise ConnectionError(
+                f"the answer is not HTTP, or it broke off ({error or type(error).__name__})"
+            ) from None
         except OSError:
             self.close()
             raise

@@ -88,7 +88,9 @@ def generate() -> bytes:
             lambda: lib.EVP_PKEY_keygen(context, ctypes.byref(key)),
         )
         if not all(step() == 1 for step in steps):
-            raise RequestError("libcrypto makes no key on curve P-384; expected one, or --node-key FILE")
+            raise RequestError(
+                "libcrypto cannot make a key on curve P-384; expected a libcrypto that can, or --node-key FILE"
+            )
         return _der("i2d_PrivateKey", key)
     finally:
         lib.EVP_PKEY_free(key)

@@ -87,7 +87,7 @@ def array_of(tree: Tree, get: Callable[[str], bytes], record: str, name: str, li
     objects = _Objects(get, limit)
     children, _ = objects.take(tree["object_id"], "Message")
     if len(children) != 1:
-        raise CodecError(f"a Message with {len(children)} contents; expected one")
+        raise CodecError(f"a Message with {len(children)} contents; expected one content")
     records = objects.references(children[0], "RecordDict")
     if record not in records:
         raise CodecError(f"a message without the record {record!r}; expected one of edgefl's server_app")
@@ -109,7 +109,9 @@ class _Objects:
         data = self._get(name)
         self._spend(len(data))
         if object_id(data) != name:
-            raise DamagedFrameError(f"object {name[:16]}... has SHA-256 {object_id(data)[:16]}...; expected its id")
+            raise DamagedFrameError(
+                f"object {name[:16]}... has SHA-256 {object_id(data)[:16]}...; expected the SHA-256 in its id"
+            )
         return _opened(data, kind)
 
     def _spend(self, size: int) -> None:
@@ -124,7 +126,7 @@ class _Objects:
         if len(found) > MOST_REFERENCES or not all(isinstance(value, str) for value in found.values()):
             raise CodecError(f"{kind} of {len(found)} names; expected at most {MOST_REFERENCES}, each with an id")
         if not set(found.values()) <= set(children):
-            raise CodecError(f"{kind} names an object that is not its child; expected ids of its head")
+            raise CodecError(f"{kind} names an object that is not its child; expected only ids of its children")
         return found
 
     def array(self, name: str) -> Array:
@@ -135,7 +137,9 @@ class _Objects:
         if not isinstance(dtype, str) or not isinstance(stype, str) or shape is None or order is None:
             raise CodecError(f"Array with {sorted(about)}; expected dtype, shape, stype and arraychunk_ids")
         if set(order) != set(range(len(children))) or len(order) > MOST_CHUNKS:
-            raise CodecError(f"Array of {len(children)} chunks in the order {order[:8]}; expected each of them")
+            raise CodecError(
+                f"Array of {len(children)} chunks in the order {order[:8]}; expected each chunk at least once"
+            )
         chunks = [self.take(child, "ArrayChunk")[1] for child in children]
         repeated = sum(len(chunks[at]) for at in order) - sum(map(len, chunks))
         self._spend(repeated)
@@ -150,7 +154,9 @@ def _opened(data: bytes, kind: str) -> tuple[list[str], bytes]:
     found, children, length = parts
     body = data[len(head) + 1 :]
     if found != kind or length != str(len(body)):
-        raise CodecError(f"{found} of {length} bytes, with {len(body)}; expected {kind}, as long as it says")
+        raise CodecError(
+            f"{found} of {length} bytes, with {len(body)} bytes of content; expected {kind} of the stated length"
+        )
     return children.split(",") if children else [], body
 
 

@@ -101,7 +101,7 @@ class Mailbox:
         except OSError:
             letter = b""
         if sha256(letter) != found["letter"]:
-            self._lost(REPLY, f"{self.path / BYTES} is damaged; expected its SHA-256")
+            self._lost(REPLY, f"{self.path / BYTES} is damaged; expected content with its SHA-256")
             return None
         return PendingReply(**{**found, "letter": letter})
 
@@ -120,7 +120,7 @@ class Mailbox:
 
     def _lost(self, name: str, why: str) -> None:
         (self.path / name).unlink(missing_ok=True)
-        self._say(f"{why}; it counts as lost")
+        self._say(f"{why}; the reply counts as lost")
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
         write_atomically(self.path / name, json.dumps(seal(record)).encode(), 0o600)

@@ -47,7 +47,9 @@ class NodeKey:
         self._signer = signer(der)
         public = self._signer.public()
         if not any(curve in public for curve, _ in CURVES.values()):
-            raise RequestError("a key on another curve; expected P-256, P-384 or P-521, as Flower's SuperLink does")
+            raise RequestError(
+                "a key on another curve; expected P-256, P-384 or P-521, which Flower's SuperLink accepts"
+            )
         lines = base64.b64encode(public).decode()
         body = "\n".join(lines[at : at + 64] for at in range(0, len(lines), 64))
         self.public = f"-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n".encode()
@@ -161,7 +163,9 @@ def _by_package(der: bytes) -> Signer:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ModuleNotFoundError:
-        raise RequestError("neither libcrypto nor the package cryptography is here; expected one to sign by") from None
+        raise RequestError(
+            "neither libcrypto nor the package cryptography is installed; expected one of them, to sign with"
+        ) from None
     try:
         key = serialization.load_der_private_key(der, None)
     except (ValueError, TypeError) as error:

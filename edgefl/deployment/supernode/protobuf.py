@@ -60,7 +60,9 @@ def write(shapes: Shapes, kind: str, values: Mapping[str, Any]) -> bytes:
     """
     fields = sorted(shapes[kind])
     if unknown := set(values) - {field.name for field in fields}:
-        raise CodecError(f"{kind} with a field {min(unknown)!r}; expected {', '.join(field.name for field in fields)}")
+        raise CodecError(
+            f"{kind} with an unknown field {min(unknown)!r}; expected {', '.join(field.name for field in fields)}"
+        )
     parts: list[bytes] = []
     for field in fields:
         value = values.get(field.name, field.default)
@@ -179,7 +181,7 @@ def _varint(data: memoryview, at: int, what: str) -> tuple[int, int]:
         shift += 7
         if byte < 128:
             return value & U64, at
-    raise CodecError(f"{what}: a number without an end; expected at most 10 bytes")
+    raise CodecError(f"{what}: a number whose end is missing; expected at most 10 bytes")
 
 
 def _taken(data: memoryview, at: int, wire: int, what: str) -> tuple[Any, int]:

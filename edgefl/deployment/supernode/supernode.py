@@ -255,7 +255,9 @@ class FlowerNode:
                 self._envelopes.limit,
             )
             if found.stype != STYPE:
-                raise CodecError(f"a letter of {found.stype!r:.80}; expected {STYPE}, of this version of edgefl")
+                raise CodecError(
+                    f"an envelope of type {found.stype!r:.80}; expected {STYPE}, as this version of edgefl reads it"
+                )
             envelope = durably(lambda: self._envelopes.answer(found.data), self._mailbox.path, self._world)
         except DamagedFrameError:
             raise
@@ -276,7 +278,9 @@ class FlowerNode:
             if found is not None:
                 return found
             self._rest(wait_s)
-        raise ConnectionError(f"object {name[:16]}... has not come to the SuperLink; expected it in {OBJECT_S:g} s")
+        raise ConnectionError(
+            f"object {name[:16]}... has not arrived at the SuperLink; expected it within {OBJECT_S:g} s"
+        )
 
     def _metadata(self, message: ReceivedMessage) -> dict[str, object]:
         """Return the metadata of the reply to a message. The reply lives no longer than the message."""
@@ -319,7 +323,7 @@ class FlowerNode:
             raise ConnectionError(str(error)) from None
         if error.code != RUN_OVER and error.status != 200:
             raise error
-        self._world.say(f"run {run}: {error}; its message is dropped")
+        self._world.say(f"run {run}: {error}; the message is dropped")
         self._mailbox.drop()
 
     def _tell(self, run: int) -> None:

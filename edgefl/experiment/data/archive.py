@@ -40,7 +40,9 @@ def _raw_entries(source: Path) -> Iterator[tuple[str, io.BufferedReader]]:
         elif tarfile.is_tarfile(source):
             yield from _tar_entries(source)
         else:
-            raise DataError(f"{source}: is neither a folder nor a zip or tar file; expected one of them")
+            raise DataError(
+                f"{source}: is neither a folder nor a zip or tar file; expected a folder, a zip file or a tar file"
+            )
 
 
 def _folder_entries(source: Path) -> Iterator[tuple[str, io.BufferedReader]]:

@@ -115,7 +115,7 @@ def load_published(
         looked = ", ".join(str(location) for location in locations)
         raise DataError(
             f"{item.reader.name}: not found in {looked}, and the download failed ({error}); "
-            f"expected the published files there, or a folder that has them as data_dir or ${ENVIRONMENT}"
+            f"expected the published files there, or a folder with these files as data_dir or ${ENVIRONMENT}"
         ) from error
     return item.reader.read(location)
 

@@ -39,7 +39,7 @@ def read_at_most(stream: BinaryIO, most: int, what: str) -> bytearray:
         while piece := stream.read(_PIECE_BYTES):
             data += piece
             if len(data) > most:
-                raise DataError(f"{what}: more than {most} bytes; expected at most so many")
+                raise DataError(f"{what}: more than {most} bytes; expected at most {most} bytes")
     return data
 
 

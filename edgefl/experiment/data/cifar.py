@@ -57,7 +57,7 @@ class CifarSet:
             found[name] = np.frombuffer(data, np.uint8).reshape(count, width)
         missing = [name for name in self.files if name not in found]
         if missing:
-            raise DataError(f"{source}: no {missing[0]}; expected it")
+            raise DataError(f"{source}: no {missing[0]}; expected a file of this name")
         x, y = self._examples(np.concatenate([found[name] for name in self.train_files]))
         x_test, y_test = self._examples(found[self.test_file])
         return DataSet(self.name, x, y, self.classes, scale=2 / 255, shift=-1.0, x_test=x_test, y_test=y_test)

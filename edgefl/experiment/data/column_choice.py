@@ -54,4 +54,4 @@ class Reading:
         """Raise DataError if a field is set that a reader of such files does not use."""
         if name := self.named(*used):
             known = f"only {', '.join(used)}" if used else "nothing"
-            raise DataError(f"{what} with {name}={getattr(self, name)!r}; expected {known} to be said of it")
+            raise DataError(f"{what} with {name}={getattr(self, name)!r}; expected {known} to be set")

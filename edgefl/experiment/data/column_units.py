@@ -61,6 +61,6 @@ def check_columns(samples: Samples, names: Sequence[str] | None = None) -> None:
             at = int(np.argmax(sizes))
             factor, called = 10.0 ** np.floor(np.log10(sizes[at])), "" if names is None else f" ({names[at]})"
             raise DataError(
-                f"column {at}{called} of x has {name} {sizes[at]:.3g}, with which no round of a model with batch norm "
-                f"is accepted; expected at most 1e6: divide the column by {factor:.0e}, or {REMEDY}"
+                f"column {at}{called} of x has {name} {sizes[at]:.3g}, and so no round of a model with batch norm "
+                f"would be accepted; expected at most 1e6: divide the column by {factor:.0e}, or {REMEDY}"
             )

@@ -28,9 +28,7 @@ from edgefl.experiment.data.table_cells import TableCells
 LABELS, GROUPS = ("label", "y"), ("group", "speaker")
 USED = ("label", "group", "time", "drop", "missing")
 IMAGES = 4  # number of axes of a column of images
-HEADLESS = (
-    "the first line has numbers alone; expected a heading, which names the columns, or the label's name (--label)"
-)
+HEADLESS = "the first line has only numbers; expected a heading, which names the columns, or the label's name (--label)"
 MOST_BYTES = 1 << 28  # most bytes of text in a gzipped file, so that a small file cannot fill the memory
 
 
@@ -81,7 +79,7 @@ def _pictures(table: _Table, inputs: Sequence[str]) -> Features | None:
     others = [name for name in inputs if name != pictures[0]]
     if others:
         raise DataError(
-            f"{table.path}: column {pictures[0]} has images; expected --drop {','.join(others)} beside them"
+            f"{table.path}: column {pictures[0]} has images; expected no other inputs: --drop {','.join(others)}"
         )
     return Features(np.asarray(columns[pictures[0]]), (), ())
 
@@ -97,7 +95,7 @@ def columns_of(table: _Table, reading: Reading) -> tuple[str, str | None, str | 
     dropped = [table.column(name, ()) for name in reading.drop]
     inputs = [name for name in table.names if name not in {label, group, time, *dropped}]
     if not inputs:
-        raise DataError(f"{table.path}: no column but {label}, the label, and what is no input; expected inputs")
+        raise DataError(f"{table.path}: no input columns besides the label {label}; expected at least one")
     return label, group, time, inputs
 
 
@@ -107,7 +105,7 @@ def _without_missing(table: _Table, inputs: Sequence[str], others: Sequence[str]
     lacks = np.any([cells.lacks(name, name in inputs) for name in (*inputs, *others)], axis=0)
     if lacks.all():
         raise DataError(
-            f"{table.path}: every {cells.place} lacks some value; expected --missing mean, or fewer columns"
+            f"{table.path}: every {cells.place} lacks at least one value; expected --missing mean, or fewer columns"
         )
     if not lacks.any():
         return table, ()

@@ -42,7 +42,7 @@ def read_csv(path: Path, most_bytes: int) -> TableCells:
         with _opened(path, most_bytes) as stream:
             heading = next(_lines(stream, path), "")
             if "\0" in heading:
-                raise UnicodeError("there are zero bytes between letters, as in UTF-16 without its mark")
+                raise UnicodeError("there are zero bytes between characters, as in UTF-16 without a byte order mark")
             stream.seek(0)
             separator = max(SEPARATORS, key=heading.count)
             reader = csv.reader(_lines(stream, path), delimiter=separator, strict=True)
@@ -59,7 +59,9 @@ def read_csv(path: Path, most_bytes: int) -> TableCells:
     columns = [[cell.strip() for cell in column] for column in zip(*(row for _, row in rows[1:]), strict=True)]
     is_indexed = names[0] in INDEX and len(names) > 1 and _is_index(columns[0])
     _check_names(path, names[is_indexed:], 1 + is_indexed)
-    notes: tuple[str, ...] = ("the first column, which has no name, is an index and no input",) if is_indexed else ()
+    notes: tuple[str, ...] = (
+        ("the first column, which has no name, is an index and not an input",) if is_indexed else ()
+    )
     commas = [] if separator == "," else [at for at, column in enumerate(columns) if _has_decimal_commas(column)]
     for at in commas:
         columns[at] = [cell.replace(",", ".") for cell in columns[at]]

@@ -121,11 +121,13 @@ class DataSet:
         group is left.
         """
         if self.groups is None:
-            raise DataError(f"{self.name}: fewest={fewest} for data without groups; expected groups")
+            raise DataError(f"{self.name}: fewest={fewest} for data without groups; expected data with groups")
         ids, sizes = self.group_sizes()
         if not (sizes >= fewest).any():
             largest = int(sizes.max(initial=0))
-            raise DataError(f"{self.name}: fewest={fewest}, and the largest group has {largest} samples; expected less")
+            raise DataError(
+                f"{self.name}: fewest={fewest}, the largest group has {largest} samples; expected fewest <= {largest}"
+            )
         groups = np.where(np.isin(self.groups, ids[sizes >= fewest]), self.groups, np.int32(-1))
         return replace(self, groups=groups.astype(np.int32))
 

@@ -78,7 +78,7 @@ def _feature(table: TableCells, name: str, lacks: Array, known: Sequence[str] | 
     present = [cell for cell in column if cell not in NO_VALUE]
     if present and all(cell.lower() in TRUTH for cell in present):
         values = np.array([TRUTH.get(cell.lower(), np.nan) for cell in column])
-        return Features(values[:, np.newaxis], (name,), (f"of column {name} True is 1 and False is 0",))
+        return Features(values[:, np.newaxis], (name,), (f"in column {name}, True is 1 and False is 0",))
     if known is not None and name not in known:
         texts = [each.removeprefix(f"{name}=") for each in known if each.startswith(f"{name}=")]
         return _indicators(table, name, texts, lacks)
@@ -115,7 +115,7 @@ def _categories_expected(column: Sequence[str]) -> str:
     if any(np.isfinite(_number(cell)) for cell in present):
         return ""
     most = min(MOST_TEXTS, len(present) // 2)
-    return f", or at most {most} different texts for {len(set(present))}"
+    return f", or at most {most} different texts instead of {len(set(present))}"
 
 
 def _are_categories(present: Sequence[str]) -> bool:

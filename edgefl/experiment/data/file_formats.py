@@ -77,7 +77,7 @@ def refuse_format(location: Path) -> Any:
 def _help(location: Path) -> str:
     name, stem, suffix = location.name, location.stem, location.suffix.lower()
     if name.lower().endswith(PACKED):
-        return f"packed files are not read; expected what is in it: python -m zipfile -e {name} {stem} (or tarfile)"
+        return f"packed files are not read; expected their content: python -m zipfile -e {name} {stem} (or tarfile)"
     if suffix in MODELS:
         return (
             f"a {suffix} file has a model and no samples; expected it as the model (--model), and {FILES} as the data"
@@ -88,7 +88,7 @@ def _help(location: Path) -> str:
         return (
             f"{suffix} files are not read, since they may hold programs; expected arrays: {_TORCH.format(name, stem)}"
         )
-    kind = f"{suffix} files are" if suffix else "a file without an ending in its name is"
+    kind = f"{suffix} files are" if suffix else "files without an ending in their name are"
     return f"{kind} not read; expected {FILES}; {_ARRAYS.format(stem)} makes one"
 
 
@@ -105,7 +105,7 @@ def refuse_path(name: str, roots: Sequence[Path]) -> Any:
     if not folder.is_dir():
         missing = next(each for each in (folder, *folder.parents) if each.parent.is_dir())
         raise DataError(
-            f"{name}: no such file or folder, for there is no folder {missing}; looked here and in {looked}"
+            f"{name}: no such file or folder, because the folder {missing} does not exist; looked here and in {looked}"
         )
     near = nearest(path.name, (each.name for each in folder.iterdir()))
     meant = f"; {folder} has {', '.join(near)}" if near else ""

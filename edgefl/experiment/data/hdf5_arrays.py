@@ -68,7 +68,9 @@ def _of_clients(path: Path, clients: dict[str, dict[str, Array]]) -> dict[str, A
     x, y = (next((name for name in names if name in first), None) for names in (INPUTS, TARGETS))
     if x is None or y is None:
         listed = ", ".join(first) or "nothing"
-        raise DataError(f"{path}: {CLIENTS} has clients with {listed}; expected {' or '.join(INPUTS)}, and label")
+        raise DataError(
+            f"{path}: {CLIENTS} has clients with the data sets {listed}; expected {' or '.join(INPUTS)}, and label"
+        )
     groups = np.repeat(np.array(list(clients)), [len(client[y]) for client in clients.values()])
     joined = {"x": x, "y": y}
     return {key: np.concatenate([client[name] for client in clients.values()]) for key, name in joined.items()} | {

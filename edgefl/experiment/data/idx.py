@@ -79,7 +79,7 @@ class IdxSet:
             found[name] = read_idx(stream, f"{source}: {path}", self._shape(name))
         missing = [name for name in self.files if name not in found]
         if missing:
-            raise DataError(f"{source}: no {missing[0]}; expected it, gzipped or not")
+            raise DataError(f"{source}: no {missing[0]}; expected a file of this name, gzipped or not")
         x, y, x_test, y_test = (found[name] for name in self.files)
         return DataSet(
             self.name, self._images(x), self._labels(y), self.classes, scale=1 / 255, shift=0.0,

@@ -110,7 +110,11 @@ def _largest(path: ImageFile, image: Any) -> float:
     wrong = ~((values >= 0) & (values <= most))
     if wrong.any():
         row, column = (int(at) for at in np.unravel_index(int(np.argmax(wrong)), values.shape))
-        kind = "floating-point numbers from 0 to 1, or to 255" if image.mode == "F" else f"whole numbers to {most}"
+        kind = (
+            "floating-point numbers from 0 to 1, or from 0 to 255"
+            if image.mode == "F"
+            else f"whole numbers from 0 to {most}"
+        )
         raise DataError(f"{path} has {values[row, column]} in row {row}, column {column}; expected {kind}")
     return float(values.max())
 

@@ -135,7 +135,7 @@ def _found(folder: Path) -> tuple[list[_Image], tuple[str, ...]]:
         return [each for child in filled for each in _of_class(child, False)], ()
     listed = ", ".join(child.name for child in filled)
     if len(parts) < len(filled):
-        raise DataError(f"{folder} has {listed}; expected a folder for each class, or the parts train and test alone")
+        raise DataError(f"{folder} has {listed}; expected a folder for each class, or only the parts train and test")
     for part in parts:
         direct = next((path for path in images_in(part) if path.parent == part), None)
         if direct is not None:
@@ -154,7 +154,7 @@ def _in_parts(folder: Path, parts: list[Path]) -> tuple[list[_Image], tuple[str,
     tests = {part for part in parts if names[part] in ("test", "testing")}
     tests = tests or {part for part in parts if names[part] in VALIDATION}
     if len(tests) == len(parts):
-        raise DataError(f"{folder} has {parts[0].name} and no train; expected train/CLASS beside it")
+        raise DataError(f"{folder} has {parts[0].name} and no train; expected train/CLASS as well")
     found = [
         each
         for part in parts
@@ -164,7 +164,7 @@ def _in_parts(folder: Path, parts: list[Path]) -> tuple[list[_Image], tuple[str,
     ]
     pool = " and ".join(part.name for part in parts if part not in tests)
     tested = f"; {' and '.join(part.name for part in parts if part in tests)} is the test part" if tests else ""
-    return found, (f"{pool} {'are' if ' and ' in pool else 'is'} what clients own{tested}",)
+    return found, (f"clients own the samples in {pool}{tested}",)
 
 
 def _of_class(folder: Path, is_test: bool) -> list[_Image]:
@@ -175,7 +175,7 @@ def _check_labels(folder: Path, y: Array, names: Sequence[str], test: Array) -> 
     """Raise DataError if a class of the test part has no image in the training part."""
     only = sorted(set(y[test].tolist()) - set(y[~test].tolist()))
     if only:
-        raise DataError(f"{folder} has images of {names[only[0]]!r} in the test part alone; expected some in train")
+        raise DataError(f"{folder} has images of {names[only[0]]!r} only in the test part; expected some in train")
 
 
 def _groups(images: Sequence[_Image], pattern: str) -> tuple[Array, tuple[str, ...]]:
@@ -185,7 +185,9 @@ def _groups(images: Sequence[_Image], pattern: str) -> tuple[Array, tuple[str, .
     except re.error as error:
         raise DataError(f"group={pattern!r}: {error}; expected a regular expression") from None
     if wanted.groups < 1:
-        raise DataError(f"group={pattern!r} has no brackets; expected some around what names the group, as in '^(.+)_'")
+        raise DataError(
+            f"group={pattern!r} has no brackets; expected brackets around the name of the group, as in '^(.+)_'"
+        )
     found = []
     for path, _, below, _ in images:
         match = wanted.search(below)

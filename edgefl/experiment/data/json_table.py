@@ -55,7 +55,7 @@ def read_cells(path: Path) -> TableCells:
 def _objects(path: Path, found: Any) -> dict[int, Any]:
     if not isinstance(found, list):
         raise DataError(
-            f"{path}: {type(found).__name__}; expected a list of objects, or users and user_data as of LEAF"
+            f"{path}: {type(found).__name__}; expected a list of objects, or users and user_data as in LEAF"
         )
     return dict(enumerate(found, 1))
 
@@ -65,7 +65,7 @@ def _cells(path: Path, rows: Mapping[int, Any], place: str) -> TableCells:
         if not isinstance(row, dict):
             raise DataError(f'{path}: {place} {at} is {type(row).__name__}; expected an object, as {{"a": 1, "y": 0}}')
     if not rows:
-        raise DataError(f"{path}: 0 objects; expected one for each example")
+        raise DataError(f"{path}: 0 objects; expected one object for each example")
     names = dict.fromkeys(name for row in rows.values() for name in row)
     columns = {name: _column(path, name, [row.get(name) for row in rows.values()]) for name in names}
     return TableCells(path, columns, list(rows), place)
@@ -76,7 +76,7 @@ def _column(path: Path, name: str, values: Sequence[Any]) -> Column:
     if present and all(isinstance(value, list) for value in present):
         return rows_of_numbers(path, name, values)
     if any(isinstance(value, list | dict) for value in present):
-        raise DataError(f"{path}: {name} has objects in it; expected numbers, texts, or lists of numbers")
+        raise DataError(f"{path}: column {name} contains objects; expected numbers, texts, or lists of numbers")
     if present and all(type(value) in (int, float) for value in present):
         is_whole = len(present) == len(values) and all(type(value) is int and abs(value) < 2**63 for value in values)
         return np.array(values, np.int64 if is_whole else np.float64)

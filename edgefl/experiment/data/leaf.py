@@ -60,7 +60,7 @@ def leaf_data_set(path: Path, train: Sequence[Any], test: Sequence[Any], reading
         arrays |= {f"x{suffix}": values, f"y{suffix}": _labels(y, letters), f"group{suffix}": np.array(users)}
     if letters:
         arrays |= {"vocabulary": np.array(len(letters)), "class_names": np.array(list(letters))}
-        notes += (f"texts are ids of {len(letters)} letters",)
+        notes += (f"texts become ids of {len(letters)} different characters",)
     found = LabelledArrays(path, ArraysInMemory(arrays), reading).data_set(path.stem)
     return found.with_notes(*notes)
 
@@ -74,7 +74,7 @@ def _examples(path: Path, contents: Sequence[Any]) -> Part:
             own = content["user_data"].get(user)
             is_whole = isinstance(own, Mapping) and all(isinstance(own.get(name), list) for name in "xy")
             if not is_whole or len(own["x"]) != len(own["y"]):
-                raise DataError(f"{path}: user {user!r} has no x and y of one length; expected them in user_data")
+                raise DataError(f"{path}: user {user!r} has no x and y of one length; expected both in user_data")
             x += own["x"]
             y += own["y"]
             users += [str(user)] * len(own["y"])
@@ -92,14 +92,16 @@ def _inputs(path: Path, x: Sequence[Any], letters: str) -> Array:
     if letters:
         lengths = {len(text) for text in x}
         if len(lengths) > 1:
-            raise DataError(f"{path}: texts of {min(lengths)} to {max(lengths)} letters; expected texts of one length")
+            raise DataError(
+                f"{path}: texts of {min(lengths)} to {max(lengths)} characters; expected texts of one length"
+            )
         return np.array([[letters.index(letter) for letter in text] for text in x], np.int64)
     try:
         found = np.array(x, np.float64)
     except (ValueError, TypeError):
         kind = next((type(each).__name__ for each in x if not isinstance(each, list)), "lists of several lengths")
         raise DataError(
-            f"{path}: x has {kind}; expected numbers, as many for each sample, or texts of one length"
+            f"{path}: x has {kind}; expected equally many numbers for each sample, or texts of one length"
         ) from None
     return found if found.dtype != object and found.ndim > 1 else found[:, np.newaxis]
 

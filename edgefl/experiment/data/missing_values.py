@@ -48,7 +48,7 @@ def settled(what: str, x: Array, how: str) -> Settled:
         return Settled(x, None, slice(None), ())
     rows = np.asarray(~absent.any(1))
     if how == MEAN:
-        said = f"{int(absent.sum())} values of {what} are missing; the mean of the training samples stands there"
+        said = f"{int(absent.sum())} values of {what} are missing; the mean of the training samples takes their place"
         return Settled(np.where(absent, np.float32(0), x).astype(x.dtype), absent, slice(None), (said,))
     if not rows.any():
         raise DataError(f"every sample of {what} has a missing value; expected missing=mean (--missing mean)")
@@ -69,7 +69,7 @@ def means(data: DataSet, training: Iterable[Array]) -> Array:
         at = int(np.argmin(counts))
         column = data.columns[at] if data.columns else str(at)
         raise DataError(
-            f"{data.name}: column {column} has no value in any training sample; expected it dropped (--drop)"
+            f"{data.name}: column {column} has no value in any training sample; expected some: --drop leaves it out"
         )
     return np.asarray((data.x[rows] * present).sum(0, np.float64) / counts, np.float32)
 

@@ -121,7 +121,9 @@ def _with_means(path: Path, x: Array, training: Training | None) -> Array:
         return x
     means = None if training is None else training.means
     if means is None or x.shape[1] != len(means):
-        raise DataError(f"{path} lacks values; expected --run RUN of a run with --missing mean, whose means they get")
+        raise DataError(
+            f"{path} lacks values; expected --run RUN of a run with --missing mean, whose means replace them"
+        )
     return np.where(np.isnan(x), means, x).astype(np.float32)
 
 

@@ -71,7 +71,7 @@ def read_npy(path: Path, reading: Reading | None = None) -> DataSet:
     """
     stem = next((path.stem.removesuffix(end) for end in ("x_train", "x") if path.stem.endswith(end)), None)
     if stem is None:
-        raise DataError(f"{path}; expected a file x.npy or NAME_x.npy, with y.npy or NAME_y.npy beside it")
+        raise DataError(f"{path}; expected a file x.npy or NAME_x.npy, with y.npy or NAME_y.npy in the same folder")
     files = sorted(path.parent.glob(f"{_literal(stem)}*.npy"))
     entries = {each.stem.removeprefix(stem): partial(open, each, "rb") for each in files}
     name = stem.rstrip("_-.") or path.absolute().parent.name
@@ -168,7 +168,7 @@ class LabelledArrays:
         for key in (name, f"{name}_train"):
             if key in self.keys:
                 return key
-        raise DataError(f"{self.path}: no {name} or {name}_train among {self.listed}; expected one of them")
+        raise DataError(f"{self.path}: no array {name} or {name}_train among {self.listed}; expected one of them")
 
     def targets(self, key: str, names: tuple[str, ...] = ()) -> tuple[Array, tuple[str, ...]]:
         """Return labels as int32 [N] with the names of the classes, if the labels are texts, or else values as float32
@@ -251,7 +251,7 @@ class LabelledArrays:
         if classes > max(examples, MOST_UNSTATED):
             raise DataError(
                 f"{self.path}: y goes up to {classes - 1} with {examples} examples; expected labels from 0, or the "
-                f"number of classes as `classes`; numbers to be learnt (loss=mse) have a type of float"
+                f"number of classes as `classes`; numbers to be learnt (loss=mse) need a floating-point type"
             )
         return classes
 
@@ -286,7 +286,7 @@ class LabelledArrays:
         for name in names:
             if name in self.keys:
                 return name
-        raise DataError(f"{self.path}: no {' or '.join(names)} among {self.listed}; expected one of them")
+        raise DataError(f"{self.path}: no array {' or '.join(names)} among {self.listed}; expected one of them")
 
     def inputs(self, key: str) -> Array:
         x = self.in_order(key, self.array(key))

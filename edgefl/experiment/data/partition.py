@@ -143,7 +143,9 @@ def class_lists(classes: int, clients: int, stream: Stream, per_client: int) -> 
         return lists
     pairs = classes // 2
     if not 1 <= pairs <= clients:
-        raise ValueError(f"clients={clients} leave some of {classes} classes to nobody; expected at least {pairs}")
+        raise ValueError(
+            f"clients={clients} leave some of {classes} classes without a client; expected at least {pairs} clients"
+        )
     order = stream.permutation(classes).tolist()
     first = 2 + classes % 2
     lists[:pairs] = [sorted(order[:first]), *(sorted(order[at : at + 2]) for at in range(first, classes, 2))]
@@ -163,7 +165,9 @@ def round_robin(labels: Labels, lists: list[list[int]], stream: Stream) -> list[
     for label, members in enumerate(_shuffled_classes(labels, stream)):
         holders = [client for client, mine in enumerate(lists) if label in mine]
         if len(members) and not holders:
-            raise ValueError(f"class {label} has {len(members)} examples and no client; expected one that holds it")
+            raise ValueError(
+                f"class {label} has {len(members)} examples and no client; expected a client that holds the class"
+            )
         for turn, client in enumerate(holders):
             shares[client].extend(members[turn :: len(holders)].tolist())
     return [_sorted(client_samples) for client_samples in shares]

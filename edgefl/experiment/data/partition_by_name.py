@@ -73,7 +73,7 @@ def _check_clients(data: DataSet, how: str, clients: int) -> None:
     else:
         most, things = len(data), "examples"
     if clients > most:
-        default = " (the default where nobody says how many)" if clients in DEFAULT_CLIENTS else ""
+        default = " (the default)" if clients in DEFAULT_CLIENTS else ""
         everybody = ', or --clients all (clients="all")' if things == "groups" else ""
         expected = f"expected 1 <= clients <= {most} {things} of data={data.name}"
         raise ValueError(f"clients={clients}{default}; {expected}: give --clients N (clients=N in Python){everybody}")
@@ -83,9 +83,9 @@ def _check_classes(how: str, data: DataSet) -> None:
     """Raise ValueError if examples that have no class are to be partitioned by class."""
     if not data.has_labels:
         wanted = "iid, lognormal:SIGMA or group (--partition, or partition= in Python)"
-        default = " (the default where nobody names one)" if how == DEFAULT_PARTITION else ""
+        default = " (the default)" if how == DEFAULT_PARTITION else ""
         raise ValueError(
-            f"partition={how}{default} with data={data.name}, whose targets are values, no classes; expected {wanted}"
+            f"partition={how}{default} with data={data.name}, whose targets are values, not classes; expected {wanted}"
         )
 
 

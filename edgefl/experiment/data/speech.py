@@ -55,7 +55,9 @@ class SpeechSet:
             else:
                 testing.update(_read_all(stream, what).decode("utf-8", "replace").split())
         if not features:
-            raise DataError(f"{source}: no WORD/*.wav; expected the folders of Speech Commands")
+            raise DataError(
+                f"{source}: no WORD/*.wav; expected a folder of recordings for each word, as in Speech Commands"
+            )
         said = f"{converted} of {len(features)} clips were mixed to one channel and resampled to 16 kHz"
         return self._assemble(features, testing).with_notes(*([said] if converted else []))
 

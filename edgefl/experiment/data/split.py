@@ -60,8 +60,8 @@ def _some(found: Split, who: str) -> Split:
         total = sum(map(len, (found.train, found.validation, found.test)))
         counts = f"{len(found.train)} training and {len(found.test)} test samples of {total}"
         raise DataError(
-            f"{who} gets {counts}; expected at least one of each; try fewer clients, or --fewest N to leave out groups "
-            "that have fewer"
+            f"{who} gets {counts}; expected at least one of each kind; try fewer clients, or --fewest N to leave out "
+            "groups that have fewer"
         )
     return found
 

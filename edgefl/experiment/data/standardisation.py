@@ -21,10 +21,10 @@ def standardised(data: DataSet, is_regression: bool) -> DataSet:
     """
     if data.vocabulary is not None or data.x.dtype != np.float32:
         kind = "ids of words" if data.vocabulary is not None else f"{data.x.dtype}, which is scaled to 0..1"
-        raise DataError(f"{data.name}: standardise with x of {kind}; expected features that are float")
+        raise DataError(f"{data.name}: standardise with x of {kind}; expected features of a floating-point type")
     if (data.scale, data.shift) != (1.0, 0.0):
         scaling = f"scale={data.scale:g} and shift={data.shift:g}"
-        raise DataError(f"{data.name}: standardise beside {scaling}; expected only one of them")
+        raise DataError(f"{data.name}: standardise together with {scaling}; expected standardise, or scale and shift")
     y, y_test, classes = data.y, data.y_test, data.classes
     if is_regression and data.has_labels:
         y, y_test, classes = _column(y), None if y_test is None else _column(y_test), 1

@@ -44,7 +44,9 @@ class TableCells:
         if not isinstance(column, np.ndarray):
             return list(column)
         if column.ndim != 1:
-            raise DataError(f"{self.path}: column {name} has {column.shape[1:]} entries a row; expected one")
+            raise DataError(
+                f"{self.path}: column {name} has {column.shape[1:]} entries a row; expected one entry a row"
+            )
         return ["" if value != value else str(value) for value in column.tolist()]
 
     def lacks(self, name: str, is_input: bool) -> Array:
@@ -88,6 +90,6 @@ def rows_of_numbers(path: Path, name: str, values: Sequence[Any]) -> Array:
         found = np.empty(0)
     if found.ndim != 2:
         raise DataError(
-            f"{path}: column {name} has lists of several lengths or kinds; expected numbers, as many in each row"
+            f"{path}: column {name} has lists of several lengths or kinds; expected equally many numbers in each row"
         )
     return found

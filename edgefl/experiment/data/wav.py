@@ -43,7 +43,7 @@ def read_clip(data: bytes, what: str) -> Clip:
         return _converted(data, what)
     if claimed > RATE_HZ or len(frames) != 2 * claimed:
         raise DataError(
-            f"{what}: {claimed} samples claimed, {len(frames) // 2} found; expected the same and at most {RATE_HZ}"
+            f"{what}: {claimed} samples stated, {len(frames) // 2} found; expected equal numbers, at most {RATE_HZ}"
         )
     return Clip(_filled_up(np.frombuffer(frames, "<i2") / 32768), False)
 

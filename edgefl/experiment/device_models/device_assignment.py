@@ -65,7 +65,9 @@ class Fleet:
         left = [client for client in range(clients) if client not in named]
         sharing = [device for device in self.devices if not device.clients]
         if left and not sharing:
-            raise ValueError(f"client {left[0]} of {clients} is in no table's clients; expected a table for the others")
+            raise ValueError(
+                f"client {left[0]} of {clients} is in no table's clients; expected a table for all other clients"
+            )
         ends = list(accumulate(device.share for device in sharing))
         for position, client in enumerate(left):
             named[client] = next(
@@ -88,7 +90,7 @@ def fleet_of(devices: str, where: str = "devices") -> Fleet:
     except ValueError as error:
         raise ValueError(f"{where} cannot be read ({error}); expected {_expected()}") from None
     if not tables:
-        raise ValueError(f"{where} has no table; expected one for each kind of device, as [mine]")
+        raise ValueError(f"{where} has no table; expected a table for each kind of device, as [mine]")
     try:
         return Fleet(tuple(_device(name, table) for name, table in tables.items()))
     except ValueError as error:
@@ -117,7 +119,7 @@ def _expected() -> str:
 
 def _device(name: str, table: Any) -> SimulatedDevice:
     if not isinstance(table, Mapping):
-        raise ValueError(f"{name} = {table!r}; expected tables alone, as [{name}]")
+        raise ValueError(f"{name} = {table!r}; expected only tables, as [{name}]")
     try:
         return _read(name, table)
     except ValueError as error:
@@ -135,7 +137,7 @@ def _read(name: str, table: Mapping[str, Any]) -> SimulatedDevice:
     else:
         missing = [each.name for each in fields(Profile) if each.name not in DEFAULTS | values.keys()]
         if missing:
-            raise ValueError(f"has no {missing[0]}; expected a number, or like = a packaged device")
+            raise ValueError(f"has no {missing[0]}; expected a number, or `like` with the name of a packaged device")
         profile = Profile(**values)
     share, clients = _number(SHARE, table.get(SHARE, 1)), table.get(CLIENTS, [])
     if not 0 < share < float("inf"):
@@ -143,7 +145,7 @@ def _read(name: str, table: Mapping[str, Any]) -> SimulatedDevice:
     if not isinstance(clients, list) or not all(type(each) is int for each in clients):
         raise ValueError(f"clients = {clients!r}; expected a list of ids, as [0, 7]")
     if clients and SHARE in table:
-        raise ValueError(f"share = {share:g} beside clients; expected one of them")
+        raise ValueError(f"share = {share:g} together with clients; expected share or clients")
     return SimulatedDevice(name, profile, share, tuple(clients))
 
 

@@ -57,7 +57,7 @@ class Profile:
             if not math.isfinite(value) or value < 0 or (is_rate and value == 0):
                 raise ValueError(f"{name} = {value}; expected a finite number {'above 0' if is_rate else '>= 0'}")
         if self.drop_out > 1:
-            raise ValueError(f"drop_out = {self.drop_out}; expected a chance from 0 to 1")
+            raise ValueError(f"drop_out = {self.drop_out}; expected a probability from 0 to 1")
         for begin, end in self.available:
             if not (0 <= begin < DAY_S and 0 <= end <= DAY_S and begin != end):
                 raise ValueError(

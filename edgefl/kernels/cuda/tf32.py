@@ -22,7 +22,7 @@ FORMS = (
     *(f"convolution{what}_{tile.name}" for what in ("", "_weight") for tile in convolution.TILES),
     *(f"linear_{what}_{size}" for what in ("forward", "grad_input", "grad_weight") for size in ("wide", "narrow")),
 )
-"""The kernels that have a TF32 form, of the same arguments, grid and threads."""
+"""The kernels that have a TF32 form. A form has the arguments, grid and threads of its kernel."""
 
 
 def _in_tf32(body: Body) -> Body:

@@ -123,4 +123,4 @@ KINDS: tuple[tuple[Function, Function], ...] = (
     (lambda x, b, t: x * _hardsigmoid(x), _hardswish_slope),
     (_softplus, _softplus_slope),
 )
-"""In the order of ACTIVATIONS: the function, and its slope from what is saved."""
+"""Each activation in the order of ACTIVATIONS, with its derivative as a function of the saved array."""

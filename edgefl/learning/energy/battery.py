@@ -29,7 +29,7 @@ def find(root: Path) -> EnergySourceProbe:
     for battery in there:
         if _gauge(battery) is None:
             gauges = "energy_now, or charge_now and voltage_now"
-            return EnergySourceProbe(KIND, None, f"{battery.name} says nothing of what it holds; expected {gauges}")
+            return EnergySourceProbe(KIND, None, f"{battery.name} does not state its charge; expected {gauges}")
     name = "battery " + " + ".join(battery.name for battery in there)
     return EnergySourceProbe(KIND, EnergySource(KIND, name, EVERY_S, False, lambda: Drained(there)))
 

@@ -23,9 +23,16 @@ from edgefl.system.sysfs import number
 EVERY_S = 0.1  # seconds: a monitor averages over some ms, and a reading over I2C takes about 1 ms
 COUNTED_EVERY_S = 30.0
 WHOLE = ("VIN", "VDD_IN", "POM_5V_IN", "5V_IN")
-"""Input of a carrier board (INA238 of a Jetson AGX Thor); of a module: Orin Nano and NX, Xavier NX, TX1, TX2; Nano."""
+"""Labels of a rail that feeds a whole board or module.
+
+VIN is the input of a carrier board, read by the INA238 of a Jetson AGX Thor. The other rails are inputs of a module:
+VDD_IN of Orin Nano, Orin NX, Xavier NX, TX1 and TX2, and POM_5V_IN of Nano.
+"""
 BESIDE = (("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"),)
-"""Labels that are the whole together: a Jetson AGX Xavier's. Of an AGX Orin's it is not known which is behind which."""
+"""Labels of rails that feed a whole board together, here a Jetson AGX Xavier.
+
+It is not known which rails of a Jetson AGX Orin feed others.
+"""
 SOCKET = "Esocket"  # amd_energy: Ecore000 and other counters are parts of a socket
 
 
@@ -68,14 +75,16 @@ class Rail:
 def whole(kind: str, rails: Sequence[Rail]) -> EnergySourceProbe:
     """Return the source that the whole board's rails make, all of one kind, or the reason why they make no source."""
     if not rails:
-        return EnergySourceProbe(kind, None, "no power monitor that is known here")
+        return EnergySourceProbe(kind, None, "no power monitor that edgefl knows")
     if chosen := _whole(rails):
         return EnergySourceProbe(kind, added(chosen))
     if len(rails) == 1:  # the rail may not be the board's input, so it is used only on request
         return EnergySourceProbe(kind, added(rails)._replace(is_cheap=False))
     there = ", ".join(rail.label for rail in rails)
     return EnergySourceProbe(
-        kind, None, f"of {there} it is not known which are the whole; expected some named by --measure-energy"
+        kind,
+        None,
+        f"it is not known which of the rails {there} feed the whole board; expected their names in --measure-energy",
     )
 
 
@@ -93,7 +102,7 @@ def named(rails: Sequence[Rail], wanted: Sequence[str]) -> list[Rail]:
     labels = [rail.label for rail in rails]
     for label in wanted:
         if not labels:
-            raise RequestError(f"rail {label!r} on a machine without a power monitor; expected no rails")
+            raise RequestError(f"rail {label!r} on a machine without a power monitor; expected no rail names")
         if label not in labels:
             raise RequestError(f"rail {label!r}; expected some of {', '.join(labels)}")
     return [rail for rail in rails if rail.label in wanted]

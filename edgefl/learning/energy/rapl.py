@@ -32,7 +32,7 @@ def find(root: Path) -> EnergySourceProbe:
                 KIND, None, f"{file} may not be read by this user; expected root, or chmod o+r by root"
             )
         if number(package / "energy_uj") is None:
-            return EnergySourceProbe(KIND, None, f"{file} is no number; expected microjoules")
+            return EnergySourceProbe(KIND, None, f"{file} does not contain a number; expected microjoules")
     counters = [Counter(package / "energy_uj", number(package / "max_energy_range_uj")) for package in packages]
     name = "RAPL " + " + ".join(text(package / "name") for package in packages)
     return EnergySourceProbe(KIND, EnergySource(KIND, name, EVERY_S, True, lambda: CounterAccumulator(counters)))

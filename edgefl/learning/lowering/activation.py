@@ -114,7 +114,7 @@ def _prelu_backward(recorder: Recorder, output_grads: ActivationGradients, node:
 
 
 OF_RESULT = (Sigmoid, Tanh)
-"""Whose backward pass reads the result; that of the other smooth ones reads the input."""
+"""Smooth activations whose backward pass reads their result. All other smooth activations read their input there."""
 
 _SMOOTH = (Sigmoid, Tanh, SiLU, GELU, Hardsigmoid, Hardswish, Softplus, ELU)
 _RECTIFIERS = (ReLU, ReLU6, LeakyReLU)

@@ -74,7 +74,9 @@ class ActiveIndices:
         """
         if masks and isinstance(trainable, NeuronSet):
             names = ", ".join(masks)
-            raise SelectionError(f"neurons of a model with masks of {names}; expected names of layers, or None")
+            raise SelectionError(
+                f"neurons were chosen for a model with masks of {names}; expected names of layers, or None"
+            )
         graph, blocks = planar(graph), trained_blocks(spec, trainable)
         needs = gradient_needs(graph, blocks, delta)
         by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)]

@@ -45,7 +45,7 @@ from edgefl.models.graph.operations import (
 
 RowsCols = tuple[Index, Index]
 PRODUCTS = (Conv2d, ConvTranspose2d, Linear, Recurrent, SelfAttention)
-"""Layers with neurons of their own, whose weight gradient reads their input."""
+"""Layers with neurons of their own. The gradient of their weights reads their input."""
 
 
 def own_rows(node: Node, blocks: Mapping[str, RowsCols]) -> Index:

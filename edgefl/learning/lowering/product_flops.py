@@ -148,7 +148,10 @@ PRODUCTS: dict[str, Callable[..., int]] = {
     "sparse_linear_grad_input": _sparse_grad_input,
     "sparse_linear_grad_weight": _sparse_grad_weight,
 }
-"""Operation -> its multiply-accumulates, from the arguments of a call in the order of the table."""
+"""Functions that count an operation's multiply-accumulates, by operation.
+
+They take the arguments of a call in the order of the table of operations.
+"""
 
 ELEMENTWISE = (
     "batch",
@@ -172,4 +175,4 @@ WITHOUT = {row.name for family in ELEMENTWISE for row in FAMILIES[family]} | {
     "sparse_conv2d_build",
     "sparse_linear_build",
 }
-"""Operations that multiply no matrices."""
+"""The names of the operations that multiply no matrices."""

@@ -46,7 +46,7 @@ def estimate(account: str, training: TrainingConfiguration) -> Footprint:
     if account not in ACCOUNTS:
         raise ValueError(f"account={account}; expected one of {', '.join(ACCOUNTS)}")
     if training.cut and account != "exact":
-        raise ValueError(f"account={account} with cut={training.cut}; expected exact")
+        raise ValueError(f"account={account} with cut={training.cut}; expected account exact")
     return ACCOUNTS[account](training)
 
 

@@ -109,7 +109,7 @@ class TrainingConfiguration:
             expected = "0 < keep <= 1" if self.method in PARTIAL else "keep=1, as it trains all neurons"
             raise ValueError(f"keep={self.keep} with method={self.method}; expected {expected}")
         if self.cut and self.method != "fedspu":
-            raise ValueError(f"cut={self.cut} with method={self.method}; expected fedspu")
+            raise ValueError(f"cut={self.cut} with method={self.method}; expected method fedspu")
 
     def footprint(self, account: str, parts: Mapping[str, int], **more: Any) -> Footprint:
         """Return the memory of this training by an account. `more` are the fields of Footprint that the

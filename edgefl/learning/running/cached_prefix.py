@@ -31,12 +31,14 @@ from edgefl.models.graph.cuts import before
 from edgefl.models.graph.operations import Conv1d, Conv2d
 
 CHUNK, BEHIND_PRODUCTS = 16, 4
-"""Examples in a pass of what stands still: where that is convolutions alone, and where it has other products. All
-passes have as many, so that an example's results have the same bits wherever in one it stands, on every tier tried:
-which are run together depends on the limit."""
+"""The number of examples in a pass of the cached prefix: for convolutions alone, and for a prefix with other products.
+
+All passes have this size. So an example's results have the same bits at every position in a pass, on every instruction
+set that was tried. The limit on memory decides which examples run together.
+"""
 HALF = 2  # bytes of a float16
 Results = Callable[[Index], Iterator[Array]]
-"""At the cut, of rows of the samples: in chunks, each of which the next overwrites."""
+"""A function that yields the results at the cut for rows of the samples. Each chunk overwrites the chunk before it."""
 
 
 class Cache(NamedTuple):

@@ -23,11 +23,13 @@ def check_counts(spec: ModelSpec, outside: Mask, counts: Mapping[str, int]) -> N
     """
     for name, count in counts.items():
         if name not in spec.params or spec.params[name].kind != "learn":
-            raise SelectionError(f"coordinates of {name!r} to grow; expected parameters that are learned")
+            raise SelectionError(f"coordinates of {name!r} to grow; expected learned parameters")
         bits = outside.bits.get(name)
         candidates = 0 if bits is None else bits.size - int(np.count_nonzero(bits))
         if not 0 <= count <= candidates:
-            raise SelectionError(f"{count} coordinates of {name!r} to grow; expected 0 to {candidates}, those outside")
+            raise SelectionError(
+                f"{count} coordinates of {name!r} to grow; expected 0 to {candidates}, the coordinates outside the mask"
+            )
 
 
 def growth_of(exists: Bits, count: int) -> Growth:

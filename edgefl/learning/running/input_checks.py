@@ -53,7 +53,7 @@ def sizes_of(batches: Batches, rows: int) -> set[int]:
     Raises TrainingError if there are no batches, and DataError like `check_index`.
     """
     if not len(batches):
-        raise TrainingError("fit with 0 batches; expected at least one")
+        raise TrainingError("fit with 0 batches; expected at least one batch")
     distinct, sizes = occurring(batches)
     for each in distinct:
         check_index(each, rows)

@@ -76,7 +76,9 @@ class Restriction:
             if name in self and block.index is not None and block.shape == self._shapes[name]:
                 outside = int(np.count_nonzero(~_listed(self.bits(name), block)))
                 if outside:
-                    raise SelectionError(f"block {name!r} with {outside} coordinates outside the mask; expected none")
+                    raise SelectionError(
+                        f"block {name!r} with {outside} coordinates outside the mask; expected only coordinates inside"
+                    )
 
     def clear(self, name: str, whole: Array) -> None:
         """Set the coordinates of a parameter that do not exist to 0.0."""

@@ -47,4 +47,4 @@ class MemoryBlocks:
         try:
             return self._home.block(size)
         except (MemoryError, ValueError, OverflowError):  # the last two: not even addresses are left
-            raise MemoryLimitError(f"{what} of {size} bytes; this machine has not so much memory") from None
+            raise MemoryLimitError(f"{what} of {size} bytes; this machine does not have that much memory") from None

@@ -172,7 +172,7 @@ def read_answer(message: Trained, plan: Plan, spec: ModelSpec, declared: ReplyCl
         return Answer(None, f"reply of client {plan.client}: {error}", unreadable)
     refusal = refuse(plan, reply) or _unplanned(plan, reply, spec) or declared.refuse(reply)
     if refusal is None and not 0 <= message.seconds < math.inf:
-        refusal = f"reply of client {plan.client} took {message.seconds} s; expected a time"
+        refusal = f"reply of client {plan.client} took {message.seconds} s; expected a finite time of at least 0 s"
     return Answer(None if refusal else reply, refusal, up)
 
 
@@ -181,7 +181,7 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
     who = f"reply of client {plan.client}"
     for name, update in reply.payload.items():
         if wrong := sorted(update.blocks.keys() ^ set(_names(plan, name, spec))):
-            return f"{who} has missing or unasked blocks in {name}: {', '.join(wrong[:3])}"
+            return f"{who} has missing or unrequested blocks in {name}: {', '.join(wrong[:3])}"
         if plan.due[name].kind == "chosen":
             continue
         for parameter, block in update.blocks.items():
@@ -189,7 +189,9 @@ def _unplanned(plan: Plan, reply: Reply, spec: ModelSpec) -> str | None:
                 return f"{who} has other coordinates in {name}/{parameter} than were planned"
     for name, mask in reply.masks.items():
         if wrong := sorted(mask.bits.keys() - set(_names(plan, name, spec))):
-            return f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected it to leave those whole"
+            return (
+                f"{who} has a mask {name} of {', '.join(wrong[:3])}; expected a mask that leaves these parameters whole"
+            )
         for parameter, count in (plan.due[name].counts or {}).items():
             if (found := int(np.count_nonzero(mask.bits.get(parameter, 0)))) != count:
                 return f"{who} has a mask {name} with {found} coordinates of {parameter}; expected {count}"
@@ -246,7 +248,7 @@ def total(parts: Iterable[Sizes]) -> Sizes:
 def _together(payload: Mapping[str, bytes], masks: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return values and masks as the one payload of a message."""
     if both := sorted(payload.keys() & masks.keys()):
-        raise CodecError(f"{both[0]} is the name of values and of a mask; expected names that differ")
+        raise CodecError(f"{both[0]} is the name of values and of a mask; expected two different names")
     return {**payload, **masks}
 
 
@@ -296,7 +298,7 @@ def _known_to_server(plan: Plan, name: str, update: Update) -> NeuronSet | Mask 
 def _mask(plan: Plan, name: str) -> Mask:
     mask = plan.due[name].mask
     if mask is None:
-        raise ValueError(f"plan of client {plan.client} expects {name} at a mask and has none; expected the mask")
+        raise ValueError(f"plan of client {plan.client} expects {name} at a mask and has no mask; expected the mask")
     return mask
 
 
@@ -325,7 +327,9 @@ def _bitmap(names: Collection[str] | None, spec: ModelSpec) -> bytes | None:
     if names is None:
         return None
     if unknown := sorted(set(names) - spec.params.keys()):
-        raise CodecError(f"{unknown[0]!r} is expected and is no parameter; expected some of {', '.join(spec.params)}")
+        raise CodecError(
+            f"{unknown[0]!r} is expected and is not a parameter; expected some of {', '.join(spec.params)}"
+        )
     return np.packbits([name in names for name in spec.params], bitorder="little").tobytes()
 
 

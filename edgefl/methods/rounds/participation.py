@@ -153,7 +153,7 @@ class RecordedParticipation:
         """Raise RunError unless the round was planned with exactly these clients."""
         logged = sorted(client for r, client in self.outcomes if r == round)
         if logged != sorted(clients):
-            raise RunError(f"round {round} is planned with clients {sorted(clients)}; the run had {logged}")
+            raise RunError(f"round {round} is planned with clients {sorted(clients)}; expected {logged}, as in the run")
 
     def throughputs_at(self, round: int) -> Mapping[int, Throughput]:
         """Return the throughputs that held in a round."""

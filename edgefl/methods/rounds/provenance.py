@@ -42,10 +42,10 @@ def other_provenances(made_by: Iterable[str]) -> str | None:
         return None
     made = f"made by {' and by '.join(others)}; this is {here}"
     if all(_without_build(other) == _without_build(here) for other in others):
-        return f"{made}, another build of the version, whose results may differ in their last bits"
+        return f"{made}, another build of this version: results may differ in their last bits"
     setting = _setting(others[0]) if len(others) == 1 else None
-    how = f"; {setting} gives the same" if setting else ""
-    return f"{made}, whose results differ in their last bits{how}"
+    how = f"; {setting} gives equal results" if setting else ""
+    return f"{made}: results differ in their last bits{how}"
 
 
 def _without_build(made: str) -> str:

@@ -158,8 +158,8 @@ def stuck(round: int, empty: int, log_record: Mapping[str, Any]) -> str:
     why = f"the last refusal: {reasons[-1]}" if reasons else none
     rounds = f"round {round}" if empty == 1 else f"rounds {round - empty + 1} to {round}"
     return (
-        f"no reply was accepted in {rounds} ({why}); expected some; "
-        "--resume goes on, --max-empty-rounds allows more of them in a row"
+        f"no reply was accepted in {rounds} ({why}); expected at least one; "
+        "--resume continues the run, and --max-empty-rounds allows more empty rounds in a row"
     )
 
 

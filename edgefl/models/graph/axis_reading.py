@@ -29,7 +29,7 @@ from edgefl.models.graph.operations import (
 NCL, NLC = "NCL", "NLC"
 OTHER = {NCL: NLC, NLC: NCL}
 ALONG_STEPS = (Conv1d, Pool1d, AdaptiveAvgPool1d, GlobalAvgPool, Recurrent, SelfAttention)
-"""Operations that know which axis is the steps."""
+"""Operations that know which axis holds the steps."""
 REARRANGING = (Flatten, FlattenPlaces, Reshape)
 """Operations after which the axes of the input cannot be told."""
 

@@ -73,10 +73,10 @@ def after(graph: Graph, cut: str) -> Graph:
         if node.name not in names
     )
     if not rest:
-        raise GraphError(f"cut after {cut!r}, the last result; expected one before it")
+        raise GraphError(f"cut after {cut!r}, the last result; expected an earlier result")
     reads = {name for node in graph.nodes if node.name not in names for name in node.inputs}
     if beside := sorted(reads & ({INPUT} | names) - {cut}):
-        raise GraphError(f"cut after {cut!r}, beside which {beside[0]!r} is read; expected {_listed(graph)}")
+        raise GraphError(f"cut after {cut!r}, after which {beside[0]!r} is read as well; expected {_listed(graph)}")
     return graph.part(graph.shapes[cut], rest)
 
 
@@ -85,7 +85,11 @@ def _drops(node: Node) -> bool:
 
 
 def _listed(graph: Graph) -> str:
-    return f"one of {', '.join(cuts(graph))}" if cuts(graph) else "none, as nothing here is crossed by one result"
+    return (
+        f"one of {', '.join(cuts(graph))}"
+        if cuts(graph)
+        else "no cut, as this graph has no result that alone feeds all later nodes"
+    )
 
 
 def _is_crossed_alone(graph: Graph, at: int) -> bool:

@@ -45,7 +45,7 @@ LONGEST_NAME = 200
 
 
 Blocks = Mapping[str, tuple[IdArray | None, IdArray | None]]
-"""(rows, cols) of the active block of each parameter, by full name; None is the whole axis."""
+"""The active block (rows, cols) of each parameter, by full name. `None` stands for the whole axis."""
 
 
 class Selection(Protocol):
@@ -229,20 +229,24 @@ def _check_frozen(graph: Graph) -> None:
     if not isinstance(graph.frozen, frozenset) or not all(isinstance(name, str) for name in graph.frozen):
         raise GraphError(f"frozen={graph.frozen!r:.200}; expected a frozenset of names of parameters")
     if unknown := sorted(graph.frozen - graph.parameters().keys()):
-        raise GraphError(f"frozen parameter {unknown[0][:LONGEST_NAME]!r} is not in the graph; expected one of its own")
+        raise GraphError(
+            f"frozen parameter {unknown[0][:LONGEST_NAME]!r} is not in the graph; expected a parameter of the graph"
+        )
     for node in graph.nodes:
         if isinstance(node.op, BatchNorm):
             names = {node.full_name(name) for name in ("running_mean", "running_var")}
             if len(names & graph.frozen) == 1:
                 (alone,) = names & graph.frozen
-                raise GraphError(f"node {node.name!r}: {alone} alone is frozen; expected both statistics, or neither")
+                raise GraphError(
+                    f"node {node.name!r}: only {alone} is frozen; expected both statistics to be frozen, or neither"
+                )
 
 
 def _check_node(node: Node, known: set[str], names: set[str]) -> None:
     if len(node.name) > LONGEST_NAME or not NODE_NAME.fullmatch(node.name):
         raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
     if node.name in known:
-        raise GraphError(f"node {node.name!r}: the name is taken; expected names that differ, and not {INPUT!r}")
+        raise GraphError(f"node {node.name!r}: the name is taken; expected different names, and not {INPUT!r}")
     least = node.op.arity or 2
     if len(node.inputs) < least or (node.op.arity and len(node.inputs) > least):
         expected = node.op.arity or "two or more"
@@ -252,7 +256,7 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
             why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
     if isinstance(node.op, Embedding) and node.inputs != (INPUT,):
-        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected those of {INPUT!r}")
+        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
 

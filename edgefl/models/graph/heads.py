@@ -26,7 +26,7 @@ def features_of(graph: Graph) -> str:
     """Return the name of the result that the last Linear layer reads. Raises GraphError if there is no such layer."""
     last = next((node for node in reversed(graph.nodes) if isinstance(node.op, Linear)), None)
     if last is None:
-        raise GraphError("features of a graph without a Linear layer; expected one")
+        raise GraphError("features of a graph without a Linear layer; expected a Linear layer")
     return last.inputs[0]
 
 

@@ -115,7 +115,7 @@ def _parse(text: str | bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise GraphError(f"graph text repeats a key among {[key for key, _ in pairs]}; expected each once")
+        raise GraphError(f"graph text repeats a key among {[key for key, _ in pairs]}; expected each key once")
     return values
 
 

@@ -145,7 +145,7 @@ def _stored_graph(file: safetensors.safe_open, limits: Limits | None) -> tuple[G
     expected, unused = graph.parameters(), _unused_names(metadata.get(UNUSED_KEY, "[]"))
     names = set(file.keys()) - unused
     if names != expected.keys():
-        raise GraphError(f"parameters {sorted(names ^ expected.keys())} are only in the file or only in its graph")
+        raise GraphError(f"parameters {sorted(names ^ expected.keys())} are only in the file, or only in its graph")
     if missing := sorted(unused - set(file.keys())):
         raise GraphError(f"{UNUSED_KEY} names {missing[0]!r}; expected names of values in the file")
     for name, info in expected.items():

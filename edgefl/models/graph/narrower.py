@@ -88,5 +88,5 @@ def _check_groups(op: Operation, rows: IdArray | None, channels: int, groups: in
     if (counts != counts[0]).any():
         raise GraphError(
             f"a sub-model would keep {counts.tolist()} channels of the {groups} groups of {op.title}; "
-            "expected equally many in each"
+            "expected equally many channels in each group"
         )

@@ -44,7 +44,9 @@ class AxisIds:
             raise SelectionError(f"size={self.size}, repeat={self.repeat}; expected positive integers")
         _check_sorted("neurons", self.neurons, np.int32, self.size)
         if not 0 < self.neurons.size < self.size:
-            raise SelectionError(f"{self.neurons.size} of {self.size} neurons; expected some, or None for all")
+            raise SelectionError(
+                f"{self.neurons.size} of {self.size} neurons; expected at least one neuron, or None for all"
+            )
         if self.key is not None and not 0 <= self.key < 2**64:
             raise SelectionError(f"key={self.key}; expected 0 <= key < 2^64")
         object.__setattr__(self, "neurons", read_only(self.neurons))
@@ -90,7 +92,7 @@ class JoinedIds:
 
     def __post_init__(self) -> None:
         if not any(isinstance(part, AxisIds) for part in self.parts):
-            raise SelectionError(f"joined parts {self.parts}; expected neurons of one, or None for all")
+            raise SelectionError(f"joined parts {self.parts}; expected neurons of one part, or None for all")
 
     @property
     def length(self) -> int:

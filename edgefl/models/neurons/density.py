@@ -78,7 +78,9 @@ def _factor(density: float, sizes: Mapping[str, int], raw: Mapping[str, float], 
     thin = math.fsum(sizes[name] for name in sizes if name in rest)
     left = density * thin - (1 - density) * (sum(sizes.values()) - thin)
     if left <= 0:
-        raise ValueError(f"density={density} leaves nothing beside the layers that are whole; expected a larger one")
+        raise ValueError(
+            f"density={density} leaves no weights except in the layers that stay whole; expected a larger density"
+        )
     return left / math.fsum(raw[name] * sizes[name] for name in sizes if name in rest)
 
 
@@ -101,4 +103,4 @@ def _check(shapes: Mapping[str, Shape], density: float) -> None:
     if not 0 < density <= 1:
         raise ValueError(f"density={density}; expected 0 < density <= 1")
     if not shapes:
-        raise ValueError("a model without weights of two or more dimensions that are trained; expected some")
+        raise ValueError("a model without trained weights of two or more dimensions; expected at least one")

@@ -84,7 +84,7 @@ def decode_exchanged(data: bytes, spec: ModelSpec, *, limit: int, known: NeuronS
     update = decode(data, spec, limit=limit, known=known)
     for name in update.blocks:
         if spec.params[name].kind == "frozen":
-            raise CodecError(f"block {name!r} of a frozen parameter; expected parameters that rounds exchange")
+            raise CodecError(f"block {name!r} of a frozen parameter; expected a parameter that rounds exchange")
     return update
 
 
@@ -110,14 +110,16 @@ def _read_header(reader: ByteReader, spec: ModelSpec, known: NeuronSet | Mask | 
 def _read_selection(reader: ByteReader, flags: int, known: NeuronSet | Mask | None) -> None:
     if known is None:
         if flags:
-            raise CodecError("payload without ids; expected one that carries its neuron ids")
+            raise CodecError("payload without neuron ids; expected a payload that carries them")
         return
     flag, what = (KNOWN_MASK, "mask") if isinstance(known, Mask) else (KNOWN, "neuron set")
     expected = known.hash()
     if not flags:
-        raise CodecError(f"payload with its own ids; expected the hash {expected.hex()} of the {what}")
+        raise CodecError(f"payload with its own ids; expected only the hash {expected.hex()} of the {what}")
     if flags != flag:
-        raise CodecError(f"flags {flags:#04x} of what the receiver knows; expected {flag:#04x}, the {what}")
+        raise CodecError(
+            f"flags {flags:#04x} for ids or masks that the receiver holds; expected {flag:#04x}, the {what}"
+        )
     found = bytes(reader.take(f"hash of the {what}", HASH_BYTES))
     if found != expected:
         raise CodecError(f"{what} {found.hex()}; expected {expected.hex()}")
@@ -140,13 +142,13 @@ def _read_index(
     if entry.coding == AXES:
         index = sets.axes(param, spec)
         if index is None:
-            raise CodecError(f"{where} in coding axes; expected dense, its groups are whole")
+            raise CodecError(f"{where} in coding axes; expected coding dense, as all its groups are whole")
     elif FLAT <= entry.coding < FLAT + Coding.SEED or entry.coding == FLAT_CODED:
         return _read_flat(reader, where, entry, math.prod(param.shape), mask)
     elif entry.coding == MASKED and mask is not None:
         index = flat_index(mask, entry.name)
         if index is None:
-            raise CodecError(f"{where} in coding masked; expected dense, the mask leaves it whole")
+            raise CodecError(f"{where} in coding masked; expected coding dense, as the mask leaves it whole")
     elif entry.coding != DENSE:
         also = f" or {FLAT_CODED}" if mask is None else f", {MASKED} or {FLAT_CODED}"
         raise CodecError(f"{where} in coding {entry.coding}; expected 0 to {FLAT + Coding.SEED - 1}{also}")
@@ -162,7 +164,7 @@ def _read_flat(reader: ByteReader, where: str, entry: Entry, n: int, mask: Mask 
     coding = Coding.CODED if entry.coding == FLAT_CODED else entry.coding - FLAT
     found = Flat(read_flat(reader, where, coding, n, entry.count), n)
     if mask is not None and found == flat_index(mask, entry.name):
-        raise CodecError(f"{where} in coding {entry.coding}; expected {MASKED}, its coordinates are the mask's")
+        raise CodecError(f"{where} in coding {entry.coding}; expected {MASKED}, as the mask gives its coordinates")
     return found
 
 
@@ -171,4 +173,4 @@ def _check_sets_are_read(set_table: list[Entry], block_table: list[Entry], spec:
     read = {group for param in params for axis in (param.rows, param.cols) for group in groups_of(axis)}
     for entry in set_table:
         if entry.name not in read:
-            raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected none")
+            raise CodecError(f"ids of group {entry.name!r}, which no block reads; expected ids of other groups only")

@@ -89,5 +89,5 @@ def decode_bits(where: str, data: memoryview, shape: tuple[int, ...], ones: int)
     bits, size = np.empty(shape, np.bool_), np.empty(1, np.int64)
     kernels.backend().decode_mask(np.frombuffer(data, np.uint8), ones, bits.view(np.uint8), size)
     if size[0] < 0:
-        raise CodecError(f"{where}: bytes that are no code; expected the code of {ones} of {n} ids")
+        raise CodecError(f"{where}: bytes that cannot be decoded; expected the code of {ones} of {n} ids")
     return bits, int(size[0])

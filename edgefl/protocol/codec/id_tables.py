@@ -71,7 +71,7 @@ def read_table(reader: ByteReader, what: str, member: str, count: int, names: li
         if number >= len(names):
             raise CodecError(f"{what} of {member} {number}; expected {member}s below {len(names)}")
         if number <= last:
-            raise CodecError(f"{what} of {member} {number} after {last}; expected each once and in order")
+            raise CodecError(f"{what} of {member} {number} after {last}; expected each {member} once and in order")
         entries.append(Entry(names[number], coding, size))
         last = number
     return entries
@@ -84,7 +84,7 @@ def read_sets(reader: ByteReader, table: list[Entry], spec: ModelSpec) -> Active
     for entry in table:
         n, k, where = spec.groups[entry.name], entry.count, f"group {entry.name!r}"
         if not 0 < k < n:
-            raise CodecError(f"{where}: {k} active neurons of {n}; expected at least 1, and not all")
+            raise CodecError(f"{where}: {k} active neurons of {n}; expected at least 1 and fewer than {n}")
         data = reader.take(f"ids of {where}", size_of(where, entry.coding, n, k, seed_allowed=True))
         ids, keys[entry.name] = decode_ids(where, entry.coding, data, n, k)
         active[entry.name] = ids.astype(np.int32)

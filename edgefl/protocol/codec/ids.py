@@ -46,7 +46,7 @@ def encode_ids(where: str, ids: npt.NDArray[np.integer], n: int, key: int | None
     coding, size = plain(n, ids.size)
     if key is not None and size > SEED_BYTES:
         if not np.array_equal(sample_ids(key, n, ids.size), ids):
-            raise CodecError(f"{where}: key {key:#018x} stands for other ids; expected the key they were drawn with")
+            raise CodecError(f"{where}: key {key:#018x} draws other ids; expected the key that drew these ids")
         return Coding.SEED, key.to_bytes(SEED_BYTES, "little")
     if coding is Coding.BITMAP:
         bits = np.zeros(n, np.bool_)

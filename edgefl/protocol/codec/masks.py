@@ -80,13 +80,15 @@ def decode_mask(data: bytes, spec: ModelSpec, *, known: Mask | None = None) -> M
         for entry in table
     }
     if reader.at != len(reader.data):
-        raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the coordinates")
+        raise CodecError(
+            f"{len(reader.data) - reader.at} trailing bytes; expected the end of the payload after the coordinates"
+        )
     if held is None:
         return _locked(bits)
     changed = {name: _flipped(held, name, found) for name, found in bits.items()}
     mask = _locked({name: changed.get(name, held.bits.get(name)) for name in spec.params})
     if not _is_shorter(_counts(bits), _counts(mask.bits)):
-        raise CodecError(f"difference to mask {held.hash().hex()}, which is not shorter; expected the mask")
+        raise CodecError(f"difference from mask {held.hash().hex()}, which is not shorter; expected the whole mask")
     return mask
 
 
@@ -96,7 +98,9 @@ def _read_header(reader: ByteReader, spec: ModelSpec, known: Mask | None) -> tup
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
     if version != VERSION or kind not in (WHOLE, DIFFERENCE):
-        raise CodecError(f"version {version} and then {kind}; expected {VERSION} and {WHOLE} or {DIFFERENCE}")
+        raise CodecError(
+            f"version {version} and kind {kind}; expected version {VERSION} and kind {WHOLE} or {DIFFERENCE}"
+        )
     if fingerprint != spec.fingerprint:
         raise CodecError(f"mask of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
     if count > len(spec.params):
@@ -105,18 +109,22 @@ def _read_header(reader: ByteReader, spec: ModelSpec, known: Mask | None) -> tup
         return count, None
     found = bytes(reader.take("hash of the mask that is held", HASH_BYTES))
     if known is None:
-        raise CodecError(f"difference to mask {found.hex()}; expected the mask itself, none is held here")
+        raise CodecError(f"difference from mask {found.hex()}; expected the whole mask, as the receiver holds no mask")
     if found != known.hash():
-        raise CodecError(f"difference to mask {found.hex()}; expected one to {known.hash().hex()}, which is held here")
+        raise CodecError(
+            f"difference from mask {found.hex()}; expected mask {known.hash().hex()}, which the receiver holds"
+        )
     return count, known
 
 
 def _check_count(entry: Entry, n: int, *, is_difference: bool) -> None:
     where = f"mask of {entry.name!r}"
     if is_difference and not 0 < entry.count <= n:
-        raise CodecError(f"{where}: {entry.count} of {n} coordinates differ; expected some, or no row for none")
+        raise CodecError(f"{where}: {entry.count} of {n} coordinates differ; expected at least one, or no row")
     if not is_difference and entry.count >= n:
-        raise CodecError(f"{where}: {entry.count} of {n} coordinates; expected fewer, or no row for a whole parameter")
+        raise CodecError(
+            f"{where}: {entry.count} of {n} coordinates; expected fewer than {n}, or no row for a whole parameter"
+        )
 
 
 def _check(mask: Mask, spec: ModelSpec) -> None:

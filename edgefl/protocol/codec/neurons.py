@@ -52,7 +52,7 @@ def decode_neurons(data: bytes, spec: ModelSpec) -> NeuronSet:
     if magic != MAGIC:
         raise CodecError(f"magic {magic!r}; expected {MAGIC!r}")
     if (version, zero) != (VERSION, 0):
-        raise CodecError(f"version {version} and then {zero}; expected {VERSION} and 0")
+        raise CodecError(f"version {version} and reserved byte {zero}; expected version {VERSION} and byte 0")
     if fingerprint != spec.fingerprint:
         raise CodecError(f"neuron set of model {fingerprint.hex()}; expected {spec.fingerprint.hex()}")
     if count > len(spec.groups):
@@ -60,7 +60,7 @@ def decode_neurons(data: bytes, spec: ModelSpec) -> NeuronSet:
     table = read_table(reader, "id set", "group", count, list(spec.groups))
     sets = read_sets(reader, table, spec)
     if reader.at != len(data):
-        raise CodecError(f"{len(data) - reader.at} trailing bytes; expected none after the ids")
+        raise CodecError(f"{len(data) - reader.at} trailing bytes; expected the end of the payload after the ids")
     return _whole_elsewhere(sets, spec)
 
 
@@ -78,7 +78,7 @@ def neurons_of(update: Update, spec: ModelSpec) -> NeuronSet:
                 for group, part in ids_by_group(axis, ids):
                     first = found.setdefault(group, part)
                     if first.neurons is not part.neurons and first.neurons.tolist() != part.neurons.tolist():
-                        raise CodecError(f"block {name!r}: other neurons of group {group!r} than the blocks before it")
+                        raise CodecError(f"block {name!r} has other neurons of group {group!r} than earlier blocks")
     sets = ActiveNeuronSets(
         {group: ids.neurons for group, ids in found.items()}, {group: ids.key for group, ids in found.items()}
     )

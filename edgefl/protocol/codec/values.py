@@ -71,7 +71,9 @@ def read_values(form: Format, reader: ByteReader, blocks: Named) -> list[Floats]
     counts = [count for _, count in blocks]
     data = reader.take("values", value_bytes(form, counts))
     if reader.at != len(reader.data):
-        raise CodecError(f"{len(reader.data) - reader.at} trailing bytes; expected none after the values")
+        raise CodecError(
+            f"{len(reader.data) - reader.at} trailing bytes; expected the end of the payload after the values"
+        )
     if form == "int8":
         return _read_int8(data, blocks)
     bounds = np.cumsum([0, *counts])
@@ -141,13 +143,15 @@ def _read_int8(data: memoryview, blocks: Named) -> list[Floats]:
 def _widened_int8(name: str, largest: Floats, codes: npt.NDArray[np.uint8]) -> Floats:
     wrong = np.flatnonzero(~(((largest >= SMALLEST) & np.isfinite(largest)) | (largest.view(np.uint32) == 0)))
     if wrong.size:
-        raise CodecError(f"block {name!r} has scale {largest[wrong[0]]}; expected 0 or a finite one of at least 2^-100")
+        raise CodecError(
+            f"block {name!r} has scale {largest[wrong[0]]}; expected 0, or a finite scale of at least 2^-100"
+        )
     if codes.size:
         reach = np.maximum.reduceat(np.abs(codes.astype(np.int16) - 128), np.arange(0, codes.size, BLOCK))
         wrong = np.flatnonzero(reach != np.where(largest > 0, 127, 0))
         if wrong.size:
             found, expected = reach[wrong[0]], 127 if largest[wrong[0]] > 0 else 0
-            raise CodecError(f"block {name!r} has codes up to {found} at a scale; expected {expected} as the largest")
+            raise CodecError(f"block {name!r} has a largest code of {found} at one of its scales; expected {expected}")
     values = np.empty(codes.size, np.float32)
     kernels.backend().widen_int8(largest, codes, values)
     return values

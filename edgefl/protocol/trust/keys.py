@@ -78,7 +78,7 @@ def check_private(path: Path) -> None:
     except OSError as error:
         raise RequestError(f"key file {path}: {error.strerror}; expected a file that `edgefl keys` makes") from None
     if mode & 0o077:
-        raise RequestError(f"key file {path} has mode {mode:04o}; expected 0600, readable by its owner alone")
+        raise RequestError(f"key file {path} has mode {mode:04o}; expected 0600, readable only by its owner")
 
 
 def _read_private(path: Path, most: int) -> str:
@@ -92,7 +92,7 @@ def _read_private(path: Path, most: int) -> str:
     except UnicodeDecodeError as error:
         raise RequestError(f"key file {path}: {error}; expected a file that `edgefl keys` makes") from None
     if len(content) > most:
-        raise RequestError(f"key file {path} has more than {most} bytes; expected a file of `edgefl keys`")
+        raise RequestError(f"key file {path} has more than {most} bytes; expected a file that `edgefl keys` wrote")
     return text
 
 

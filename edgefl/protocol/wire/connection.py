@@ -177,7 +177,7 @@ def _words_of(error: OtherVersionError, peer: Role, role: Role) -> str:
     """Say what frames of another version mean, which side to update, and the reason of a Refused among the frames."""
     older = peer if error.version < frames.VERSION else role
     words = (
-        f"the {peer} sends frames of version {error.version} and the {role} reads version {frames.VERSION}; expected"
+        f"the {peer} sends frames of version {error.version}, and the {role} reads version {frames.VERSION}; expected"
         f" one version: update edgefl on the {older}"
     )
     if error.type == messages.NUMBERS[Refused] and error.body:

@@ -92,7 +92,7 @@ def encode(writer: Role, envelope: Envelope) -> bytes:
     for number, message in enumerate(envelope.messages):
         name = type(message).__name__
         if not isinstance(message, MAY[writer]):
-            raise LocalProtocolError(f"{name} in a letter of the {writer}; expected {_names(writer)}")
+            raise LocalProtocolError(f"{name} in an envelope from the {writer}; expected {_names(writer)}")
         if wrong := agreement.add(message):
             raise LocalProtocolError(f"{name} with {wrong}")
         try:
@@ -102,7 +102,7 @@ def encode(writer: Role, envelope: Envelope) -> bytes:
         bodies.append(frames.encode(messages.NUMBERS[type(message)], number, messages.encode(message)))
     rest = b"".join(bodies)
     if len(rest) > LARGEST:
-        raise LocalProtocolError(f"letter of {len(rest)} bytes; expected at most {LARGEST}")
+        raise LocalProtocolError(f"envelope of {len(rest)} bytes; expected at most {LARGEST}")
     fields = MAGIC, VERSION, WRITERS.index(writer), len(run), 0, len(bodies), len(rest)
     head = HEADER.pack(*fields, 0)[CHECKED]
     return HEADER.pack(*fields, crc32(run, crc32(head))) + run + rest
@@ -116,22 +116,22 @@ def decode(writer: Role, data: bytes, limit: int) -> Envelope:
             may not send. No memory of a claimed size is allocated before the bytes are known to be there.
     """
     if len(data) > limit:
-        raise RemoteProtocolError(f"letter of {len(data)} bytes; the limit is {limit}")
+        raise RemoteProtocolError(f"envelope of {len(data)} bytes; the limit is {limit}")
     if len(data) < HEADER.size:
-        raise RemoteProtocolError(f"letter of {len(data)} bytes; expected at least {HEADER.size}")
+        raise RemoteProtocolError(f"envelope of {len(data)} bytes; expected at least {HEADER.size}")
     magic, version, side, run_bytes, zero, count, rest, checksum = HEADER.unpack_from(data)
     if magic != MAGIC or version != VERSION:
-        raise RemoteProtocolError(f"letter with {magic!r} of version {version}; expected {MAGIC!r} of {VERSION}")
+        raise RemoteProtocolError(f"envelope with {magic!r}, version {version}; expected {MAGIC!r}, version {VERSION}")
     begin = HEADER.size + run_bytes
     run = data[HEADER.size : begin]
     if len(data) != begin + rest:
-        raise RemoteProtocolError(f"letter of {len(data)} bytes; expected {begin + rest}, as it says")
+        raise RemoteProtocolError(f"envelope of {len(data)} bytes; expected {begin + rest}, as its header states")
     if (found := crc32(run, crc32(data[CHECKED]))) != checksum:
-        raise RemoteProtocolError(f"letter whose header has checksum {checksum:#010x}; expected {found:#010x}")
+        raise RemoteProtocolError(f"envelope whose header has checksum {checksum:#010x}; expected {found:#010x}")
     if side >= len(WRITERS) or WRITERS[side] != writer or zero:
-        raise RemoteProtocolError(f"letter of side {side}; expected {WRITERS.index(writer)}, the {writer}")
+        raise RemoteProtocolError(f"envelope written by side {side}; expected {WRITERS.index(writer)}, the {writer}")
     if count > rest // frames.HEADER.size:
-        raise RemoteProtocolError(f"letter of {count} messages in {rest} bytes; expected fewer")
+        raise RemoteProtocolError(f"envelope of {count} messages in {rest} bytes; expected fewer messages")
     return Envelope(_text(run), _messages(writer, memoryview(data)[begin:], count))
 
 
@@ -141,7 +141,7 @@ def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]
         kind = messages.TYPES.get(number)
         if kind is None or kind not in MAY[writer]:
             what = f"type {number}" if kind is None else kind.__name__
-            raise RemoteProtocolError(f"{what} in a letter of the {writer}; expected {_names(writer)}")
+            raise RemoteProtocolError(f"{what} in an envelope from the {writer}; expected {_names(writer)}")
         try:
             message = messages.decode(number, body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -150,7 +150,7 @@ def _messages(writer: Role, data: memoryview, count: int) -> tuple[Message, ...]
             raise RemoteProtocolError(f"{kind.__name__} with {wrong}")
         found.append(message)
     if decoder.mid_frame or len(found) != count:
-        raise RemoteProtocolError(f"letter of {len(found)} whole messages; expected {count}, as it says")
+        raise RemoteProtocolError(f"envelope of {len(found)} whole messages; expected {count}, as its header states")
     return tuple(found)
 
 
@@ -158,9 +158,9 @@ def _text(run: bytes) -> str:
     try:
         text = run.decode()
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"letter of a run that is no text ({error})") from None
+        raise RemoteProtocolError(f"envelope whose run id is not UTF-8 text ({error})") from None
     if not 0 < len(text) <= LONGEST_RUN:
-        raise RemoteProtocolError(f"letter of a run of {len(text)} characters; expected 1 to {LONGEST_RUN}")
+        raise RemoteProtocolError(f"envelope whose run id has {len(text)} characters; expected 1 to {LONGEST_RUN}")
     return PeerText(text)
 
 

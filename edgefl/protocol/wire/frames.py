@@ -46,7 +46,9 @@ def encode(type: int, sequence: int, body: bytes) -> bytes:
     if not 0 < len(body) <= LARGEST:
         raise LocalProtocolError(f"frame of {len(body)} bytes; expected 1 to {LARGEST}")
     if sequence > LARGEST:
-        raise LocalProtocolError(f"frame {sequence} of a connection; expected at most {LARGEST}, then a new connection")
+        raise LocalProtocolError(
+            f"frame {sequence} of a connection; expected at most {LARGEST} frames, and then a new connection"
+        )
     fields = MAGIC, VERSION, type, sequence, len(body), crc32(body)
     return HEADER.pack(*fields, crc32(HEADER.pack(*fields, 0)[CHECKED])) + body
 
@@ -140,7 +142,9 @@ def _read_foreign(frame: ForeignFrame, data: memoryview) -> None:
 
 def _check(part: str, stated: int, found: int) -> None:
     if stated != found:
-        raise DamagedFrameError(f"frame whose {part} has checksum {found:#010x}; expected {stated:#010x}, as it says")
+        raise DamagedFrameError(
+            f"frame whose {part} has checksum {found:#010x}; expected {stated:#010x}, as the frame states"
+        )
 
 
 def _move(source: memoryview, target: bytearray, size: int) -> memoryview:

@@ -56,4 +56,4 @@ def check(expected: bytes, given: bytes, who: str) -> None:
 
 
 def _meaning(size: int) -> str:
-    return f"{size}, made with the key of that client" if size else "none, as this side has no key"
+    return f"{size}, made with the key of that client" if size else "no proof, as this side has no key"

@@ -59,7 +59,9 @@ def unpack(data: bytes, limits: Limits | None = None) -> Model:
     text = data[LENGTH_BYTES:start]
     graph = graph_json.loads(text, limits)
     if graph_json.dumps(graph).encode() != text:
-        raise CodecError(f"graph text of {length} bytes in another form; expected the one of graph_json.dumps")
+        raise CodecError(
+            f"graph text of {length} bytes in another form; expected the form that graph_json.dumps writes"
+        )
     spec = ModelSpec.of(graph)
     payload, size = data[start:], dense_bytes(spec)
     if len(payload) != size:
@@ -67,7 +69,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> Model:
     blocks = codec.decode(payload, spec, limit=size).blocks
     for name in spec.params:
         if name not in blocks or blocks[name].index is not None:
-            raise CodecError(f"parameter {name!r} is incomplete; expected every value")
+            raise CodecError(f"parameter {name!r} is incomplete; expected all its values")
     return Model(graph, {name: block.values for name, block in blocks.items()})
 
 

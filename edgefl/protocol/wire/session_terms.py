@@ -66,7 +66,7 @@ class Agreement:
             return f"offset={message.offset}; expected {self._next_byte}"
         end = message.offset + len(message.data)
         if end > self._model_bytes:
-            return f"bytes up to {end}; expected at most {self._model_bytes}, the size of the model"
+            return f"bytes of the model up to {end}; expected at most {self._model_bytes}, the size of the model"
         self._next_byte = end
         self.has_model = end == self._model_bytes
         return None

@@ -39,7 +39,7 @@ def write(path: Path, model: Model, classes: Classes = None, class_names: Names 
 def _write_state_dict(path: Path, model: Model, classes: Classes, class_names: Names) -> None:
     if is_in_original_units(model.graph):
         kinds = "expected .safetensors or .onnx, which have layers for its means and spreads"
-        raise RunError(f"{path}: a state dict of a model of standardised data would take other inputs; {kinds}")
+        raise RunError(f"{path}: a state dict cannot standardise its inputs, as this model needs; {kinds}")
     from edgefl.torch.state_dict import write_state_dict
 
     content = io.BytesIO()

@@ -89,7 +89,7 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None, class_names: Seq
     writer = Writer(model)
     for node in model.graph.nodes:
         if type(node.op) not in NODES:
-            raise GraphError(f"node {node.name!r}: {node.op.title} has no form in ONNX here")
+            raise GraphError(f"node {node.name!r}: edgefl does not write {node.op.title} to ONNX")
         writer.add(node, NODES[type(node.op)])
     return writer.content(class_metadata(classes, class_names))
 

@@ -15,7 +15,7 @@ from edgefl.models.graph.operations import GRU, LSTM, Operation, Recurrent, Self
 from edgefl.study.export.onnx_file import Writer
 
 ORDERS: dict[type[Recurrent], tuple[int, ...]] = {GRU: (1, 0, 2), LSTM: (0, 3, 1, 2)}
-"""Of ONNX's gates the place in torch."""
+"""The positions in torch of ONNX's gates, in ONNX's order, by operation."""
 
 
 def recurrent(op: Recurrent, inputs: list[str], to: Writer) -> str:

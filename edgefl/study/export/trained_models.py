@@ -87,7 +87,9 @@ def find(source: ModelSource) -> ExportedModel:
     if (source.path / COMMIT).exists():  # the path is the directory of one trial inside the directory of its run
         run, seed = run_of(source.path)
         return _as_brought(_of_simulation(source._replace(path=run, method=source.path.name, seed=seed)), run)
-    raise RunError(f"{source.path} is no run and no device's state; expected what simulate, serve or client has left")
+    raise RunError(
+        f"{source.path} is neither a run nor the state of a device; expected a directory of simulate, serve or client"
+    )
 
 
 def _as_brought(found: ExportedModel, run: Path) -> ExportedModel:
@@ -116,7 +118,9 @@ def _as_in_data(found: ExportedModel, run: Path) -> ExportedModel:
 def _of_server(source: ModelSource) -> ExportedModel:
     path, client = source.path, source.client
     if client is not None:
-        raise RunError(f"{path} is a server's and has no model of client {client}; expected its device's --state")
+        raise RunError(
+            f"{path} is the run of a server and has no model of client {client}; expected the --state of its device"
+        )
     experiment, reached = Experiment.of_run(path), run_history.progress(path)
     if reached.state is None:
         raise RunError(f"{path} has no closed round; expected at least one")
@@ -142,7 +146,9 @@ def _of_simulation(source: ModelSource) -> ExportedModel:
     initial = federation.initial()
     if algorithm.keeps_state and found.kept is None:
         trained = ", ".join(map(str, found.trained)) or "none yet"
-        raise RunError(f"client {client} of {where} has not trained by round {found.round}; those: {trained}")
+        raise RunError(
+            f"client {client} of {where} has not trained by round {found.round}; expected a client that has: {trained}"
+        )
     kept, split = found.kept or NOTHING, federation.clients[client]
     client_state = _client_state(
         client, experiment.seed, federation.graph, kept, algorithm.untrained(found.state, initial)
@@ -179,7 +185,7 @@ def _of_device(source: ModelSource) -> ExportedModel:
     if source.client not in (None, client):
         raise RunError(f"{source.path} is of client {client}; expected --client {client}, not {source.client}")
     if not (algorithm.keeps_state or algorithm.keeps_model):
-        raise RunError(f"a device of {name} keeps nothing; expected the run of its server, or a simulation's")
+        raise RunError(f"a device of {name} keeps no model; expected the run of its server, or of a simulation")
     arrays = {} if algorithm.keeps_model else _shared(source, record)
     client_state = _client_state(
         client, record.welcome.seed, record.initial.graph, record.last.kept, record.initial.params
@@ -193,7 +199,7 @@ def _shared(source: ModelSource, record: DeviceRecord) -> dict[str, Params]:
         method = record.welcome.method
         raise RunError(f"a device of {method} keeps no whole model; expected --run, the directory of its server")
     if (found := run_history.run_id(source.run)) != record.run:
-        raise RunError(f"{source.run} is the run {found}; expected {record.run}, the one of {source.path}")
+        raise RunError(f"{source.run} is the run {found}; expected {record.run}, the run of {source.path}")
     return run_history.final_state(source.run).arrays
 
 
@@ -210,7 +216,7 @@ def _method(experiment: Experiment, source: ModelSource) -> str:
     """Return the method asked for, or the only method."""
     known = ", ".join(experiment.methods)
     if source.method is None and len(experiment.methods) > 1:
-        raise RunError(f"{source.path} is a run of {known}; expected --method, one of them")
+        raise RunError(f"{source.path} is a run of {known}; expected --method with one of these methods")
     if source.method is None:
         return experiment.methods[0]
     for label in experiment.methods:
@@ -233,7 +239,7 @@ def _client_state(client: int, seed: int, graph: Graph, kept: StoredClientState,
 
 def _of_all(source: ModelSource, experiment: Experiment, method: str, state: State, round: int) -> ExportedModel:
     if MODEL not in state.arrays:
-        raise RunError(f"{method} has no model of all clients; expected --client, as every one has a model of its own")
+        raise RunError(f"{method} has no model of all clients; expected --client, as each client has its own model")
     graph = _graph(source, experiment, state.arrays[MODEL])
     return ExportedModel(_model(graph, state.arrays[MODEL]), f"{method}'s model of all clients after round {round}")
 
@@ -242,7 +248,7 @@ def _of_one(
     name: str, algorithm: Algorithm, graph: Graph, client_state: ClientState, arrays: Mapping[str, Params], round: int
 ) -> ExportedModel:
     if algorithm.scored(arrays) is None:
-        raise RunError(f"{name} has one model, that of all clients; expected a run, and no --client")
+        raise RunError(f"{name} has one model for all clients; expected no --client")
     with algorithm.own(client_state, algorithm.shared(arrays)) as own:
         classes = None if own.classes is None else tuple(own.classes)
         graph = graph if classes is None else with_classes(graph, len(classes))

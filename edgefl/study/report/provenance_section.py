@@ -15,7 +15,7 @@ from edgefl.study.report.reported_run import ReportedRun
 from edgefl.study.result_table import new_result_table
 from edgefl.system.build_id import build
 
-NOT_KEPT = "not kept, as the run was made by an edgefl of before"
+NOT_KEPT = "not kept, as the run was made by an older edgefl"
 
 
 def provenance_section(runs: Sequence[ReportedRun]) -> str:

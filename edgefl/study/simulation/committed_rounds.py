@@ -43,7 +43,7 @@ def read_committed(path: Path, client: int | None = None) -> RestoredCheckpoint:
         except RunError:
             if read_commit(path) == commit:
                 raise
-    raise RunError(f"{path} commits rounds faster than they can be read; expected a commit to stay for one read")
+    raise RunError(f"{path} commits rounds faster than they can be read; expected no new commit during one read")
 
 
 def _state(path: Path, commit: Checkpoint) -> State:

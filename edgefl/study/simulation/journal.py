@@ -181,7 +181,9 @@ class Journal:
         metrics = self.path / METRICS
         length = metrics.stat().st_size if metrics.exists() else 0
         if length < self.committed.metrics_bytes:
-            raise RunError(f"{metrics} has {length} bytes; its last commit wrote {self.committed.metrics_bytes}")
+            raise RunError(
+                f"{metrics} has {length} bytes; expected {self.committed.metrics_bytes}, as the last commit states"
+            )
 
     def _remove_uncommitted(self) -> None:
         """Remove the files that the last commit does not name, and metrics written after it."""
@@ -219,7 +221,7 @@ def read_kept(file: Path) -> StoredClientState:
     try:
         return StoredClientState.of(arrays, json.loads(metadata["private"]))
     except (KeyError, ValueError) as error:
-        raise RunError(f"{file} holds nothing that a client keeps ({error!r})") from None
+        raise RunError(f"{file} does not hold the state of a client ({error!r})") from None
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:

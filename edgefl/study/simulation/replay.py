@@ -61,7 +61,7 @@ def difference(ours: State, theirs: State) -> str | None:
             return f"{name} is {ours.values.get(name)} in the run and {theirs.values.get(name)} in the replay"
     mine, other = _contiguous(ours), _contiguous(theirs)
     if mine.keys() != other.keys():
-        return f"{sorted(mine.keys() ^ other.keys())[0]} is in one of them only"
+        return f"{sorted(mine.keys() ^ other.keys())[0]} is only in one of the two states"
     for name, array in mine.items():
         differs = array.view(np.uint8) != other[name].view(np.uint8)
         if differs.any():

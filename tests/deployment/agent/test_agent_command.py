@@ -52,7 +52,7 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
     for text, message in (
         ("state = ", "cannot be read"),
         (SERVER, "servers[0].data is missing"),
-        (PLAIN, "has no servers; expected a folder and [[servers]]"),
+        (PLAIN, "has no servers; expected state, a folder, and [[servers]]"),
         (PLAIN + "sate = 1\n" + SERVER, "sate = 1 is not an entry; the nearest is state"),
         (PLAIN + "check_s = 0\n" + SERVER, "check_s = 0; expected 0 < seconds"),
         (PLAIN + '[limits]\nmax_memory = "much"\n' + SERVER, "limits.max_memory = 'much'; 'much'; expected a size"),
@@ -61,8 +61,11 @@ def test_settings_are_read_and_what_is_wrong_is_named(tmp_path: Path) -> None:
         (PLAIN + '[conditions]\nhours = "late"\n' + SERVER, "conditions.hours = 'late'; expected a list of texts"),
         (PLAIN + SERVER + "id = -1\n", "servers[0].id = -1; expected a whole number"),
         (PLAIN + SERVER + 'methods = ["fedup"]\n', "method=fedup; the nearest are fed"),
-        (PLAIN + SERVER + 'key = "my.key"\n', "servers[0].key without id"),
-        (PLAIN + SERVER.replace("127.0.0.1", "10.0.0.1"), "is another machine; expected tls and a key, or insecure"),
+        (PLAIN + SERVER + 'key = "my.key"\n', "servers[0].key is set without id"),
+        (
+            PLAIN + SERVER.replace("127.0.0.1", "10.0.0.1"),
+            "is on another machine; expected tls = true and a key, or insecure",
+        ),
         (PLAIN + SERVER.replace(":7000", ""), "servers[0].address = '127.0.0.1'"),
     ):
         file.write_text(text)

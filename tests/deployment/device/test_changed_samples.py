@@ -66,7 +66,7 @@ def test_other_samples_are_refused_or_accepted(change: Callable[[Data], Data], o
         opened(change)
     _, said = opened(change, accepts_data=True)
     assert [line.partition(": ")[0] for line in said] == [
-        "client 0 in run run-of-the-test goes on with other samples than it has trained on"
+        "client 0 in run run-of-the-test continues with samples other than those that it has trained on"
     ]
     assert opened(change)[1] == []  # accepted once
     with pytest.raises(RequestError, match="other samples"):

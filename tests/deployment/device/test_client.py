@@ -220,7 +220,7 @@ def test_a_server_that_welcomes_and_hangs_up_is_asked_ever_more_seldom_and_given
     """
     pause, said = Pauses(), list[str]()
     welcomed = len(messages.encode(server.welcome)) + 500
-    wanted = r"welcomed this device 7 times in a row and asked for nothing; expected a round, a model or the end .* 6 s"
+    wanted = r"welcomed this device 7 times in a row without a request; expected a round, a model or the end .* 6 s"
     with Listener(server, cuts=(welcomed,) * 100) as listener, pytest.raises(RunError, match=wanted):
         client(listener, make(), said, pause, give_up_s=6).run()
     assert pause.failures == [0, 1, 2, 3, 3, 2]
@@ -334,7 +334,8 @@ def test_plain_bytes_to_a_server_with_tls_are_explained(trust: Path, server: Scr
     with Listener(server, context(trust)) as listener, pytest.raises(TimeoutError, match="goes on trying"):
         client(listener, make(), said, Pauses(most=1)).run()
     assert said == [
-        f"{listener.address}: the server closed the connection without a word; with TLS it expects --tls; trying again"
+        f"{listener.address}: the server closed the connection without a message; with TLS it expects --tls; "
+        "trying again"
     ]
     assert "WRONG_VERSION_NUMBER" in listener.refusals[0] or "HTTP_REQUEST" in listener.refusals[0]
 

@@ -93,7 +93,7 @@ def test_a_round_that_has_been_is_not_trained_again(server: ScriptedServer, make
     converse(device, server)
     before = files(device)
     assert messages_of(device, server.script[1], server.script[2]) == []
-    assert said == [f"round {r} asked for after round 2: ignored" for r in (1, 2)]
+    assert said == [f"the server asks for round {r} after round 2: ignored" for r in (1, 2)]
     assert files(device) == before
 
 
@@ -103,7 +103,7 @@ def test_a_verdict_on_another_round_is_ignored(server: ScriptedServer, make: Any
     device = make(said=said)
     assert messages_of(device, Verdict(2, "accepted", "")) == []
     assert device.is_waiting
-    assert said == ["verdict on round 2, which waits for none: ignored"]
+    assert said == ["verdict on round 2, for which no reply waits: ignored"]
 
 
 def test_a_late_round_is_kept(server: ScriptedServer, make: Any) -> None:
@@ -123,7 +123,7 @@ def test_a_refused_round_leaves_the_device_as_it_was(restarted: bool, server: Sc
     if restarted:
         device = make(said=said)
     assert messages_of(device, Verdict(1, "refused", "reply of client 0 has loss=nan")) == []
-    assert said == ["round 1: the server refuses the reply (reply of client 0 has loss=nan)"]
+    assert said == ["round 1: the server refused the reply (reply of client 0 has loss=nan)"]
     assert not {"pending.safetensors", "local.safetensors"} & files(device).keys()
     untouched = make(1)
     only = replace(server, script={2: server.script[2]}, replies={})

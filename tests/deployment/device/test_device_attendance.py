@@ -102,7 +102,7 @@ def test_new_samples_count_from_the_next_round_on(
     (tmp_path / "half.npz").rename(path)
     converse(attending, server)
     assert attending.finished is not None
-    assert [line for line in told if "training on the samples of before" in line]
+    assert [line for line in told if "training on the earlier samples" in line]
     first = files(attending._device)
     server.replies.clear()
     shutil.copy(partition_file(partitions, 0), path)
@@ -110,7 +110,7 @@ def test_new_samples_count_from_the_next_round_on(
     shutil.copy(partition_file(partitions, 0), tmp_path / "same.npz")
     (tmp_path / "same.npz").rename(path)
     converse(again, server)
-    assert [line for line in told if line.endswith("has changed; training on what is in it now")]
+    assert [line for line in told if line.endswith("has changed; training on its present samples")]
     assert files(again._device) == first
 
 

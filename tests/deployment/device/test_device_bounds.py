@@ -94,7 +94,9 @@ def test_a_plan_that_trips_over_itself_is_refused_with_its_round(server: Scripte
     device = make()
     converse(device, replace(server, script={}, evaluate=None))
     object.__setattr__(device._ready()._algorithm, "train", broken)
-    with pytest.raises(PlanError, match=r"round 1 of fedspu cannot be done as it was asked for \(TypeError: no such"):
+    with pytest.raises(
+        PlanError, match=r"round 1 of fedspu cannot be done as the server asks for it \(TypeError: no such"
+    ):
         messages_of(device, server.script[1])
     assert not device._ready()._is_own
 
@@ -132,7 +134,7 @@ def test_more_steps_than_can_be_made_in_the_time_are_refused_beforehand(federati
 def test_a_model_whose_round_exceeds_the_memory_is_not_even_asked_for(server: ScriptedServer, make: Any) -> None:
     size = len(server.model)
     device = make(profile=ANYBODY._replace(max_memory=COPIES * size))
-    words = f"model of {size} bytes, {COPIES * size} in a round; the limit is --max-memory {COPIES * size}"
+    words = f"model of {size} bytes needs {COPIES * size} bytes in a round; the limit is --max-memory {COPIES * size}"
     with pytest.raises(MemoryLimitError, match=words):
         converse(device, server)
     assert device._state.received() == 0
@@ -168,7 +170,9 @@ def test_what_waits_for_a_verdict_stays_below_a_frame(server: ScriptedServer, ma
     for round in range(100):
         assert messages_of(device, Evaluate(round, True, {})) == []
     assert len(device._deferred) == DEFERRED
-    assert any("round 10: dropped, as more is asked before the last reply has its verdict" in line for line in said)
+    assert any(
+        "round 10: request dropped, as newer ones came before the verdict on the last reply" in line for line in said
+    )
 
 
 def test_of_a_flood_of_what_means_nothing_the_first_lines_are_told(server: ScriptedServer, make: Any) -> None:
@@ -176,7 +180,7 @@ def test_of_a_flood_of_what_means_nothing_the_first_lines_are_told(server: Scrip
     device = make(said=said)
     device.hello(bytes(32))
     assert messages_of(device, *(Verdict(round, "accepted", "") for round in range(1, 500))) == []
-    assert said == [f"verdict on round {round}, which waits for none: ignored" for round in range(1, 21)]
+    assert said == [f"verdict on round {round}, for which no reply waits: ignored" for round in range(1, 21)]
 
 
 def test_of_a_flood_of_refusals_the_first_lines_are_told(server: ScriptedServer, make: Any) -> None:
@@ -188,6 +192,6 @@ def test_of_a_flood_of_refusals_the_first_lines_are_told(server: ScriptedServer,
     for round in range(2, 500):
         device._state.pending = round  # a reply that waits
         messages_of(device, Verdict(round, "refused", "x" * 1000))
-    refused = [line for line in said[told:] if "the server refuses the reply" in line]
+    refused = [line for line in said[told:] if "the server refused the reply" in line]
     assert (len(refused), len(said) - told) == (20, 20)
     assert sum(map(len, refused)) < 25_000

@@ -70,7 +70,7 @@ def test_a_resumed_download_with_the_wrong_digest_is_made_again(server: Scripted
     cut(device, server, "handle ModelChunk")
     device._state.add(0, bytes(1000))  # as a loss of power may leave it
     device = make()
-    with pytest.raises(SpoiltError, match=r"another digest than .*; downloading it again"):
+    with pytest.raises(SpoiltError, match=r"does not have the SHA-256 .*; downloading it again"):
         converse(device, server)
     converse(device, server)
     assert device._state.model() == server.model
@@ -79,7 +79,7 @@ def test_a_resumed_download_with_the_wrong_digest_is_made_again(server: Scripted
 def test_a_server_whose_model_has_the_wrong_digest_is_not_believed(server: ScriptedServer, make: Any) -> None:
     server.model = server.model[:-1] + bytes([server.model[-1] ^ 1])
     device = make()
-    with pytest.raises(RemoteProtocolError, match="has another digest"):
+    with pytest.raises(RemoteProtocolError, match="does not have the SHA-256"):
         converse(device, server)
     assert "model.bin" not in files(device)
 
@@ -103,7 +103,9 @@ def test_a_model_that_is_spoilt_in_every_download_is_asked_for_three_times(serve
     for _ in range(SPOILT_TRIES - 1):
         with pytest.raises(SpoiltError, match="downloading it again"):
             spoilt(device, server)
-    with pytest.raises(WrongModelError, match=r"another digest than .* after each of 3 downloads; expected a sound"):
+    with pytest.raises(
+        WrongModelError, match=r"does not have the SHA-256 .* after each of 3 downloads; expected an undamaged"
+    ):
         spoilt(device, server)
 
 

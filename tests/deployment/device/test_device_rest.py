@@ -68,7 +68,7 @@ def test_a_damaged_file_is_named(name: str, damage: str, device: Device) -> None
 def test_a_file_that_is_gone_is_named_and_no_new_device_begins(name: str, device: Device) -> None:
     before = files(device)
     (path_of(device) / name).unlink()
-    assert refusal(device).startswith(f"{path_of(device) / name} is gone, though ")
+    assert refusal(device).startswith(f"{path_of(device) / name} is missing, although ")
     assert before.keys() - files(device).keys() <= {name}
 
 
@@ -102,14 +102,17 @@ def test_a_pending_round_that_is_an_older_copy_is_named(server: ScriptedServer, 
     converse(made, server)
     shutil.copy(path_of(made) / "local.safetensors", path_of(made) / "pending.safetensors")
     made._state.close()
-    assert "is of round 2; expected one after 2, that of local.safetensors: it is an older copy" in refusal(made)
+    assert (
+        "is of round 2; expected a round after 2, the round of local.safetensors: the file is an older copy"
+        in refusal(made)
+    )
 
 
 def test_a_kept_round_that_changes_under_the_process_is_named(server: ScriptedServer, make: Any) -> None:
     made = make()
     converse(made, server)
     made._state.round = 1
-    with pytest.raises(RunError, match="is of round 2; expected 1, as this process left it"):
+    with pytest.raises(RunError, match="is of round 2; expected round 1, as this process wrote it"):
         made._state.personal()
 
 

@@ -128,7 +128,7 @@ def test_a_server_that_changes_its_run_meanwhile_is_refused(
 ) -> None:
     directory = StateDirectory(tmp_path)
     device = Device(directory.open("first", None), DeviceProfile(None, None, 1.0, 1 << 20), data, world())
-    with pytest.raises(RunError, match="the server serves run second now; expected first"):
+    with pytest.raises(RunError, match="the server serves run second now; expected run first"):
         converse(device, serving("second"))
     assert not (device._state.path / "device.json").exists()
     directory.close()
@@ -151,14 +151,16 @@ def test_a_directory_of_an_earlier_version_goes_on(
     assert attend(tmp_path, serving("old", "b"), data, "b") == tmp_path / "runs" / name_of("old", KEYS["b"])
     assert len(runs_of(tmp_path)) == 3
     (tmp_path / "identity.json").unlink()
-    with pytest.raises(RunError, match=r"identity\.json is gone, though device\.json is there; expected both"):
+    with pytest.raises(
+        RunError, match=r"identity\.json is missing, although device\.json is there; expected both files"
+    ):
         attend(tmp_path, old, data, "a")
 
 
 def test_a_folder_is_of_one_run(serving: Callable[..., ScriptedServer], data: Data, tmp_path: Path) -> None:
     root = attend(tmp_path, serving("one"), data)
     shutil.copytree(root, root.with_name(name_of("two", None)))
-    with pytest.raises(RunError, match=r"is of the folder .*; expected .*: it was copied or moved"):
+    with pytest.raises(RunError, match=r"belongs to the folder .*; expected .*: the file was copied or moved"):
         attend(tmp_path, serving("two"), data)
 
 
@@ -180,7 +182,7 @@ def test_runs_that_are_over_make_room(serving: Callable[..., ScriptedServer], da
                 assert files_of(here) == files_of(root)
                 continue
             assert list(files_of(here)) == ["over.json"]
-            with pytest.raises(RunError, match=f"{server.run} is over, and .* has been cleared since"):
+            with pytest.raises(RunError, match=f"{server.run} is over, and the files in .* were removed since"):
                 left.open(server.run, None)
         left.close()
         if not broken:
@@ -224,7 +226,7 @@ def test_a_server_cannot_fill_the_disk_with_runs(
     monkeypatch.setattr(run_folders, "MOST_BEGUN", 3)
     for name in ("one", "two"):
         (attend(tmp_path, serving(name), data) / "over.json").unlink()
-    with pytest.raises(RunError, match="has 2 runs that are not over; expected fewer than 2: remove"):
+    with pytest.raises(RunError, match="has 2 unfinished runs; expected fewer than 2: remove"):
         attend(tmp_path, serving("three"), data)
     shutil.rmtree(tmp_path / "runs" / name_of("two", None))
     directory = StateDirectory(tmp_path)
@@ -245,7 +247,7 @@ def test_samples_that_have_grown_are_the_newest(serving: Callable[..., ScriptedS
     fewer = [len(parts.split.train) - 3, len(parts.split.validation), 4]  # type: ignore[union-attr]
     assert parts.newest(fewer).counts == fewer
     assert (parts.newest(fewer).split.test == np.arange(56, 60)).all()  # type: ignore[union-attr]
-    with pytest.raises(DataError, match="40 samples; expected at least the 60 that the server was told of"):
+    with pytest.raises(DataError, match="40 samples; expected at least 60, as this device declared to the server"):
         old.newest([60])
     server = serving("one")
     attend(tmp_path, server, old)

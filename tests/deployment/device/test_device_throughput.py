@@ -175,7 +175,7 @@ def test_a_new_connection_hears_the_same_and_a_new_process_measures_anew(server:
     again = [message for message in server.received if isinstance(message, ThroughputReport)]
     assert len(first) == len(again) == 1
     assert again[0] == first[0]
-    assert sum(line.startswith("pace: ") for line in said) == 1
+    assert sum(line.startswith("throughput: ") for line in said) == 1
     other = timed()
     assert other._declaring._said is None
 
@@ -207,7 +207,7 @@ def test_rounds_that_take_other_times_are_measured_again(federation: Federation,
         "Trained",
         "ThroughputReport",
     ]
-    assert sum("rounds take other times than was foretold" in line for line in said) == 2
+    assert sum("rounds take other times than predicted" in line for line in said) == 2
 
 
 def _fields(message: Any) -> dict[str, Any]:
@@ -224,14 +224,14 @@ def test_no_time_to_measure_is_no_reason_to_end(
     server: ScriptedServer, timed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_slow(self: DeviceModel, clocks: ClockPair) -> None:
-        raise TimeLimitError("measuring its pace: longer than 1 s")
+        raise TimeLimitError("measuring its throughput: longer than 1 s")
 
     monkeypatch.setattr(DeviceModel, "throughput", too_slow)
     said: list[str] = []
     device = timed(said=said)
     converse(device, server)
     assert [message for message in server.received if isinstance(message, ThroughputReport)] == [ThroughputReport(None)]
-    assert "pace: not measured, as the owner's limits leave no room or time for it" in said
+    assert "throughput: not measured, as the owner's limits leave no memory or time for it" in said
     assert len(server.replies) == 4
 
 

@@ -29,7 +29,7 @@ def test_both_sides_prove_the_key(server: ScriptedServer, make: Any) -> None:
     ("mine", "theirs", "message"),
     [
         (bytes(32), bytes(range(32)), "the server: proof .* is wrong"),
-        (None, bytes(32), "the server: proof of 32 bytes; expected none"),
+        (None, bytes(32), "the server: proof of 32 bytes; expected no proof"),
         (bytes(32), None, "the server: proof of 0 bytes; expected 32"),
     ],
 )

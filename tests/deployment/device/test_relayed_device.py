@@ -119,7 +119,7 @@ def test_a_process_that_nobody_heard_of_is_not_another_life(server: ScriptedServ
 
 def test_what_cannot_be_done_is_refused_in_words(server: ScriptedServer, relay: Post) -> None:
     (refusal,) = relay.ask(server.script[1])
-    assert refusal == Refused(f"Train in run {RUN}, which has not welcomed this device")
+    assert refusal == Refused(f"Train in run {RUN}, before its server welcomed this device")
     relay.ask(CHALLENGE)
     (refusal,) = relay.ask(server.welcome, server.script[1])
     assert isinstance(refusal, Refused)

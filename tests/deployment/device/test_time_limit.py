@@ -15,7 +15,7 @@ from edgefl.errors import TimeLimitError
 if not hasattr(signal, "setitimer"):
     pytest.skip("the clock strikes by a signal of POSIX", allow_module_level=True)
 
-SENTENCE = "round 3 takes longer than --max-seconds 0.05; expected it to be done by then"
+SENTENCE = "round 3 takes longer than --max-seconds 0.05; expected it to end within this time"
 
 
 def spin(seconds: float) -> None:

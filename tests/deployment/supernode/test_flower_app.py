@@ -180,5 +180,5 @@ def test_a_directory_of_another_run_is_refused(data: Any, tmp_path: Path) -> Non
 def test_a_message_that_is_no_envelope_is_refused(data: Any) -> None:
     grid = InProcessGrid(client_app(data), 1)
     sent = Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), 100, "train")
-    with pytest.raises(ValueError, match=r"message with \['arrays'\]; expected a letter"):
+    with pytest.raises(ValueError, match=r"message with \['arrays'\]; expected an envelope"):
         grid.app(sent, grid.contexts[100])

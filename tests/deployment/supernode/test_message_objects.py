@@ -77,7 +77,7 @@ def test_no_more_is_taken_than_the_limit() -> None:
 def test_an_object_that_was_changed_on_its_way_is_noticed(name) -> None:
     made = packed()
     changed = {**made.objects, name: made.objects[name][:-1] + b"x"}
-    with pytest.raises(DamagedFrameError, match="expected its id"):
+    with pytest.raises(DamagedFrameError, match="expected the SHA-256 in its id"):
         message_objects.array_of(made.tree, changed.__getitem__, "edgefl", "letter", LIMIT)
 
 
@@ -98,8 +98,8 @@ def forged(kind: str, old: bytes, new: bytes) -> tuple[dict, dict[str, bytes]]:
 @pytest.mark.parametrize(
     ("kind", "old", "new", "problem"),
     [
-        ("Message", b"Message ", b"Massage ", "Massage of 54 bytes, with 54; expected Message"),
-        ("Message", b" 54\0", b" 53\0", "expected Message, as long as it says"),
+        ("Message", b"Message ", b"Massage ", "Massage of 54 bytes, with 54 bytes of content; expected Message"),
+        ("Message", b" 54\0", b" 53\0", "expected Message of the stated length"),
         ("Message", b"\0", b"", "an object that begins with b'Message"),
         ("RecordDict", b'78\0{"edgefl": "', b'78\0["edgefl", "', "RecordDict is not JSON"),
         ("RecordDict", b'{"edgefl": ', b'{"edgefl":1', "RecordDict is not JSON"),

@@ -75,8 +75,8 @@ def test_fields_that_no_table_has_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ("08", "a number without an end"),
-        ("08ffffffffffffffffffff01", "a number without an end"),
+        ("08", "a number whose end is missing"),
+        ("08ffffffffffffffffffff01", "a number whose end is missing"),
         ("0a05", "of wire type 2; expected 0"),
         ("0d0000", "4 bytes announced, 2 left"),
         ("0b", "wire type 3"),
@@ -110,7 +110,7 @@ def test_depth_and_values_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "problem"),
     [
-        ("Node", {"id": 1}, "Node with a field 'id'; expected node_id"),
+        ("Node", {"id": 1}, "Node with an unknown field 'id'; expected node_id"),
         ("Node", {"node_id": -1}, "Node.node_id = -1; expected uint64"),
         ("Node", {"node_id": 2**64}, "expected uint64"),
         ("Node", {"node_id": True}, "expected uint64"),

@@ -225,7 +225,7 @@ def test_a_damaged_object_is_asked_for_again(bench) -> None:
     bench.pause = lambda failures: (pause(failures), bench.link.objects.update({name: whole}))
     assert bench.node().run() == "all rounds are done"
     assert bench.link.answered(one) == b"eno"
-    assert any("expected its id; trying again" in line for line in bench.said)
+    assert any("expected the SHA-256 in its id; trying again" in line for line in bench.said)
 
 
 def test_it_waits_for_objects_that_come_later(bench) -> None:
@@ -290,7 +290,7 @@ def test_a_version_that_was_not_tried_is_tried_and_told_once(bench, version, is_
     [
         (refusal(404, 0, "Not Found"), "it answers register-node with HTTP 404"),
         (refusal(422, 0, "field required"), "it answers register-node with HTTP 422"),
-        ((200, b"\xff\xff\xff"), "the answer to register-node is none of today's"),
+        ((200, b"\xff\xff\xff"), "the answer to register-node has an unknown form"),
     ],
 )
 def test_what_differs_in_a_version_that_was_not_tried_is_final_and_said(bench, answer, what) -> None:
@@ -340,7 +340,7 @@ def test_the_message_of_a_run_that_is_over_is_dropped(bench) -> None:
     bench.link.faults["get-run"] = [refusal(403, 2007, "The current run status does not allow this.")]
     assert bench.node().run() == "all rounds are done"
     assert bench.echo.heard == [b"end"]
-    assert any(f"run {RUN}: " in line and "its message is dropped" in line for line in bench.said)
+    assert any(f"run {RUN}: " in line and "the message is dropped" in line for line in bench.said)
 
 
 def test_a_message_of_another_app_is_answered_with_an_error(bench) -> None:
@@ -419,7 +419,7 @@ def test_a_damaged_file_counts_as_lost(bench, monkeypatch, name) -> None:
     if name == "node.json":
         bench.link.online.clear()
     assert bench.node().run() == "all rounds are done"
-    assert any(f"{file} is damaged" in line and "it counts as lost" in line for line in bench.said) != (
+    assert any(f"{file} is damaged" in line and "the reply counts as lost" in line for line in bench.said) != (
         name == "message.json"
     )
 

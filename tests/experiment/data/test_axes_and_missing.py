@@ -58,7 +58,7 @@ def test_a_missing_value_is_refused_with_the_remedy(tmp_path: Path) -> None:
 
 def test_the_mean_is_of_training_samples_alone(tmp_path: Path) -> None:
     data = read_npz(npz(tmp_path, x=FEATURES, y=[0, 1, 0, 1]), Reading(missing="mean"))
-    assert data.notes == ("1 values of x are missing; the mean of the training samples stands there",)
+    assert data.notes == ("1 values of x are missing; the mean of the training samples takes their place",)
     filled = with_means(data, [np.array([0, 1], np.int32), np.array([2], np.int32)])  # sample 3 tests
     assert filled.x.tolist() == [[1, 20], [3, 10], [5, 30], [100, 1000]]
     assert filled.absent is None
@@ -76,7 +76,7 @@ def test_the_test_part_gets_the_mean_of_the_training_part(tmp_path: Path) -> Non
 
 def test_a_column_without_a_training_value_is_named(tmp_path: Path) -> None:
     data = read_npz(npz(tmp_path, x=FEATURES, y=[0, 1, 0, 1]), Reading(missing="mean"))
-    with pytest.raises(DataError, match="f: column 1 has no value in any training sample; expected it dropped"):
+    with pytest.raises(DataError, match="f: column 1 has no value in any training sample; expected some: --drop"):
         with_means(data, [np.array([0], np.int32)])
 
 

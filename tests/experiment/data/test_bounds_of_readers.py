@@ -48,7 +48,7 @@ def test_an_archive_of_many_names_is_a_short_sentence(tmp_path: Path) -> None:
             archive.writestr(f"n{number:05d}.npy", b"")
     with pytest.raises(DataError) as error:
         read_npz(tmp_path / "a.npz")
-    assert "no y or y_train among n00000, n00001," in str(error.value)
+    assert "no array y or y_train among n00000, n00001," in str(error.value)
     assert str(error.value).endswith("n00019, and 59980 more; expected one of them")
     assert len(str(error.value)) < 400 + len(str(tmp_path))
 
@@ -124,5 +124,5 @@ def test_a_huge_key_file_is_refused_after_its_first_bytes(most: int, tmp_path: P
     with open(path, "wb") as stream:
         stream.truncate(1 << 34)
     path.chmod(0o600)
-    with pytest.raises(RequestError, match=f"has more than {most} bytes; expected a file of `edgefl keys`"):
+    with pytest.raises(RequestError, match=f"has more than {most} bytes; expected a file that `edgefl keys` wrote"):
         (read_key if most == LARGEST_KEY else read_keys)(path)

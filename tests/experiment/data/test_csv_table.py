@@ -84,7 +84,7 @@ def test_columns_can_be_left_out(tmp_path: Path) -> None:
         ("a,a\n1,2\n", Reading(), "column 2 'a' twice; expected a heading of different names"),
         ("a,\n1,2\n", Reading(), "column 2 '' without a name"),
         ("a,y\n", Reading(), "1 lines; expected a heading, and a row for each example"),
-        ("y\n1\n", Reading(), "no column but y, the label"),
+        ("y\n1\n", Reading(), "no input columns besides the label y"),
         ("a,y,t\n1,0,noon\n", Reading(time="t"), "line 2 has 'noon' in column t; expected numbers, or ISO dates"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_gzipped_table_has_at_most_so_many_bytes(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(csv_table, "MOST_BYTES", size)
     assert len(read_table(path, PERSONS)) == 3
     monkeypatch.setattr(csv_table, "MOST_BYTES", size - 1)
-    with pytest.raises(DataError, match=f"more than {size - 1} bytes; expected at most so many"):
+    with pytest.raises(DataError, match=f"more than {size - 1} bytes; expected at most {size - 1} bytes"):
         read_table(path, PERSONS)
 
 
@@ -164,7 +164,7 @@ def test_a_small_file_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(csv_table, "MOST_BYTES", 1 << 20)
     path = zipped(tmp_path, gzip.compress(bytes(1 << 26)))
     tracemalloc.start()
-    with pytest.raises(DataError, match="more than 1048576 bytes; expected at most so many"):
+    with pytest.raises(DataError, match="more than 1048576 bytes; expected at most 1048576 bytes"):
         read_table(path)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -89,7 +89,7 @@ def test_images_of_huggingface(tmp_path: Path) -> None:
     assert (found.x.shape, found.x.dtype, found.scale) == ((2, 1, 3, 2), np.uint8, 1 / 255)
     assert (found.x[:, 0, 0, 0].tolist(), found.y.tolist()) == ([7, 9], [1, 0])
     columns["size"] = [1, 2]
-    with pytest.raises(DataError, match="column image has images; expected --drop size beside them"):
+    with pytest.raises(DataError, match="column image has images; expected no other inputs: --drop size"):
         load(str(arrow_file(tmp_path / "mnist.parquet", columns)))
     columns["image"][1]["bytes"] = b"no image"
     with pytest.raises(DataError, match=r"mnist.parquet: row 2: cannot identify image file"):
@@ -100,8 +100,14 @@ ARROW_REFUSED = [
     ({"a": [1.0, None], "y": [0, 1]}, "row 2 has '' in column a; expected no empty cell, or --missing mean"),
     ({"a": [1, None], "y": [0, 1]}, "row 2 has '' in column a; expected no empty cell, or --missing mean"),
     ({"a": [1.0, float("inf")], "y": [0, 1]}, "row 2 has inf in column a; expected a finite number"),
-    ({"a": [[1.0], [1.0, 2.0]], "y": [0, 1]}, "column a has lists of several lengths or kinds; expected numbers"),
-    ({"a": [{"b": 1}, {"b": 2}], "y": [0, 1]}, "column a is struct<b: int64>; expected numbers, texts, dates, images"),
+    (
+        {"a": [[1.0], [1.0, 2.0]], "y": [0, 1]},
+        "column a has lists of several lengths or kinds; expected equally many numbers",
+    ),
+    (
+        {"a": [{"b": 1}, {"b": 2}], "y": [0, 1]},
+        "column a is struct<b: int64>; expected numbers, texts, dates, images, or --drop a",
+    ),
     ({"a": [1.0], "z": [0]}, "no column label or y among a, z; expected the label's name (--label)"),
     ({"a": [], "y": []}, "0 rows; expected a row for each example"),
 ]
@@ -135,9 +141,9 @@ JSON_REFUSED = [
     ("t.jsonl", '{"a": 1, "y": 0}\n{"a": 2, "y"', "line 2: "),
     ("t.jsonl", '{"a": 1, "y": 0}\n3\n', "line 2 is int; expected an object"),
     ("t.jsonl", '{"a": 1, "y": 0}\n{"y": 1}\n', "line 2 has '' in column a; expected no empty cell, or --missing mean"),
-    ("t.jsonl", '{"a": {"b": 1}, "y": 0}\n', "a has objects in it; expected numbers, texts, or lists of numbers"),
-    ("t.jsonl", "", "0 objects; expected one for each example"),
-    ("t.json", '{"a": 1}', "dict; expected a list of objects, or users and user_data as of LEAF"),
+    ("t.jsonl", '{"a": {"b": 1}, "y": 0}\n', "a contains objects; expected numbers, texts, or lists of numbers"),
+    ("t.jsonl", "", "0 objects; expected one object for each example"),
+    ("t.json", '{"a": 1}', "dict; expected a list of objects, or users and user_data as in LEAF"),
     ("t.json", "{", "cannot be read (Expecting property name"),
 ]
 
@@ -186,9 +192,12 @@ def test_leaf_of_letters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (leaf(ann=(["ab", "abc"], ["a", "b"])), "texts of 2 to 3 letters; expected texts of one length"),
-        (leaf(ann=([["t", 1], ["u", 2]], [0, 1])), "expected numbers, as many for each sample, or texts of one length"),
-        (leaf(ann=([[1]], [0, 1])), "user 'ann' has no x and y of one length; expected them in user_data"),
+        (leaf(ann=(["ab", "abc"], ["a", "b"])), "texts of 2 to 3 characters; expected texts of one length"),
+        (
+            leaf(ann=([["t", 1], ["u", 2]], [0, 1])),
+            "expected equally many numbers for each sample, or texts of one length",
+        ),
+        (leaf(ann=([[1]], [0, 1])), "user 'ann' has no x and y of one length; expected both in user_data"),
         ('{"users": ["ann"], "user_data": {}}', "user 'ann' has no x and y of one length"),
     ],
 )
@@ -311,13 +320,13 @@ UNREAD = [
     ("d.dta", 'pandas.read_stata("d.dta")'),
     ("d.txt", 'pandas.read_table("d.txt")'),
     ("d.pt", 'import numpy, torch; x, y = torch.load("d.pt"); numpy.savez("d.npz", x=x, y=y)'),
-    ("d.zip", "packed files are not read; expected what is in it: python -m zipfile -e d.zip d (or tarfile)"),
+    ("d.zip", "packed files are not read; expected their content: python -m zipfile -e d.zip d (or tarfile)"),
     ("d.tar.gz", "packed files are not read"),
     ("d.onnx", "a .onnx file has a model and no samples; expected it as the model (--model)"),
     ("d.safetensors", "a .safetensors file has a model and no samples"),
     ("d.tfrecord", ".tfrecord files are not read; expected an .npz file, "),
     ("d.tfrecord", 'numpy.savez("d.npz", x=x, y=y) in a program'),
-    ("data", "a file without an ending in its name is not read; expected an .npz file"),
+    ("data", "files without an ending in their name are not read; expected an .npz file"),
 ]
 
 
@@ -333,7 +342,7 @@ def test_a_format_that_is_not_read_is_named_with_what_converts_it(tmp_path: Path
 PATHS = [
     ("{}/walk.csv", "walk.csv: no such file or folder, here or in "),
     ("{}/walk.csv", " has walks.csv"),
-    ("{}/none/walks.csv", "none/walks.csv: no such file or folder, for there is no folder "),
+    ("{}/none/walks.csv", "none/walks.csv: no such file or folder, because the folder "),
     ("./nosuch", "./nosuch: no such file or folder"),
     ("nosuch.csv", "nosuch.csv: no such file or folder"),
     ("nosuch/", "nosuch/: no such file or folder"),

@@ -83,11 +83,21 @@ def parts(folder: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("names", "pool", "test", "note"),
     [
-        (("train/cat/1", "train/dog/2", "test/dog/3"), [(0, 0), (1, 1)], [(2, 1)], "train is .* own; test is the test"),
-        (("Train/cat/1", "Test/cat/2"), [(0, 0)], [(1, 0)], "Train is what clients own; Test is the test part"),
-        (("train/cat/1", "val/cat/2"), [(0, 0)], [(1, 0)], "train is what clients own; val is the test part"),
-        (("train/cat/1", "valid/cat/2", "test/cat/3"), [(0, 0), (1, 0)], [(2, 0)], "train and valid are what clients"),
-        (("train/cat/1", "train/dog/2"), [(0, 0), (1, 1)], [], "train is what clients own$"),
+        (
+            ("train/cat/1", "train/dog/2", "test/dog/3"),
+            [(0, 0), (1, 1)],
+            [(2, 1)],
+            "clients own the samples in train; test is the test",
+        ),
+        (("Train/cat/1", "Test/cat/2"), [(0, 0)], [(1, 0)], "clients own the samples in Train; Test is the test part"),
+        (("train/cat/1", "val/cat/2"), [(0, 0)], [(1, 0)], "clients own the samples in train; val is the test part"),
+        (
+            ("train/cat/1", "valid/cat/2", "test/cat/3"),
+            [(0, 0), (1, 0)],
+            [(2, 0)],
+            "clients own the samples in train and valid",
+        ),
+        (("train/cat/1", "train/dog/2"), [(0, 0), (1, 1)], [], "clients own the samples in train$"),
     ],
 )
 def test_folders_of_parts_are_parts(
@@ -121,12 +131,12 @@ def test_groups_of_parts_have_one_numbering(tmp_path: Path) -> None:
             "1.png lies in no folder of a class; expected train/CLASS/1.png, since train names a part",
         ),
         (("train/cat/1", "test/2"), "2.png lies in no folder of a class; expected test/CLASS/2.png"),
-        (("test/cat/1",), "has test and no train; expected train/CLASS beside it"),
+        (("test/cat/1",), "has test and no train; expected train/CLASS as well"),
         (
             ("train/cat/1", "test/cat/2", "bus/3"),
-            "has bus, test, train; expected a folder for each class, or the parts",
+            "has bus, test, train; expected a folder for each class, or only the parts",
         ),
-        (("train/cat/1", "test/dog/2"), "has images of 'dog' in the test part alone; expected some in train"),
+        (("train/cat/1", "test/dog/2"), "has images of 'dog' only in the test part; expected some in train"),
     ],
 )
 def test_folders_that_may_be_parts_or_classes_are_named(tmp_path: Path, names: tuple[str, ...], message: str) -> None:

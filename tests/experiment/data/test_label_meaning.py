@@ -147,7 +147,7 @@ def test_one_output_decides_between_two_classes(y: np.ndarray) -> None:
     found = federation(y, 1)
     assert str(found.data.loss) == "bce"
     assert found.data.y.tolist() == [[value] for value in TWO.tolist()]
-    assert found.meaning.notes[-1] == "the model has 1 output for 2 classes: a decision (loss=bce)"
+    assert found.meaning.notes[-1] == "the model has 1 output for 2 classes: it learns one decision (loss=bce)"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_wrong_array_is_named(tmp_path: Path, arrays: dict[str, object], message
 
 
 def test_missing_labels_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no y or y_train among x; expected one of them"):
+    with pytest.raises(DataError, match="no array y or y_train among x; expected one of them"):
         read_npz(zip_of(tmp_path, x=npy(X)))
 
 

@@ -39,7 +39,7 @@ def test_arrays_lie_beside_one_another(tmp_path: Path) -> None:
 
 def test_an_x_alone_says_what_is_missing(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(DataError, match="no y or y_train among x; expected one of them"):
+    with pytest.raises(DataError, match="no array y or y_train among x; expected one of them"):
         read_npy(tmp_path / "x.npy")
 
 
@@ -97,5 +97,5 @@ def test_ids_of_words_have_a_vocabulary(tmp_path: Path) -> None:
 def test_the_label_may_have_any_name(tmp_path: Path) -> None:
     found = read_npz(npz(tmp_path, mood=np.array([2, 0, 1, 1])), Reading(label="mood"))
     assert (found.y.tolist(), found.classes) == ([2, 0, 1, 1], 3)
-    with pytest.raises(DataError, match="no age or age_train among x, y; expected one of them"):
+    with pytest.raises(DataError, match="no array age or age_train among x, y; expected one of them"):
         read_npz(npz(tmp_path), Reading(label="age"))

@@ -44,7 +44,9 @@ def digest(partitions: list[np.ndarray]) -> str:
 @pytest.mark.parametrize("clients", [1, 7, 20])
 def test_partition_disjoint_cover(scheme: str, clients: int) -> None:
     if scheme == "few_classes" and clients == 1:
-        with pytest.raises(ValueError, match=r"clients=1 leave some of 10 classes to nobody; expected at least 5"):
+        with pytest.raises(
+            ValueError, match=r"clients=1 leave some of 10 classes without a client; expected at least 5"
+        ):
             SCHEMES[scheme](LABELS, clients, stream(1, PARTITION))
         return
     partitions = SCHEMES[scheme](LABELS, clients, stream(1, PARTITION))

@@ -89,7 +89,7 @@ def test_short_clip_is_followed_by_silence(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda d: d[:-10], "8000 samples claimed, 7995 found"),
+        (lambda d: d[:-10], "8000 samples stated, 7995 found"),
         (lambda d: b"RIFX" + d[4:], "not a wav file"),
         (lambda d: b"", "not a wav file"),
     ],
@@ -103,7 +103,7 @@ def test_damaged_clip_is_named(folder: Path, damage, message: str) -> None:
 
 def test_clip_longer_than_a_second_is_named(folder: Path) -> None:
     write_wav(folder / "no" / "cc_nohash_0.wav", tone(200, 1.5))
-    with pytest.raises(DataError, match="24000 samples claimed"):
+    with pytest.raises(DataError, match="24000 samples stated"):
         SpeechSet().read(folder)
 
 

@@ -24,8 +24,15 @@ TAKEN = [  # text, reading, columns, features, part of a note
         [[5], [6]],
         "the first column, which has no name, is an index",
     ),
-    ("a shuffled index", ",a,y\n7,5,0\n3,6,1\n", Reading(), ["a"], [[5], [6]], "is an index and no input"),
-    ("an index read again", "Unnamed: 0,a,y\n0,5,0\n1,6,1\n", Reading(), ["a"], [[5], [6]], "is an index and no input"),
+    ("a shuffled index", ",a,y\n7,5,0\n3,6,1\n", Reading(), ["a"], [[5], [6]], "is an index and not an input"),
+    (
+        "an index read again",
+        "Unnamed: 0,a,y\n0,5,0\n1,6,1\n",
+        Reading(),
+        ["a"],
+        [[5], [6]],
+        "is an index and not an input",
+    ),
     (
         "decimal commas",
         "a;y\n0,84;0\n-1;1\n",
@@ -35,7 +42,7 @@ TAKEN = [  # text, reading, columns, features, part of a note
         "the commas in the numbers of a are decimal",
     ),
     ("decimal commas, tabs", "a\ty\n1,5e3\t0\n2,5\t1\n", Reading(), ["a"], [[1500], [2.5]], "are decimal commas"),
-    ("True and False", "a,y\nTrue,0\nFalse,1\n", Reading(), ["a"], [[1], [0]], "of column a True is 1 and False is 0"),
+    ("True and False", "a,y\nTrue,0\nFalse,1\n", Reading(), ["a"], [[1], [0]], "in column a, True is 1 and False is 0"),
     ("TRUE and FALSE", "a,y\nTRUE,0\nFALSE,1\n", Reading(), ["a"], [[1], [0]], "True is 1"),
     (
         "texts",
@@ -92,7 +99,7 @@ def test_every_word_for_a_missing_value_gets_the_mean(tmp_path: Path, cell: str)
     path = tmp_path / "t.csv"
     path.write_text(f"a,b,y\n1,5,0\n{cell},6,1\n3,7,1\n9,8,0\n")
     found = read_table(path, Reading(missing="mean"))
-    assert found.notes == ("1 values of the inputs are missing; the mean of the training samples stands there",)
+    assert found.notes == ("1 values of the inputs are missing; the mean of the training samples takes their place",)
     assert with_means(found, [np.array([0, 2], np.int32)]).x.tolist() == [[1, 5], [2, 6], [3, 7], [9, 8]]
     with pytest.raises(DataError) as error:
         read_table(path)
@@ -160,8 +167,13 @@ REFUSED = [
         Reading(missing="mean"),
         "line 3 has '' in column y; expected no empty cell, or --missing drop",
     ),
-    ("nothing left", b"a,y\n,0\n2,\n", Reading(missing="drop"), "every line lacks some value; expected --missing mean"),
-    ("no heading", b"1,2\n3,4\n5,6\n", Reading(), "the first line has numbers alone; expected a heading, which names"),
+    (
+        "nothing left",
+        b"a,y\n,0\n2,\n",
+        Reading(missing="drop"),
+        "every line lacks at least one value; expected --missing mean",
+    ),
+    ("no heading", b"1,2\n3,4\n5,6\n", Reading(), "the first line has only numbers; expected a heading, which names"),
 ]
 
 

@@ -119,9 +119,12 @@ def test_packaged_devices_are_those_of_the_page() -> None:
     ("text", "message"),
     [
         ("x =\n", "devices cannot be read (Invalid value"),
-        ("\n", "devices has no table; expected one for each kind of device"),
-        ("x = 3\n", "devices: x = 3; expected tables alone, as [x]"),
-        ("[a]\n", "devices: [a] has no macs_per_second; expected a number, or like = a packaged device"),
+        ("\n", "devices has no table; expected a table for each kind of device"),
+        ("x = 3\n", "devices: x = 3; expected only tables, as [x]"),
+        (
+            "[a]\n",
+            "devices: [a] has no macs_per_second; expected a number, or `like` with the name of a packaged device",
+        ),
         ('[a]\nlike = "pi9"\n', "devices: [a] like = 'pi9'; expected one of mcu, phone-lte, pi4, orin-nano"),
         ('[a]\nlike = "pi4"\nmac = 3\n', "devices: [a] mac = 3; expected one of macs_per_second"),
         ('[a]\nlike = "pi4"\nlatency_s = "1"\n', "devices: [a] latency_s = '1'; expected a number"),
@@ -133,7 +136,7 @@ def test_packaged_devices_are_those_of_the_page() -> None:
         ('[a]\nlike = "pi4"\nclients = [0.5]\n', "devices: [a] clients = [0.5]; expected a list of ids"),
         (
             '[a]\nlike = "pi4"\nclients = [0]\nshare = 2\n',
-            "devices: [a] share = 2 beside clients; expected one of them",
+            "devices: [a] share = 2 together with clients; expected share or clients",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_what_opens_at_a_moment_is_there_then_and_within_a_day(begin: float, las
         ({"up_bytes_per_second": float("inf")}, "up_bytes_per_second = inf; expected a finite number above 0"),
         ({"latency_s": -1.0}, "latency_s = -1.0; expected a finite number >= 0"),
         ({"joules_per_mac": float("nan")}, "joules_per_mac = nan; expected a finite number >= 0"),
-        ({"drop_out": 1.5}, "drop_out = 1.5; expected a chance from 0 to 1"),
+        ({"drop_out": 1.5}, "drop_out = 1.5; expected a probability from 0 to 1"),
         ({"available": ((0.0, 90_000.0),)}, r"available has \[0.0, 90000.0\]; expected two different seconds"),
         ({"available": ((5.0, 5.0),)}, r"available has \[5.0, 5.0\]; expected two different seconds"),
     ],

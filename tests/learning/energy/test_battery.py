@@ -78,7 +78,7 @@ def test_of_two_batteries_one_may_rest_while_the_other_gives(tmp_path: Path) -> 
 )
 def test_a_battery_without_a_gauge_is_no_source(tmp_path: Path, files: dict[str, object]) -> None:
     found = battery.find(put(tmp_path, **files))  # type: ignore[arg-type]
-    why = "BAT0 says nothing of what it holds; expected energy_now, or charge_now and voltage_now"
+    why = "BAT0 does not state its charge; expected energy_now, or charge_now and voltage_now"
     assert (found.source, found.why) == (None, why)
 
 

@@ -37,9 +37,9 @@ def test_a_counter_goes_before_samples_and_those_before_a_battery(tmp_path: Path
     assert found == [("rapl", "rapl"), ("hwmon", None), ("battery", None)]
     assert choose(root) is None
     assert [(each.kind, each.why) for each in survey(root)] == [
-        ("rapl", "/sys/class/powercap/intel-rapl:0/energy_uj is no number; expected microjoules"),
-        ("hwmon", "no power monitor that is known here"),
-        ("iio", "no power monitor that is known here"),
+        ("rapl", "/sys/class/powercap/intel-rapl:0/energy_uj does not contain a number; expected microjoules"),
+        ("hwmon", "no power monitor that edgefl knows"),
+        ("iio", "no power monitor that edgefl knows"),
         ("battery", "no battery"),
     ]
 

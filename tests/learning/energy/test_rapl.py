@@ -117,7 +117,7 @@ def test_a_counter_of_garbage_is_none(tmp_path: Path, uj: str) -> None:
     found = rapl.find(tmp_path)
     assert (found.source, found.why) == (
         None,
-        "/sys/class/powercap/intel-rapl:0/energy_uj is no number; expected microjoules",
+        "/sys/class/powercap/intel-rapl:0/energy_uj does not contain a number; expected microjoules",
     )
 
 

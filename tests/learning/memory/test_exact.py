@@ -201,7 +201,7 @@ def test_training_behind_a_cut_holds_what_exact_says(name: str, saved: Saved) ->
 
 def test_only_exact_accounts_for_a_cut_and_only_of_fedspu() -> None:
     graph = architectures.build("fedspu_emnist", (1, 28, 28), 10)
-    with pytest.raises(ValueError, match="account=paper with cut=pool1; expected exact"):
+    with pytest.raises(ValueError, match="account=paper with cut=pool1; expected account exact"):
         estimate("paper", TrainingConfiguration("emnist", graph, 16, cut="pool1"))
-    with pytest.raises(ValueError, match="cut=pool1 with method=drop; expected fedspu"):
+    with pytest.raises(ValueError, match="cut=pool1 with method=drop; expected method fedspu"):
         TrainingConfiguration("emnist", graph, 16, "drop", 0.2, cut="pool1")

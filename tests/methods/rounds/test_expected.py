@@ -121,11 +121,15 @@ def with_nan() -> Update:
         (NOTHING, answer(model=WHOLE[MODEL]), "has payloads ['model']; expected []"),
         (NOTHING, answer(mask=MASK), ": magic b'EFLM'; expected b'EFLU'"),
         (CHOSEN, answer(), "has payloads []; expected ['model']"),
-        (CHOSEN, answer(model=WHOLE[MODEL]), "has missing or unasked blocks in model: fc1.bias, fc2.bias, fc2.weight"),
+        (
+            CHOSEN,
+            answer(model=WHOLE[MODEL]),
+            "has missing or unrequested blocks in model: fc1.bias, fc2.bias, fc2.weight",
+        ),
         (
             CHOSEN,
             answer(model=chosen("fc2.weight", 1)),
-            "has missing or unasked blocks in model: fc1.weight, fc2.weight",
+            "has missing or unrequested blocks in model: fc1.weight, fc2.weight",
         ),
         (CHOSEN, answer(model=MASK), ": magic b'EFLM'; expected b'EFLU'"),
         (AT_MASK, answer(model=take(PARAMS, SPEC, MASK)), "has payloads ['model']; expected ['mask', 'model']"),
@@ -143,7 +147,7 @@ def with_nan() -> Update:
         (
             AT_MASK,
             answer(model=take(PARAMS, SPEC, MASK), mask=Mask.of(SPEC, {"fc1.bias": np.arange(40) > 3})),
-            "has a mask mask of fc1.bias; expected it to leave those whole",
+            "has a mask mask of fc1.bias; expected a mask that leaves these parameters whole",
         ),
         (
             AS_PLANNED,
@@ -167,7 +171,9 @@ def test_ids_where_the_server_knows_the_mask_are_refused() -> None:
     message = trained_message(answer(mask=MASK), AT_MASK, SPEC, "float32", 0.1)
     message = msgspec.structs.replace(message, payload={**message.payload, MODEL: listed})
     found = read_answer(message, AT_MASK, SPEC).refusal
-    assert found == f"reply of client 0: payload with its own ids; expected the hash {MASK.hash().hex()} of the mask"
+    assert (
+        found == f"reply of client 0: payload with its own ids; expected only the hash {MASK.hash().hex()} of the mask"
+    )
 
 
 @pytest.mark.parametrize("other", [chosen("fc1.weight", 1, 4), take(PARAMS, SPEC, names=("fc1.weight",))])
@@ -223,11 +229,11 @@ def test_parameters_that_the_model_has_not_are_refused(bitmap: bytes) -> None:
 
 
 def test_a_plan_that_cannot_be_said_is_refused_where_it_is_made() -> None:
-    with pytest.raises(CodecError, match=r"'fc9.bias' is expected and is no parameter"):
+    with pytest.raises(CodecError, match=r"'fc9.bias' is expected and is not a parameter"):
         train_message(plan({MODEL: ExpectedPayload("chosen", ("fc9.bias",))}), SPEC, "float32")
-    with pytest.raises(ValueError, match="plan of client 0 expects model at a mask and has none; expected the mask"):
+    with pytest.raises(ValueError, match="plan of client 0 expects model at a mask and has no mask; expected the mask"):
         train_message(plan({MODEL: ExpectedPayload("masked")}), SPEC, "float32")
-    with pytest.raises(CodecError, match="model is the name of values and of a mask; expected names that differ"):
+    with pytest.raises(CodecError, match="model is the name of values and of a mask; expected two different names"):
         train_message(plan(None, masks={MODEL: MASK}), SPEC, "float32")
 
 
@@ -245,7 +251,7 @@ def test_values_at_a_mask_that_the_client_keeps_go_down_without_ids() -> None:
     assert plan_of(message, 0, SPEC, [MASK]) == plan_of(message, 0, SPEC, [OTHER, MASK]) == asked
     with pytest.raises(CodecError, match=f"mask {MASK.hash().hex()}; expected {OTHER.hash().hex()}"):
         plan_of(message, 0, SPEC, [OTHER, OTHER])
-    with pytest.raises(CodecError, match="payload without ids; expected one that carries its neuron ids"):
+    with pytest.raises(CodecError, match="payload without neuron ids; expected a payload that carries them"):
         plan_of(message, 0, SPEC)
     with_ids = over_the_wire(train_message(replace(asked, held=None), SPEC, "float32"))
     assert plan_of(with_ids, 0, SPEC, [OTHER]) == asked
@@ -290,7 +296,7 @@ def test_a_mask_that_both_sides_know_is_not_sent_again() -> None:
     down, _ = asked_and_answered(replace(HELD, masks={"next": NEAR}), MASK, MASK)
     assert sizes({"next": down.payload["next"]}).index == 2 * 2
     assert plan_of(down, 0, SPEC, [MASK]).masks == {"next": NEAR}
-    with pytest.raises(CodecError, match=f"difference to mask {MASK.hash().hex()}; expected the mask itself"):
+    with pytest.raises(CodecError, match=f"difference from mask {MASK.hash().hex()}; expected the whole mask"):
         plan_of(msgspec.structs.replace(down, payload={"next": down.payload["next"]}), 0, SPEC)
 
 
@@ -315,9 +321,9 @@ def test_a_client_whose_mask_the_server_has_not_shown_to_know_sends_the_whole_of
 def test_a_difference_to_another_mask_is_refused_and_the_next_reply_is_read() -> None:
     _, up = asked_and_answered(HELD, NEAR, MASK)
     lost = msgspec.structs.replace(up, payload={**up.payload, "mask": encode_mask(OTHER, SPEC, known=OTHER)})
-    refusal = f"difference to mask {OTHER.hash().hex()}; expected one to {MASK.hash().hex()}, which is held here"
+    refusal = f"difference from mask {OTHER.hash().hex()}; expected mask {MASK.hash().hex()}, which the receiver holds"
     assert read_answer(lost, HELD, SPEC).refusal == f"reply of client 0: {refusal}"
-    none = f"difference to mask {MASK.hash().hex()}; expected the mask itself, none is held here"
+    none = f"difference from mask {MASK.hash().hex()}; expected the whole mask, as the receiver holds no mask"
     assert read_answer(up, replace(HELD, held=None), SPEC).refusal == f"reply of client 0: {none}"
     assert read_answer(up, HELD, SPEC).refusal is None
 

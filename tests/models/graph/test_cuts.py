@@ -68,7 +68,7 @@ def test_one_layer_alone_has_no_cut() -> None:
 
 def test_after_a_result_beside_which_another_is_read_is_refused_by_name() -> None:
     with pytest.raises(
-        GraphError, match="cut after 'conv2', beside which 'relu1' is read; expected one of relu1, flat"
+        GraphError, match="cut after 'conv2', after which 'relu1' is read as well; expected one of relu1, flat"
     ):
         after(branched(), "conv2")
     with pytest.raises(GraphError, match=r"cut after 'pool'; expected a result of the graph: input, conv1"):

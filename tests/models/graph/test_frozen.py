@@ -46,7 +46,10 @@ def test_frozen_parameters_are_in_the_json_in_alphabetical_order() -> None:
     ("frozen", "problem"),
     [
         (["c.weight"], r"frozen parameter 'c\.weight' is not in the graph"),
-        (["bn.running_mean"], r"node 'bn': bn\.running_mean alone is frozen; expected both statistics, or neither"),
+        (
+            ["bn.running_mean"],
+            r"node 'bn': only bn\.running_mean is frozen; expected both statistics to be frozen, or neither",
+        ),
         ([3], r"frozen is \[3\]; expected a list of names"),
         ("a.weight", "frozen is str; expected a list"),
     ],

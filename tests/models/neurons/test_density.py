@@ -101,7 +101,7 @@ def test_a_density_out_of_range_is_refused_by_value(density: float) -> None:
     for solve in (erk, uniform):
         with pytest.raises(ValueError, match=f"density={density}; expected 0 < density <= 1"):
             solve({"a": (2, 2)}, density)
-    with pytest.raises(ValueError, match="without weights of two or more dimensions"):
+    with pytest.raises(ValueError, match="without trained weights of two or more dimensions"):
         erk({}, 0.5)
 
 

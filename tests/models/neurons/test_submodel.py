@@ -135,7 +135,7 @@ def test_group_norm_whose_groups_would_break_is_refused(kept, counts) -> None:
         graph.sub(NeuronSet.of(ModelSpec.of(graph), {"conv": kept}))
     assert str(error.value) == (
         f"node 'gn': a sub-model would keep {counts} channels of the 2 groups of GroupNorm; "
-        "expected equally many in each"
+        "expected equally many channels in each group"
     )
 
 

@@ -123,7 +123,7 @@ def test_joined_ids_that_do_not_fit_are_refused() -> None:
     assert part == JoinedIds((ids(0, 2, size=3), 2))
     assert part not in (JoinedIds((ids(0, 2, size=3), 1)), JoinedIds((ids(0, 1, size=3), 2)))
     assert JoinedIds((4, ids(1, size=2, repeat=3))).expanded.tolist() == [0, 1, 2, 3, 7, 8, 9]
-    with pytest.raises(SelectionError, match=r"joined parts \(3, 2\); expected neurons of one, or None for all"):
+    with pytest.raises(SelectionError, match=r"joined parts \(3, 2\); expected neurons of one part, or None for all"):
         JoinedIds((3, 2))
     for shape, index in (((6,), Axes(part)), ((5, 4), Axes(None, part)), ((5,), Axes(None, part))):
         with pytest.raises(SelectionError, match=r"ids of an axis of 5 on axis . of shape .* expected an axis of 5"):
@@ -259,8 +259,8 @@ def test_values_are_read_only_views() -> None:
         ([1, 1], 4, "neurons have 1 after 1; expected sorted and unique"),
         ([1, 4], 4, r"neurons contain 4; expected values in \[0, 4\)"),
         ([-1, 2], 4, r"neurons contain -1; expected values in \[0, 4\)"),
-        ([0, 1], 2, "2 of 2 neurons; expected some, or None for all"),
-        ([], 2, "0 of 2 neurons; expected some"),
+        ([0, 1], 2, "2 of 2 neurons; expected at least one neuron, or None for all"),
+        ([], 2, "0 of 2 neurons; expected at least one neuron"),
         ([0], 0, "size=0, repeat=1; expected positive"),
     ],
 )

@@ -256,7 +256,7 @@ def test_a_seed_is_written_where_it_is_smaller_than_the_ids(k: int, coding: Codi
 
 def test_key_that_stands_for_other_ids_is_refused() -> None:
     index = Axes(ids(*range(100), size=300, key=KEY))
-    with pytest.raises(CodecError, match="group 'wide': key 0x0123456789abcdef stands for other ids; expected the key"):
+    with pytest.raises(CodecError, match="group 'wide': key 0x0123456789abcdef draws other ids; expected the key"):
         encode(Update({"wide.bias": zeros((300,), index)}), SPEC)
 
 

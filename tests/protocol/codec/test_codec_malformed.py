@@ -132,12 +132,12 @@ def test_wrong_selection_hash() -> None:
 
 
 def test_payload_without_ids_where_ids_are_expected() -> None:
-    assert refusal(golden("axes_known")) == "payload without ids; expected one that carries its neuron ids"
+    assert refusal(golden("axes_known")) == "payload without neuron ids; expected a payload that carries them"
 
 
 def test_payload_with_ids_where_a_hash_is_expected() -> None:
     found = refusal(golden("axes_bitmap"), known=NEURON_SET)
-    assert found == f"payload with its own ids; expected the hash {NEURON_SET.hash().hex()} of the neuron set"
+    assert found == f"payload with its own ids; expected only the hash {NEURON_SET.hash().hex()} of the neuron set"
 
 
 def test_id_sets_beside_a_selection_hash() -> None:
@@ -158,17 +158,17 @@ def test_unknown_group() -> None:
 
 def test_duplicate_block() -> None:
     data = payload(blocks=[(A_BIAS, DENSE, 6), (A_BIAS, DENSE, 6)], values=12)
-    assert refusal(data) == "block of parameter 1 after 1; expected each once and in order"
+    assert refusal(data) == "block of parameter 1 after 1; expected each parameter once and in order"
 
 
 def test_blocks_out_of_order() -> None:
     data = payload(blocks=[(B_WEIGHT, DENSE, 36), (A_BIAS, DENSE, 6)], values=42)
-    assert refusal(data) == "block of parameter 1 after 2; expected each once and in order"
+    assert refusal(data) == "block of parameter 1 after 2; expected each parameter once and in order"
 
 
 def test_duplicate_id_set() -> None:
     data = payload(sets=[(0, BITMAP, 1), (0, BITMAP, 1)], blocks=[(A_BIAS, AXES, 1)], index=b"\1\1", values=1)
-    assert refusal(data) == "id set of group 0 after 0; expected each once and in order"
+    assert refusal(data) == "id set of group 0 after 0; expected each group once and in order"
 
 
 def test_unknown_block_coding() -> None:
@@ -196,18 +196,18 @@ def test_more_coordinates_than_the_parameter_has() -> None:
 
 def test_axes_block_whose_groups_are_whole() -> None:
     found = refusal(payload(blocks=[(A_BIAS, AXES, 6)], values=6))
-    assert found == "block 'a.bias' in coding axes; expected dense, its groups are whole"
+    assert found == "block 'a.bias' in coding axes; expected coding dense, as all its groups are whole"
 
 
 def test_id_set_that_no_block_reads_beside_one_that_is_read() -> None:
     index = b"\1" + ids16(3, 9)
     data = payload(sets=[(0, BITMAP, 1), (1, LIST16, 2)], blocks=[(A_BIAS, AXES, 1)], index=index, values=1)
-    assert refusal(data) == "ids of group 'wide', which no block reads; expected none"
+    assert refusal(data) == "ids of group 'wide', which no block reads; expected ids of other groups only"
 
 
 def test_id_set_that_no_block_reads() -> None:
     data = payload(sets=[(0, BITMAP, 1)], blocks=[(A_BIAS, DENSE, 6)], index=b"\1", values=6)
-    assert refusal(data) == "ids of group 'a', which no block reads; expected none"
+    assert refusal(data) == "ids of group 'a', which no block reads; expected ids of other groups only"
 
 
 # ---- id sets and coordinates ---------------------------------------------------------------------------------------
@@ -266,13 +266,13 @@ def test_unknown_id_coding() -> None:
 
 def test_seed_of_more_ids_than_the_group_has() -> None:
     found = refusal(one_set(1, SEED, 301, KEY.to_bytes(8, "little"), WIDE, 301))
-    assert found == "group 'wide': 301 active neurons of 300; expected at least 1, and not all"
+    assert found == "group 'wide': 301 active neurons of 300; expected at least 1 and fewer than 300"
 
 
 @pytest.mark.parametrize("count", [0, 300, 2**32 - 1])
 def test_id_set_that_is_empty_or_whole(count: int) -> None:
     found = refusal(payload(sets=[(1, BITMAP, count)], blocks=[(WIDE, AXES, 1)], index=bytes(38), values=1))
-    assert found == f"group 'wide': {count} active neurons of 300; expected at least 1, and not all"
+    assert found == f"group 'wide': {count} active neurons of 300; expected at least 1 and fewer than 300"
 
 
 def test_unsorted_coordinates() -> None:
@@ -312,8 +312,10 @@ def test_fewer_values_than_the_table_says() -> None:
 
 def test_trailing_bytes() -> None:
     for name, (_, _, known) in EXAMPLES.items():
-        assert refusal(golden(name) + b"\0", known) == "1 trailing bytes; expected none after the values"
-    assert refusal(payload(values=2)) == "8 trailing bytes; expected none after the values"
+        assert (
+            refusal(golden(name) + b"\0", known) == "1 trailing bytes; expected the end of the payload after the values"
+        )
+    assert refusal(payload(values=2)) == "8 trailing bytes; expected the end of the payload after the values"
 
 
 def test_values_in_two_formats() -> None:

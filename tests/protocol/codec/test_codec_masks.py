@@ -152,23 +152,26 @@ def test_the_hand_written_mask_is_accepted() -> None:
     [
         (b"", "header: 0 bytes left; expected 24"),
         (payload([], magic=b"EFLU"), "magic b'EFLU'; expected b'EFLM'"),
-        (payload([], version=1), "version 1 and then 0; expected 2 and 0 or 1"),
-        (payload([], kind=2), "version 2 and then 2; expected 2 and 0 or 1"),
+        (payload([], version=1), "version 1 and kind 0; expected version 2 and kind 0 or 1"),
+        (payload([], kind=2), "version 2 and kind 2; expected version 2 and kind 0 or 1"),
         (payload([], fingerprint=bytes(16)), f"mask of model {bytes(16).hex()}; expected {SPEC.fingerprint.hex()}"),
         (payload([(WIDE, LIST16, 1)] * 6, ids16(7)), "mask of 6 parameters; expected at most 5"),
         (payload([(5, LIST16, 1)], ids16(7)), "mask of parameter 5; expected parameters below 5"),
-        (payload([(WIDE, LIST16, 1)] * 2, ids16(7, 7)), "mask of parameter 3 after 3; expected each once and in order"),
+        (
+            payload([(WIDE, LIST16, 1)] * 2, ids16(7, 7)),
+            "mask of parameter 3 after 3; expected each parameter once and in order",
+        ),
         (
             payload([(WIDE, LIST16, 1), (B_WEIGHT, LIST16, 1)], ids16(7, 7)),
-            "mask of parameter 2 after 3; expected each once and in order",
+            "mask of parameter 2 after 3; expected each parameter once and in order",
         ),
         (
             payload([(B_WEIGHT, BITMAP, 36)], b"\xff\xff\xff\xff\x0f"),
-            "mask of 'b.weight': 36 of 36 coordinates; expected fewer, or no row for a whole parameter",
+            "mask of 'b.weight': 36 of 36 coordinates; expected fewer than 36, or no row for a whole parameter",
         ),
         (
             payload([(B_WEIGHT, BITMAP, 2**32 - 1)], bytes(5)),
-            "mask of 'b.weight': 4294967295 of 36 coordinates; expected fewer, or no row for a whole parameter",
+            "mask of 'b.weight': 4294967295 of 36 coordinates; expected fewer than 36, or no row for a whole parameter",
         ),
         (payload([(WIDE, LIST16, 2)], ids16(9, 3)), "mask of 'wide.bias': id 3 after 9; expected increasing ids"),
         (payload([(WIDE, LIST16, 2)], ids16(3, 3)), "mask of 'wide.bias': id 3 after 3; expected increasing ids"),
@@ -204,18 +207,18 @@ def test_the_hand_written_mask_is_accepted() -> None:
         ),
         (
             payload([(HUGE, CODED, 7000)], b"\xff" * 5000),
-            "mask of 'huge.bias': bytes that are no code; expected the code of 7000 of 70000 ids",
+            "mask of 'huge.bias': bytes that cannot be decoded; expected the code of 7000 of 70000 ids",
         ),
         (
             payload([(HUGE, CODED, 7000)], bytes(5000)),
-            "mask of 'huge.bias': bytes that are no code; expected the code of 7000 of 70000 ids",
+            "mask of 'huge.bias': bytes that cannot be decoded; expected the code of 7000 of 70000 ids",
         ),
         (
             payload([], kind=1, held=MASK.hash()),
-            f"difference to mask {MASK.hash().hex()}; expected the mask itself, none is held here",
+            f"difference from mask {MASK.hash().hex()}; expected the whole mask, as the receiver holds no mask",
         ),
         (payload([(WIDE, LIST16, 2)], ids16(7)), "coordinates of the mask of 'wide.bias': 2 bytes left; expected 4"),
-        (GOLDEN + b"\0", "1 trailing bytes; expected none after the coordinates"),
+        (GOLDEN + b"\0", "1 trailing bytes; expected the end of the payload after the coordinates"),
     ],
 )
 def test_what_is_no_mask_is_refused(data: bytes, words: str) -> None:
@@ -286,23 +289,31 @@ def with_row(data: bytes, coding: int, count: int) -> bytes:
 def test_a_mask_is_known_by_its_hash() -> None:
     other = MASK.only(["wide.bias"])
     assert update_refusal(AT_MASK, other) == f"mask {MASK.hash().hex()}; expected {other.hash().hex()}"
-    assert update_refusal(AT_MASK, None) == "payload without ids; expected one that carries its neuron ids"
+    assert update_refusal(AT_MASK, None) == "payload without neuron ids; expected a payload that carries them"
     own = encode(flat("wide.bias", 5, 299), SPEC)
-    assert update_refusal(own, MASK) == f"payload with its own ids; expected the hash {MASK.hash().hex()} of the mask"
+    assert (
+        update_refusal(own, MASK) == f"payload with its own ids; expected only the hash {MASK.hash().hex()} of the mask"
+    )
 
 
 def test_a_neuron_set_is_no_mask() -> None:
     data = bytearray(AT_MASK)
     data[5] = 2
-    assert update_refusal(bytes(data), MASK) == "flags 0x02 of what the receiver knows; expected 0x04, the mask"
+    assert (
+        update_refusal(bytes(data), MASK)
+        == "flags 0x02 for ids or masks that the receiver holds; expected 0x04, the mask"
+    )
     data[5] = 6
-    assert update_refusal(bytes(data), MASK) == "flags 0x06 of what the receiver knows; expected 0x04, the mask"
+    assert (
+        update_refusal(bytes(data), MASK)
+        == "flags 0x06 for ids or masks that the receiver holds; expected 0x04, the mask"
+    )
 
 
 def test_coordinates_of_the_mask_are_not_listed() -> None:
     listed = with_row(AT_MASK, 3, 2)[:44] + ids16(5, 299) + AT_MASK[44:]
     found = update_refusal(listed, MASK)
-    assert found == "block 'wide.bias' in coding 3; expected 6, its coordinates are the mask's"
+    assert found == "block 'wide.bias' in coding 3; expected 6, as the mask gives its coordinates"
 
 
 def test_masked_block_of_another_count() -> None:
@@ -313,7 +324,10 @@ def test_masked_block_of_another_count() -> None:
 def test_masked_block_that_the_mask_leaves_whole() -> None:
     mask = MASK.only(["b.weight"])
     data = AT_MASK[:28] + mask.hash() + AT_MASK[36:]
-    assert update_refusal(data, mask) == "block 'wide.bias' in coding masked; expected dense, the mask leaves it whole"
+    assert (
+        update_refusal(data, mask)
+        == "block 'wide.bias' in coding masked; expected coding dense, as the mask leaves it whole"
+    )
 
 
 def test_masked_block_without_a_mask() -> None:
@@ -389,27 +403,32 @@ def test_all_of_a_parameter_may_have_changed() -> None:
 @pytest.mark.parametrize(
     ("data", "known", "words"),
     [
-        (UNCHANGED, None, f"difference to mask {OLD.hash().hex()}; expected the mask itself, none is held here"),
+        (
+            UNCHANGED,
+            None,
+            f"difference from mask {OLD.hash().hex()}; expected the whole mask, as the receiver holds no mask",
+        ),
         (
             UNCHANGED,
             NEW,
-            f"difference to mask {OLD.hash().hex()}; expected one to {NEW.hash().hex()}, which is held here",
+            f"difference from mask {OLD.hash().hex()}; expected mask {NEW.hash().hex()}, which the receiver holds",
         ),
         (UNCHANGED[:30], OLD, "hash of the mask that is held: 6 bytes left; expected 8"),
         (
             payload([(HUGE, LIST32, 0)], kind=1, held=OLD.hash()),
             OLD,
-            "mask of 'huge.bias': 0 of 70000 coordinates differ; expected some, or no row for none",
+            "mask of 'huge.bias': 0 of 70000 coordinates differ; expected at least one, or no row",
         ),
         (
             payload([(WIDE, BITMAP, 301)], bytes(38), kind=1, held=OLD.hash()),
             OLD,
-            "mask of 'wide.bias': 301 of 300 coordinates differ; expected some, or no row for none",
+            "mask of 'wide.bias': 301 of 300 coordinates differ; expected at least one, or no row",
         ),
         (
             payload([(B_WEIGHT, BITMAP, 33)], b"\xfe\xfd\xff\xff\x07", kind=1, held=MASK.only(["b.weight"]).hash()),
             MASK.only(["b.weight"]),
-            f"difference to mask {MASK.only(['b.weight']).hash().hex()}, which is not shorter; expected the mask",
+            f"difference from mask {MASK.only(['b.weight']).hash().hex()}, which is not shorter; "
+            "expected the whole mask",
         ),
     ],
 )

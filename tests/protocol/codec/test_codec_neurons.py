@@ -98,7 +98,7 @@ def test_set_of_another_model_is_not_encoded() -> None:
 
 def test_key_of_other_ids_is_not_encoded() -> None:
     ids = whole_but(wide=list(range(100)))
-    with pytest.raises(CodecError, match="group 'wide': key 0x0123456789abcdef stands for other ids"):
+    with pytest.raises(CodecError, match="group 'wide': key 0x0123456789abcdef draws other ids"):
         encode_neurons(NeuronSet(ids.active, {"wide": KEY}, ids.sizes), SPEC)
 
 
@@ -108,7 +108,7 @@ def test_every_prefix_is_refused() -> None:
 
 
 def test_trailing_bytes_are_refused() -> None:
-    assert refusal(written([], b"\0")) == "1 trailing bytes; expected none after the ids"
+    assert refusal(written([], b"\0")) == "1 trailing bytes; expected the end of the payload after the ids"
 
 
 def test_wrong_magic_is_refused() -> None:
@@ -117,7 +117,7 @@ def test_wrong_magic_is_refused() -> None:
 
 @pytest.mark.parametrize(("version", "zero"), [(2, 0), (1, 1)])
 def test_wrong_version_is_refused(version: int, zero: int) -> None:
-    expected = f"version {version} and then {zero}; expected 1 and 0"
+    expected = f"version {version} and reserved byte {zero}; expected version 1 and byte 0"
     assert refusal(written([], b"", version=version, zero=zero)) == expected
 
 
@@ -137,12 +137,12 @@ def test_unknown_group_is_refused() -> None:
 @pytest.mark.parametrize("second", [0, 1])
 def test_group_twice_or_out_of_order_is_refused(second: int) -> None:
     data = written([(1, LIST16, 1), (second, BITMAP, 1)], b"\0\0\1")
-    assert refusal(data) == f"id set of group {second} after 1; expected each once and in order"
+    assert refusal(data) == f"id set of group {second} after 1; expected each group once and in order"
 
 
 @pytest.mark.parametrize("count", [0, 6, 7])
 def test_set_of_no_or_all_neurons_is_refused(count: int) -> None:
-    expected = f"group 'a': {count} active neurons of 6; expected at least 1, and not all"
+    expected = f"group 'a': {count} active neurons of 6; expected at least 1 and fewer than 6"
     assert refusal(written([(0, BITMAP, count)], b"\x3f")) == expected
 
 
@@ -221,5 +221,5 @@ def test_keys_are_kept() -> None:
 def test_blocks_that_disagree_about_a_group_are_refused() -> None:
     rows = Axes(AxisIds(np.array([1, 3], np.int32), 6))
     update = Update({"a.weight": active("a.weight").blocks["a.weight"], "a.bias": block("a.bias", rows)})
-    with pytest.raises(CodecError, match=r"block 'a\.bias': other neurons of group 'a' than the blocks before it"):
+    with pytest.raises(CodecError, match=r"block 'a\.bias' has other neurons of group 'a' than earlier blocks"):
         neurons_of(update, SPEC)

@@ -42,13 +42,13 @@ def test_its_purpose_is_what_it_asks_for() -> None:
 def test_the_other_side_may_not_have_written_it(writer: Role, said: tuple[Message, ...]) -> None:
     other: Role = "device" if writer == "server" else "server"
     data = envelopes.encode(writer, Envelope(RUN, said))
-    with pytest.raises(RemoteProtocolError, match=f"of side {envelopes.WRITERS.index(writer)}"):
+    with pytest.raises(RemoteProtocolError, match=f"by side {envelopes.WRITERS.index(writer)}"):
         envelopes.decode(other, data, LIMIT)
 
 
 def test_an_envelope_has_only_what_its_writer_may_say() -> None:
     for writer, message in (("server", TRAINED), ("device", TRAIN), ("device", ModelRequest(0))):
-        with pytest.raises(LocalProtocolError, match=f"in a letter of the {writer}"):
+        with pytest.raises(LocalProtocolError, match=f"in an envelope from the {writer}"):
             envelopes.encode(writer, Envelope(RUN, (message,)))  # type: ignore[arg-type]
     data = bytearray(envelopes.encode("server", Envelope(RUN, (TRAIN,))))
     other = envelopes.encode("device", Envelope(RUN, (TRAINED,)))
@@ -56,7 +56,7 @@ def test_an_envelope_has_only_what_its_writer_may_say() -> None:
     head = envelopes.HEADER.pack(b"EL", 1, 0, len(RUN), 0, 1, len(data) - envelopes.HEADER.size - len(RUN), 0)
     checksum = envelopes.crc32(RUN.encode(), envelopes.crc32(head[envelopes.CHECKED]))
     data[: envelopes.HEADER.size] = head[envelopes.CHECKED] + checksum.to_bytes(4, "little")
-    with pytest.raises(RemoteProtocolError, match="Trained in a letter of the server"):
+    with pytest.raises(RemoteProtocolError, match="Trained in an envelope from the server"):
         envelopes.decode("server", bytes(data), LIMIT)
 
 
@@ -68,7 +68,7 @@ def test_the_model_is_whole_and_follows_its_welcome() -> None:
 
 def test_an_envelope_above_the_limit_is_not_looked_at() -> None:
     data = envelopes.encode("server", Envelope(RUN, (TRAIN,)))
-    with pytest.raises(RemoteProtocolError, match=f"letter of {len(data)} bytes; the limit is {len(data) - 1}"):
+    with pytest.raises(RemoteProtocolError, match=f"envelope of {len(data)} bytes; the limit is {len(data) - 1}"):
         envelopes.decode("server", data, len(data) - 1)
 
 

@@ -16,7 +16,7 @@ from edgefl.protocol.wire.frames import HEADER, Decoder, encode
 
 BODY = b"body"
 CAP = 1 << 16
-WRONG_BODY = r"frame whose body has checksum 0x\w{8}; expected 0x\w{8}, as it says"
+WRONG_BODY = r"frame whose body has checksum 0x\w{8}; expected 0x\w{8}, as the frame states"
 
 
 def received(decoder: Decoder, data: bytes) -> list[tuple[int, bytes]]:

@@ -68,7 +68,7 @@ def test_without_a_key_proofs_are_empty() -> None:
 
 
 def test_proof_where_no_key_is_known_is_refused() -> None:
-    with pytest.raises(AuthError, match="the server: proof of 32 bytes; expected none, as this side has no key"):
+    with pytest.raises(AuthError, match="the server: proof of 32 bytes; expected no proof, as this side has no key"):
         check(b"", proof(**FACTS), "the server")
 
 

@@ -111,7 +111,7 @@ def test_text_that_is_not_there_is_refused() -> None:
 
 def test_text_in_another_form_is_refused() -> None:
     spaced = TEXT.replace(b",", b", ")
-    assert refusal(joined(spaced, VALUES)).endswith("in another form; expected the one of graph_json.dumps")
+    assert refusal(joined(spaced, VALUES)).endswith("in another form; expected the form that graph_json.dumps writes")
 
 
 def test_graph_above_the_limits_is_refused_before_its_parameters_are_made() -> None:
@@ -129,7 +129,7 @@ def test_part_of_a_parameter_is_refused_though_its_size_is_right() -> None:
     part = Block((3, 2), Flat(np.arange(5, dtype=np.uint32), 6), np.ones(5, np.float32))  # a bitmap for the sixth value
     values = codec.encode(Update({"out.weight": part, "out.bias": Block((3,), None, PARAMS["out.bias"])}), SPEC)
     assert len(values) == len(VALUES)
-    assert refusal(joined(TEXT, values)) == "parameter 'out.weight' is incomplete; expected every value"
+    assert refusal(joined(TEXT, values)) == "parameter 'out.weight' is incomplete; expected all its values"
 
 
 def test_float16_parameters_are_refused() -> None:

@@ -91,17 +91,17 @@ def test_a_version_that_nothing_vouches_for_is_damage(frame: bytes) -> None:
         (
             "server",
             encode_first(1, 0, b"hello"),
-            "the device sends frames of version 1 .* edgefl on the device$",
+            "the device sends frames of version 1.* edgefl on the device$",
         ),
         (
             "server",
             encode_later(3, 1, b"hello"),
-            "the device sends frames of version 3 .* edgefl on the server$",
+            "the device sends frames of version 3.* edgefl on the server$",
         ),
-        ("device", encode_first(2, 0, b"hi, you"), "the server sends frames of version 1 .* edgefl on the server$"),
-        ("device", encode_later(3, 13, NO), r"of version 3 .* edgefl on the device \(the server refuses: no\)$"),
-        ("device", encode_later(3, 13, b"\xc1"), r"of version 3 .* edgefl on the device$"),
-        ("device", encode_first(13, 0, NO), r"of version 1 .* edgefl on the server \(the server refuses: no\)$"),
+        ("device", encode_first(2, 0, b"hi, you"), "the server sends frames of version 1.* edgefl on the server$"),
+        ("device", encode_later(3, 13, NO), r"of version 3.* edgefl on the device \(the server refuses: no\)$"),
+        ("device", encode_later(3, 13, b"\xc1"), r"of version 3.* edgefl on the device$"),
+        ("device", encode_first(13, 0, NO), r"of version 1.* edgefl on the server \(the server refuses: no\)$"),
     ],
 )
 def test_each_side_says_which_one_to_update(role: str, frame: bytes, words: str) -> None:

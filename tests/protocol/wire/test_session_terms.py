@@ -83,5 +83,5 @@ def test_stale_chunk_is_refused() -> None:
 
 def test_chunk_beyond_the_model_is_refused() -> None:
     size = len(MODEL)
-    expected = f"ModelChunk with bytes up to {size + 1}; expected at most {size}, the size of the model"
+    expected = f"ModelChunk with bytes of the model up to {size + 1}; expected at most {size}, the size of the model"
     assert both_errors("loading", "server", ModelChunk(0, MODEL + b"x")) == expected

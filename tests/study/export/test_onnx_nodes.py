@@ -229,7 +229,7 @@ class Cube(Operation):
 
 def test_what_has_no_form_in_onnx_is_named() -> None:
     graph = Graph((3,), (Node("strange", Cube(), (INPUT,)),))
-    with pytest.raises(GraphError, match="node 'strange': Cube has no form in ONNX here"):
+    with pytest.raises(GraphError, match="node 'strange': edgefl does not write Cube to ONNX"):
         to_onnx(Model(graph, {}))
 
 

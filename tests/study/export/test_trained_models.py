@@ -159,11 +159,11 @@ def test_what_cannot_be_taken_out_is_said(run: Path, tmp_path: Path, capsys: pyt
         ([str(run), "--method", "fedfoo"], 2, "--method fedfoo; expected one of fedspu"),
         ([str(run), "--method", "local"], 2, "local has no model of all clients; expected --client"),
         ([str(run), "--method", "fedper"], 2, "fedper has no model of all clients; expected --client"),
-        ([str(run), "--method", "fedavg", "--client", "0"], 2, "fedavg has one model, that of all clients"),
+        ([str(run), "--method", "fedavg", "--client", "0"], 2, "fedavg has one model for all clients"),
         ([str(run), "--method", "fedspu", "--client", "5"], 2, "client 5 of "),
         ([str(run), "--method", "fedspu", "--client", "-1"], 2, "expected an id from 0 to 4"),
-        ([str(run), "--method", "fedspu", "--client", str(waiting)], 2, "has not trained by round 2; those: "),
-        ([str(tmp_path)], 2, "is no run and no device's state; expected what simulate, serve or client has left"),
+        ([str(run), "--method", "fedspu", "--client", str(waiting)], 2, "by round 2; expected a client that has: "),
+        ([str(tmp_path)], 2, "is neither a run nor the state of a device; expected a directory"),
         ([str(tmp_path / "gone")], 2, "gone: no such folder; expected the directory of a run or of a device"),
     ]
     target = tmp_path / "out.onnx"

@@ -171,7 +171,10 @@ def test_what_a_device_needs_of_its_server(desk: Path, capsys: pytest.CaptureFix
         ([str(state)], "a device of fedper keeps no whole model; expected --run, the directory of its server"),
         ([str(state), "--client", "3", "--run", str(run)], "is of client 1; expected --client 1, not 3"),
         ([str(run)], "fedper has no model of all clients; expected --client"),
-        ([str(run), "--client", "1"], "is a server's and has no model of client 1; expected its device's --state"),
+        (
+            [str(run), "--client", "1"],
+            "is the run of a server and has no model of client 1; expected the --state of its device",
+        ),
     ):
         assert main(["export", *arguments, str(target)]) == 2, message
         assert message in capsys.readouterr().err, message

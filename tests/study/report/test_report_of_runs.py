@@ -103,7 +103,7 @@ def test_a_run_without_its_data_says_what_is_not_known(run: edgefl.Run, tmp_path
             2,
             "edgefl report: {folder}/r.pdf; expected a file that ends in .html or .htm",
         ),
-        (["{run}", "-o", "{folder}/no/r.html"], 2, "no/r.html is in no directory that is there"),
+        (["{run}", "-o", "{folder}/no/r.html"], 2, "no/r.html lies in a directory that does not exist"),
         (["{run}", "{run}"], 2, "expected each run once"),
         (["{folder}/none"], 2, "{folder}/none/run.json is missing; expected the directory of an edgefl run"),
     ],

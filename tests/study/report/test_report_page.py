@@ -190,7 +190,7 @@ def test_provenance_names_makers_devices_and_data() -> None:
     assert "2 devices edgefl 0.1.0 native-neon" in words
     assert "40 samples of shape [8, 8]: 20 for training, 10 for validation, 10 for testing" in words
     assert "ab" * 32 in words and "y: 3 classes" in words
-    assert "SHA-256 of the data not kept, as the run was made by an edgefl of before" in parsed(made_run(data=())).words
+    assert "SHA-256 of the data not kept, as the run was made by an older edgefl" in parsed(made_run(data=())).words
     assert "Written on 26 November 2026 at 07:05 UTC, of one run." in words
 
 

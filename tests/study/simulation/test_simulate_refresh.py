@@ -189,7 +189,7 @@ def test_a_method_that_says_nothing_of_a_refresh_is_refused_at_once(monkeypatch:
     monkeypatch.setitem(METHODS, "silent", Silent)
     asked = Experiment(methods=("silent",))
     assert asked.algorithms()
-    with pytest.raises(ValueError, match="refresh=1 with silent; expected a method that says what a refresh is"):
+    with pytest.raises(ValueError, match="refresh=1 with silent; expected a method that defines a refresh"):
         replace(asked, refresh=1).algorithms()
 
 

@@ -109,10 +109,10 @@ OPERATIONS: dict[str, type[Operation]] = {
         MulParameter,
     )
 }
-"""By the name in a graph's JSON."""
+"""The classes of all operations, by their name in a graph's JSON."""
 
 VIEWS = (Flatten, Reshape)
-"""Operations whose result is the memory of what they read."""
+"""Operations whose result shares the memory of their input."""
 
 __all__ = [
     "ELU",

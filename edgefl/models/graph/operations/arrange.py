@@ -55,7 +55,7 @@ class Concat(Operation):
     def output(self, *inputs: Shape) -> Shape:
         for shape in inputs[1:]:
             if shape[1:] != inputs[0][1:]:
-                self.refuse(f"inputs of shapes {inputs[0]} and {shape}", "shapes that differ in their channels alone")
+                self.refuse(f"inputs of shapes {inputs[0]} and {shape}", "shapes that differ only in their channels")
         return (sum(shape[0] for shape in inputs), *inputs[0][1:])
 
 
@@ -119,7 +119,7 @@ class Permute(Operation):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.axes) not in (2, 3) or sorted(self.axes) != list(range(len(self.axes))):
-            self.refuse(f"axes={self.axes}", "an order of 0 and 1, or of 0, 1 and 2")
+            self.refuse(f"axes={self.axes}", "a permutation of 0 and 1, or of 0, 1 and 2")
 
     @property
     def as_planes(self) -> Permute:
@@ -158,7 +158,7 @@ class Slice(Operation):
 
     def _within(self, length: int) -> int:
         if self.start + self.length > length:
-            self.refuse(f"start={self.start}, length={self.length}", f"places among {length}")
+            self.refuse(f"start={self.start}, length={self.length}", f"positions below {length}")
         return self.length
 
 

@@ -73,7 +73,7 @@ class WithParameter(Operation):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= len(self.shape) <= 3 or self.ones > 3:
-            self.refuse(f"shape={self.shape}, ones={self.ones}", "1 to 3 extents behind at most 3 ones")
+            self.refuse(f"shape={self.shape}, ones={self.ones}", "1 to 3 extents after at most 3 ones")
 
     def is_whole(self, source: Shape) -> bool:
         """Return whether the parameter has a value for each value of a result with more values than channels."""
