@@ -35,7 +35,7 @@ RULES = ("clauseless", "fronted", "semicolon", "pointer", "long")
 LIMITS = {  # occurrences per 100 sentences
     "pages": {"clauseless": 0.7, "fronted": 0.0, "semicolon": 2.3, "pointer": 0.1, "long": 0.6},
     "docstrings": {"clauseless": 0.1, "fronted": 0.0, "semicolon": 0.0, "pointer": 0.0, "long": 0.0},
-    "comments": {"fronted": 0.0, "semicolon": 0.9, "pointer": 0.1, "long": 0.0},
+    "comments": dict.fromkeys(RULES[1:], 0.0),
     "help texts": dict.fromkeys(RULES, 0.0),
 }
 LABEL = re.compile(  # no sentence: a tag, a lead-in such as `Options:`, an ordinal, or code alone

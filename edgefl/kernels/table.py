@@ -24,7 +24,7 @@ ACTIVATIONS = ("sigmoid", "tanh", "silu", "gelu", "gelu_tanh", "hardsigmoid", "h
 """The smooth activations. An activation's number is its position in this tuple."""
 
 _CONV = "stride:pair padding:pair dilation:pair"
-_LANES = "x_lanes|B y_lanes|B"  # of x or dx, and of y or dy: 1, or the floats of a word; see to_lanes
+_LANES = "x_lanes|B y_lanes|B"  # lanes of x or dx, and of y or dy: 1, or the floats of a word (see to_lanes)
 _POOL = "kernel:pair stride:pair padding:pair"
 _NORM = "x[B,C,*] weight[C] bias[C]"
 _OUTPUT_GRAD = "dy[B,C,*] xhat[B,C,*] weight[C]"  # what reaches a normalisation from above

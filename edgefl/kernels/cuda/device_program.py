@@ -15,7 +15,7 @@ from .launch import Field, Ids, KernelArray, PlannedLaunch, Scratch
 from .memory import DeviceMemory
 from .staging import StagedArrays, merged
 
-_NOWHERE = 256  # of an array without values: it is not null, which would mean that there is none
+_NOWHERE = 256  # address of an array without values. Null would mean that there is no array
 
 
 class ResidentProgram:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .launch import Field, KernelArray, Launches, PlannedLaunch, Scratch, tiled
 
 _ALONE = 1 << 15  # values of a list up to which one block is as fast as all
-_LEAST_PART, _MOST_PARTS = 1 << 13, 256  # values that are worth a block; blocks
-_ROUNDS = 4  # by all blocks; what is left then is for one
+_LEAST_PART, _MOST_PARTS = 1 << 13, 256  # least values of a block, most blocks
+_ROUNDS = 4  # rounds by all blocks, after which one block takes the rest
 _DIGITS, _VALUES_OF_DIGIT = 7, 32  # of a magnitude
 
 

@@ -14,7 +14,7 @@ from .launch import Field, Ids, KernelArray, Launches, PlannedLaunch, Scratch, t
 
 _THROUGH = 128  # most units of a layer that takes one launch
 _FEW, _MANY = 256, 512  # threads, of which a row of the weight takes one
-_EXAMPLES, _GROUPS = 2, 8  # of a thread; of examples, at most, in a block
+_EXAMPLES, _GROUPS = 2, 8  # examples of a thread, and most groups of examples in a block
 _SIDE = 16  # of the sums of a block that makes one step: examples, and rows or units
 
 

@@ -17,7 +17,7 @@ from .sparse_tiling import (
     positions_of,
 )
 
-RESULTS, FEW, MOST_PRODUCTS = 4096, 256, 8  # of a block of threads; blocks that are worth sharing; of how many
+RESULTS, FEW, MOST_PRODUCTS = 4096, 256, 8  # results of a block, blocks that fill a device, most shares
 SLOTS = GRADIENTS[0].rows  # of a thread of a gradient's kernel
 BUSY = 512  # blocks of threads that a gradient is cut into
 MOST_SHARES = 64

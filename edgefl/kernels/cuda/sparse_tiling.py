@@ -17,11 +17,11 @@ from .launch import Field, KernelArray, Scratch
 
 THREADS, POSITIONS, LISTS, FEWEST_LANES = 256, 2048, 512, 4
 TILING_FIELDS = 9
-PROCESSORS, RESIDENT = 128, 2  # to be kept busy; more or fewer change times, never results
+PROCESSORS, RESIDENT = 128, 2  # multiprocessors, and blocks on each. Other numbers change times and no result
 LATENCY, PRODUCT_LATENCY = (
     800,
     20,
-)  # cycles until a thread's place of a tile is filled; until a weight's places are read
+)  # cycles until a thread has filled its place of a tile, and until it has read a weight's places
 UNPACKING = 0.005  # cycles of a device for a weight that is looked at for each of the tiles of its block
 LOAD = 6  # of a warp to fill a place a thread
 

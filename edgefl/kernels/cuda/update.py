@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .launch import THREADS, KernelArray, Launches, Scratch, block_of, launch, tiled
 
-_LEAST_VALUES, _MOST_BLOCKS = 16 * THREADS, 1024  # of a block of sum_squares; blocks
+_LEAST_VALUES, _MOST_BLOCKS = 16 * THREADS, 1024  # least values of a block of sum_squares, most blocks
 
 
 def sum_squares(x: KernelArray, total: KernelArray) -> Launches:
