@@ -95,10 +95,11 @@ class BuildNative(build_ext):
         try:
             native_build.build(native_build.Compiler.of_environment(includes), places)
         except (OSError, subprocess.CalledProcessError) as error:
-            print(getattr(error, "stdout", None) or "")
+            print(getattr(error, "stdout", None) or "", file=sys.stderr)
             print(
                 f"edgefl: the native kernels were not built ({error}); expected g++ 8 or clang 10. numba or numpy will "
-                "serve."
+                "serve.",
+                file=sys.stderr,
             )
 
     def build_cuda(self, images: list[str]) -> None:

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes the C++ that follows from the table of operations (edgefl/kernels/table.py) into a folder of the build.
+"""Write the C++ that follows from the table of operations (edgefl/kernels/table.py) into a folder of the build.
 
     python csrc/generate.py build/generated
 
-writes edgefl.h, the C header with all prototypes; kernels/PART.h, the rows of dispatch; api_FAMILY.cc, the checks
-behind the C header; binding_FAMILY.cc, the functions of edgefl._core; and families.h, the list of the families. The
-compiler searches this folder first, and then csrc. Needs Python alone, neither numpy nor edgefl. Equal rows give equal
-bytes, a file whose text is the same keeps its date, and files that no row asks for any more are removed.
+    edgefl.h           the C header with all prototypes
+    kernels/PART.h     the rows of dispatch
+    api_FAMILY.cc      the checks behind the C header
+    binding_FAMILY.cc  the functions of edgefl._core
+    families.h         the list of the families
+
+The compiler searches this folder first, and then csrc. The program needs the standard library alone. Equal rows give
+equal bytes. A file whose text is unchanged keeps its date. A file that no row asks for any more is deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from generator.rows import families
 
 
 def texts() -> dict[str, str]:
-    """The generated files by their paths."""
+    """Return the texts of the generated files by their paths."""
     found = {"edgefl.h": header.text(), "families.h": kernel_rows.families_text()}
     found |= {f"kernels/{part}.h": text for part, text in kernel_rows.parts().items()}
     for family in families():
@@ -29,7 +33,7 @@ def texts() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Make the folder hold these files."""
+    """Write the files into the folder, and delete the files that no row asks for."""
     files = {folder / path: text for path, text in texts().items()}
     for old in {*folder.glob("api_*.cc"), *folder.glob("binding_*.cc"), *folder.glob("kernels/*.h")} - set(files):
         old.unlink()

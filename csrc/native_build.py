@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import glob
 
-STANDARD = "-std=c++2a"  # C++17 with designated initialisers; g++ 8 and 9 (ARM boards) know C++20 by this name only
+STANDARD = "-std=c++2a"  # C++17 with designated initialisers. g++ 8 and 9 (ARM boards) know C++20 by this name only
 ARITHMETIC = ["-ffp-contract=off", "-fno-math-errno"]
 FLAGS = [STANDARD, "-g0", "-fPIC", "-pthread", "-fvisibility=hidden", "-DNDEBUG", "-Wall", "-Wextra", *ARITHMETIC]
 SHARED = ["-shared", "-pthread", *(["-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-Wl,-s"])]
@@ -110,6 +110,9 @@ def build(compiler: Compiler, places: Places) -> None:
     _write(file, ninja_file(compiler, places))
     found = subprocess.run([*ninja(), "-f", file, f"-j{jobs()}"], capture_output=True, text=True)
     if found.returncode:
+        for path in (places.library, places.module):  # half of a pair must not be installed
+            if os.path.exists(path):
+                os.remove(path)
         raise subprocess.CalledProcessError(found.returncode, "ninja", found.stdout, found.stderr)
 
 

@@ -42,7 +42,7 @@ _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
 class Resources(NamedTuple):
-    """What a kernel takes on a processor: registers of a thread, shared bytes of a block, spilled bytes of a thread."""
+    """The resources of a kernel: registers of a thread, shared bytes of a block, spilled bytes of a thread."""
 
     kernel: str
     target: str

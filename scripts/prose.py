@@ -1,10 +1,10 @@
 """python scripts/prose.py: counts in the documentation what CONTRIBUTING, "Language", asks to avoid.
 
 It reads the pages of docs/, README.md and CONTRIBUTING.md: their prose, without blocks, tables and headings.
-`--docstrings` reads the docstrings of edgefl/ and server/ as well, `--comments` their comments, `--help-texts` the help
-of every command. `--list RULE` prints the sentences that a rule counts, `--sample N` prints N random sentences with its
-verdict on each, and `--check` exits with 1 where a figure is above its limit. LIMITS has the limits. A limit may only
-sink.
+`--docstrings` reads the docstrings of csrc/, edgefl/ and server/ too, `--comments` their comments, and `--help-texts`
+the help of every command. `--list RULE` prints the sentences that a rule counts, `--sample N` prints N random sentences
+with its verdict on each, and `--check` exits with 1 where a figure is above its limit. LIMITS has the limits. A limit
+may only sink.
 
 The count of sentences without a main clause is a heuristic: a list of verb forms, not a parser. CONTRIBUTING gives its
 precision, which was checked by hand on random sentences.
@@ -149,7 +149,7 @@ def comments() -> dict[str, list[str]]:
 
 
 def _sources() -> list[Path]:
-    return sorted([*(ROOT / "edgefl").rglob("*.py"), *(ROOT / "server").rglob("*.py")])
+    return sorted(path for room in ("csrc", "edgefl", "server") for path in (ROOT / room).rglob("*.py"))
 
 
 def _comments_of(file: Path) -> Iterator[str]:
@@ -259,8 +259,8 @@ def sample(sources: dict[str, list[str]], number: int) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Count what the rules of language ask to avoid.")
-    parser.add_argument("--docstrings", action="store_true", help="read the docstrings of edgefl/ and server/ as well")
-    parser.add_argument("--comments", action="store_true", help="read the comments of edgefl/ and server/ as well")
+    parser.add_argument("--docstrings", action="store_true", help="read the docstrings of the code as well")
+    parser.add_argument("--comments", action="store_true", help="read the comments of the code as well")
     parser.add_argument("--help-texts", action="store_true", help="read the help of every command as well")
     parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is above its limit")
     parser.add_argument("--list", choices=RULES, metavar="RULE", help=f"print its sentences: {', '.join(RULES)}")

@@ -95,6 +95,15 @@ def test_an_error_of_the_compiler_is_passed_on(native_build: ModuleType, tree: P
     assert "absent" in error.value.stdout
 
 
+@needs_compiler
+def test_a_build_that_fails_leaves_no_library_of_before(native_build: ModuleType, tree: Path) -> None:
+    built(native_build)
+    (tree / "csrc/python/windows.cc").write_text("int windows() { return absent; }\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        built(native_build)
+    assert not list(Path("build/lib").glob("*.so"))
+
+
 def test_bodies_of_vector_instruction_sets_are_compiled_at_the_third_level(native_build: ModuleType) -> None:
     levels = {
         "csrc/isa/avx2_linear.cc": ["-O3"],

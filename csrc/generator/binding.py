@@ -51,7 +51,7 @@ def is_made(row: Any) -> bool:
 
 
 def function(row: Any) -> str:
-    """The C++ function that reads the arguments of an operation."""
+    """Return the C++ function that reads the arguments of an operation."""
     reading = Reading(row)
     lines = [_read(argument) for argument in row.arguments]
     lines += told(reading)
@@ -66,7 +66,7 @@ def function(row: Any) -> str:
 
 
 def _without_unused(lines: list[str], call: list[str]) -> list[str]:
-    """Without the extents that nothing reads."""
+    """Return the lines without the extents that no later line reads."""
     kept: list[str] = []
     for line in reversed(lines):
         found = re.match(r"const (?:efl_int64|efl_int32) (\w+) = (?!given)", line)
@@ -122,7 +122,7 @@ def _divisors(reading: Reading) -> list[str]:
 
 
 def _rules(reading: Reading, parameters: list[Parameter]) -> list[str]:
-    """Functions, derived extents and the rules that do not read contents, in the row's order."""
+    """Return the lines of the rules that do not read contents, in the order of the row."""
     cpp = Translation(reading.name, reading.item)
     lines = []
     for text in reading.row.rules:

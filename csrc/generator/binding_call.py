@@ -10,7 +10,7 @@ from .rows import Function, Parameter, structs
 
 
 def made_call(reading: Reading, functions: list[Function]) -> list[str]:
-    """`return [...] { return efl_...; };`, with a choice by the type of pixels."""
+    """Return the lines of `return [...] { return efl_...; };`, with a choice by the type of pixels."""
     lines = []
     for function in functions:
         pixels = next((a.name for a in reading.row.arguments if a.type == "pixels"), None)
@@ -45,7 +45,7 @@ def _held(reading: Reading, function: Function, parameter: Parameter) -> str:
 
 
 def _number(reading: Reading, value: str) -> str:
-    """An extent, a product or difference of extents, or a number; a parameter may be one that a pair fills."""
+    """Return an extent, a product or difference of extents, a number, or a value of a pair, as C++."""
     if value.startswith("len("):
         return reading.extent(value[4:-1])
     argument = reading.arguments.get(value)
@@ -55,7 +55,7 @@ def _number(reading: Reading, value: str) -> str:
 
 
 def _opened(reading: Reading, parameter: Parameter) -> list[str]:
-    """The struct of a parameter inside the closure, whose contents are read at every run."""
+    """Return the lines that make the struct of a parameter inside the closure. Its contents are read at every run."""
     if parameter.fields:
         return [f"{parameter.type} const {parameter.name} = &{parameter.name}_;"]
     if not parameter.struct:
@@ -72,7 +72,7 @@ def _opened(reading: Reading, parameter: Parameter) -> list[str]:
 
 
 def _closed(reading: Reading, function: Function, call: str) -> list[str]:
-    """The call; and what it wrote into a struct goes back into its array."""
+    """Return the lines of the call. They copy a struct that the call wrote back into its array."""
     written = [p for p in function.parameters if p.struct and not p.fields and not p.type.startswith("const")]
     if not written:
         return [f"return {call};"]

@@ -32,7 +32,10 @@ def _function(function: Function) -> str:
 
 
 def checks(function: Function) -> list[str]:
-    """Extents and pointers, numbers that divide, rules, the row's own checks, ids, rules about contents."""
+    """Return the checks of a function in their order.
+
+    The order is: extents and pointers, divisors, rules, the checks of the row itself, ids, rules about contents.
+    """
     row = function.row
     first = [_pointers(function), *_extents(function)]
     if not any(parameter.fields for parameter in function.parameters):
@@ -56,7 +59,7 @@ def _pointers(function: Function) -> str:
 
 
 def _extents(function: Function) -> list[str]:
-    """The groups of extents that are multiplied, by the names of parameters or of a struct's fields."""
+    """Return the checks of the extents that are multiplied with each other, a check for each group."""
     sizes = function.row.c.sizes
     if sizes == "-":
         return []
@@ -72,7 +75,7 @@ def _extents(function: Function) -> list[str]:
 
 
 def _size(function: Function, word: str) -> str:
-    """A parameter, a field, a number or a sum of them."""
+    """Return a parameter, a field, a number or a sum of several as C++."""
     fields = {field: f"{p.name}->{field}" for p in function.parameters for field, _ in p.fields}
     return " + ".join(fields.get(part, part) for part in word.split("+"))
 
@@ -111,7 +114,7 @@ def _ids(function: Function) -> list[str]:
 
 
 def _members(function: Function) -> list[str]:
-    """Ids that are among other ids."""
+    """Return the checks of ids that have to be among other ids."""
     among = [a for a in function.row.arguments if a.is_ids and a.below in function.arguments]
     outer = [(a, function.arguments[a.below]) for a in among if function.arguments[a.below].is_ids]
     return [
@@ -125,7 +128,10 @@ def _members(function: Function) -> list[str]:
 
 
 def translation(function: Function) -> Translation:
-    """The words of a rule by the parameters of the C function. UnknownNameError for what C is not given."""
+    """Return the translation of rules into the parameters of the C function.
+
+    It raises UnknownNameError for a name that the C function is not given.
+    """
 
     def name(word: str) -> str:
         argument = function.arguments.get(word)
@@ -150,14 +156,14 @@ def translation(function: Function) -> Translation:
 
 
 def status(function: Function, rule: Any) -> str:
-    """Of a refusal: the one that the rule names, else by what it is about."""
+    """Return the status of a refusal: the status that the rule names, or the status for the kind of argument."""
     argument = function.arguments[rule.name]
     is_shape = "shape" in rule.tags or (argument.is_array and not {"run", "argument"} & rule.tags)
     return "EFL_BAD_SHAPE" if is_shape else "EFL_BAD_ARGUMENT"
 
 
 def rules_of(row: Any, are_run: bool) -> list[Any]:
-    """The rules of a row that are expressions, of contents or of the rest."""
+    """Return the rules of a row that are expressions: the rules about contents if `are_run`, else the other rules."""
     read = [beside("rule_text").read_rule(rule) for rule in row.rules]
     return [rule for rule in read if hasattr(rule, "tags") and ("run" in rule.tags) == are_run]
 

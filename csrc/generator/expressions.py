@@ -17,11 +17,15 @@ Item = Callable[[str, int], str]
 
 
 class UnknownNameError(ValueError):
-    """A name for which the place has no C++."""
+    """A name in an expression that has no C++ in the place of the expression."""
 
 
 class Translation:
-    """name: the C++ of a name; item: of a value at a place of a name."""
+    """A translation of expressions into C++.
+
+    name  returns the C++ of a name
+    item  returns the C++ of the value at a place of a name
+    """
 
     def __init__(self, name: Name, item: Item) -> None:
         self._name, self._item = name, item
@@ -30,7 +34,7 @@ class Translation:
         return self._text(ast.parse(expression, mode="eval").body)
 
     def expectation(self, text: str) -> str:
-        """The words of an expectation, whose braces are expressions: an initialiser of efl::Words."""
+        """Return an expectation, whose braces are expressions, as an initialiser of efl::Words."""
         parts = enumerate(re.split(r"\{([^{}]*)\}", text))
         words = [self(part) if at % 2 else f'"{part}"' for at, part in parts if part]
         return f"{{{', '.join(words)}}}"
@@ -57,7 +61,7 @@ class Translation:
         raise ValueError(f"expression {ast.unparse(node)!r}; expected names, numbers, + - * // %, comparisons, min")
 
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> str:
-        if isinstance(op, ast.Is | ast.IsNot):  # None
+        if isinstance(op, ast.Is | ast.IsNot):  # a comparison with None
             return f"{'!' if isinstance(op, ast.Is) else '!!'}{self._text(left)}"
         if isinstance(op, ast.In) and isinstance(right, ast.Tuple):
             return f"({' || '.join(f'{self._text(left)} == {self._text(each)}' for each in right.elts)})"

@@ -10,7 +10,7 @@ from .rows import HEADER, families, functions
 
 
 def text() -> str:
-    """The header as a C program includes it."""
+    """Return the header as a C program includes it."""
     return re.sub(r"^/\* @(\w+) \*/\n", lambda found: prototypes(found[1]), HEADER.read_text("utf-8"), flags=re.M)
 
 
@@ -19,7 +19,7 @@ def prototypes(family: str) -> str:
 
 
 def declaration(row: Any) -> str:
-    """The contract of an operation and the prototypes of its C functions; nothing if it has none."""
+    """Return the contract and the prototypes of an operation, or an empty text if it has no C function."""
     each = [
         called(f"efl_status efl_{function.symbol}", [f"{p.type} {p.name}" for p in function.parameters], ");")
         for function in functions(row)

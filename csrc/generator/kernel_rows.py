@@ -1,4 +1,4 @@
-"""The rows of dispatch, kernels/PART.h: EFL_KERNEL(name) of every operation with a body; and the families' names."""
+"""The rows of dispatch in kernels/PART.h, EFL_KERNEL(name) for every operation with a body, and the list families.h."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ PARTS = {
     "sparse": ("sparse_linear", "sparse_convolution"),
 }
 WITHOUT_BODY = {"clip_scale", "begin_adam", "count_step"}  # a few numbers, in csrc/api
-BESIDE = {"sparse_convolution": ["sparse_conv2d_lanes"]}  # what is no operation
+BESIDE = {"sparse_convolution": ["sparse_conv2d_lanes"]}  # functions that are not operations
 
 
 def part_of(family: str) -> str:
-    """How an instruction set's bodies are divided; a family that no other part has is plain."""
+    """Return the part of an instruction set that has a family. The part `plain` has every family that no other has."""
     return next((part for part, members in PARTS.items() if family in members), "plain")
 
 

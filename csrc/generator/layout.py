@@ -9,7 +9,7 @@ COLUMNS = 120
 
 
 def called(head: str, arguments: Sequence[str], tail: str) -> str:
-    """head(arguments)tail, broken under the bracket."""
+    """Return head(arguments)tail, with lines that are broken under the bracket."""
     indent = " " * (len(head) + 1)
     lines = textwrap.wrap(
         ", ".join(word.replace(" ", "\0") for word in arguments) + tail.replace(" ", "\0"),
@@ -19,7 +19,7 @@ def called(head: str, arguments: Sequence[str], tail: str) -> str:
 
 
 def comment(text: str) -> str:
-    """A comment of C. A line that begins with a blank stays a line."""
+    """Return a comment of C. A line that begins with a blank stays a line."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         indent = " " * (len(paragraph) - len(paragraph.lstrip()))

@@ -11,7 +11,7 @@ INCLUDE = '#include "python/windows.h"\n'
 
 
 def window(reading: Reading, parameters: list[Parameter]) -> list[str]:
-    """P and Q of a convolution."""
+    """Return the lines that compute P and Q of a convolution."""
     (conv,) = (parameter for parameter in parameters if parameter.struct == "efl_conv2d")
     return [
         f"const ConvolutionWindow window(given, efl_conv2d{{{', '.join(value for _, value in conv.fields)}}});",
@@ -21,7 +21,7 @@ def window(reading: Reading, parameters: list[Parameter]) -> list[str]:
 
 
 def pool_window(reading: Reading, parameters: list[Parameter]) -> list[str]:
-    """P, Q and whether windows may be cut at the end; the padding, too."""
+    """Return the lines for P and Q of a pool, and for whether its last windows may be cut. They check the padding."""
     x, y = reading.tellers["H"].name, reading.first_with("P").name
     return [
         f"const PoolWindow window(given, {x}, {y}, kernel, stride, padding);",
@@ -36,7 +36,7 @@ def code_cells(reading: Reading, parameters: list[Parameter]) -> list[str]:
 
 
 def halved(reading: Reading, parameters: list[Parameter]) -> list[str]:
-    """Planes as C takes them, and the arrays whose tail is Z."""
+    """Return the lines that compute the planes as C takes them, and that check the arrays whose tail is Z."""
     return [
         f"const HalvedPlanes planes(given, {reading.tellers['*'].name}, {reading.first_with('Z').name});",
         "const efl_int64 H = planes.height;",
@@ -46,7 +46,7 @@ def halved(reading: Reading, parameters: list[Parameter]) -> list[str]:
 
 
 def in_c(reading: Reading, parameters: list[Parameter]) -> list[str]:
-    """A rule that the C function checks, or another rule here."""
+    """Return no line, because the C function or another rule makes the check."""
     return []
 
 

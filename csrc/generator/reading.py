@@ -8,7 +8,7 @@ from .rows import beside
 
 
 class Reading:
-    """A row whose arguments have been read into C++ variables of their names; an extent is a variable of its letter."""
+    """A row whose arguments have been read into C++ variables. An extent is a variable with the name of its letter."""
 
     def __init__(self, row: Any) -> None:
         self.row = row
@@ -20,8 +20,10 @@ class Reading:
         self.tellers = self._tellers()
 
     def _tellers(self) -> dict[str, Any]:
-        """Of each letter, and of *, the first array that has it; of a flat array only where it is alone, and of none
-        whose number of dimensions a rule gives.
+        """Return for each letter, and for *, the array that gives the extent: the first array that has it.
+
+        A flat array gives an extent only if it has no other. An array whose number of dimensions a rule gives is
+        left out.
         """
         found: dict[str, Any] = {}
         for array in (array for array in self.arrays if "Z" not in array.extents):
@@ -31,14 +33,14 @@ class Reading:
         return found
 
     def first_with(self, extent: str) -> Any:
-        """The first array that has an extent."""
+        """Return the first array that has an extent."""
         return next(array for array in self.arrays if extent in array.extents)
 
     def tells(self, array: Any) -> list[str]:
         return [letter for letter in array.extents if self.tellers.get(letter) is array]
 
     def extent(self, word: str) -> str:
-        """An extent as C++: a letter, a number, an integer, a quotient, or as many as ids select."""
+        """Return an extent as C++: a letter, a number, an integer, a quotient, or the number of selected ids."""
         if "/" in word:
             first, second = word.split("/")
             return f"{self.extent(first)} / {self.extent(second)}"
@@ -65,7 +67,7 @@ class Reading:
         return f"{word}[{place}]"
 
     def shown(self, rule: Any) -> str:
-        """The value of what a rule refuses, as C++."""
+        """Return the value that a refusal shows, as C++."""
         argument = self.arguments[rule.name]
         if argument.is_array and argument.is_optional:
             return f'{{{rule.name}.data ? "values" : "value None"}}'
@@ -83,7 +85,7 @@ def _is_letter(extent: str) -> bool:
 
 
 def told(reading: Reading) -> list[str]:
-    """The dimensions of the arrays that tell extents, and these extents as variables."""
+    """Return the lines that check the dimensions of arrays and make variables of their extents."""
     lines = []
     for array in reading.arrays:
         letters = reading.tells(array)
@@ -105,7 +107,7 @@ def _told(array: Any, letter: str) -> str:
 
 
 def shape_checks(reading: Reading, array: Any) -> list[str]:
-    """The comparison of an array with the extents that others tell."""
+    """Return the lines that compare an array with the extents of other arrays."""
     if set(reading.tells(array)) == set(array.extents) or "Z" in array.extents:  # Z: see named_rules.py
         return []
     if array.is_flat:

@@ -1,4 +1,4 @@
-"""The table of operations, loaded by its path, and its rows as parameters of C functions. No text of C++ files."""
+"""The table of operations, loaded by its path, and its rows as parameters of C functions. It writes no C++ files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TYPES = {"int32": "efl_int32", "double": "double"}  # what a word may say instea
 
 @lru_cache(None)
 def table() -> ModuleType:
-    """edgefl.kernels.table without edgefl.kernels, which needs numpy."""
+    """Import edgefl.kernels.table without edgefl.kernels, which needs numpy."""
     package = ModuleType("operations_of_edgefl")
     package.__path__ = [str(ROOT / "edgefl" / "kernels")]
     sys.modules[package.__name__] = package
@@ -31,7 +31,7 @@ def table() -> ModuleType:
 
 
 def beside(name: str) -> ModuleType:
-    """Another module of the table's folder."""
+    """Import another module of the table's folder."""
     return importlib.import_module(table().__name__.replace(".table", f".{name}"))
 
 
@@ -41,7 +41,7 @@ def families() -> dict[str, tuple[Any, ...]]:
 
 @lru_cache(None)
 def structs() -> dict[str, list[str]]:
-    """The fields of the header's structs."""
+    """Return the names of the fields of each struct in the header."""
     text = re.sub(r"/\*.*?\*/", "", HEADER.read_text("utf-8"), flags=re.DOTALL)
     found = re.findall(r"typedef struct \{(.*?)\} (\w+);", text, flags=re.DOTALL)
     return {
@@ -51,7 +51,11 @@ def structs() -> dict[str, list[str]]:
 
 
 class Parameter(NamedTuple):
-    """One parameter of a C function. value: an expression in the words of the row; fields: of a struct of values."""
+    """One parameter of a C function.
+
+    value   expression in the words of the row
+    fields  names and values of the fields, for a struct of values
+    """
 
     name: str
     type: str
@@ -64,13 +68,13 @@ class Parameter(NamedTuple):
 
     @property
     def struct(self) -> str:
-        """The name of a struct that it points to, or nothing."""
+        """The name of the struct to which the parameter points, or an empty text."""
         base = self.type.removeprefix("const ").rstrip("*")
         return base if base in structs() and base != "efl_index" else ""
 
 
 class Function:
-    """The C function of a row, of one type of its pixels where it has any."""
+    """The C function of a row. A row with pixels has a function for each type of pixels."""
 
     def __init__(self, row: Any, pixels: str = "") -> None:
         self.row, self.pixels = row, pixels
@@ -84,7 +88,7 @@ class Function:
 
     @property
     def symbol(self) -> str:
-        """The name without efl_: float32, or words of 4 bytes, are named at its end."""
+        """The name without efl_. It ends with the type of its values, if they are float32 or words of 4 bytes."""
         types = {argument.type for argument in self.row.arguments if argument.is_array}
         if self.row.name in NO_SUFFIX or not types & {"float", "word"}:
             return self.row.name  # type: ignore[no-any-return]
@@ -100,7 +104,7 @@ class Function:
         return Parameter(name or LETTERS.get(value, value), self._type(value, type_word), value)
 
     def _fields(self, struct: str, values: list[str]) -> list[tuple[str, str]]:
-        """The struct's fields with their values; a pair has two."""
+        """Return the fields of a struct with their values. A pair fills two fields."""
         each = []
         for value in values:
             is_pair = value in self.arguments and self.arguments[value].type == "pair"
@@ -130,7 +134,10 @@ class Function:
     # ---- the words of the row as C has them
 
     def value(self, name: str) -> str | None:
-        """An extent, a number or an array of the row, by its parameter; None if C is not given it. inner may be H W."""
+        """Return an extent, a number or an array of the row as its parameter, or None if C is not given it.
+
+        The extent `inner` may be the product of H and W.
+        """
         for parameter in self.parameters:
             if parameter.value == name:
                 return parameter.name
@@ -141,7 +148,7 @@ class Function:
         return f"({height} * {width})" if height and width else None
 
     def item(self, name: str, place: int) -> str | None:
-        """A value of an array or of a pair."""
+        """Return a value of an array or of a pair as C++, or None if C is not given it."""
         if pair := self.value(f"{name}[{place}]"):
             return pair
         parameter = next((each for each in self.parameters if each.value == name), None)
@@ -152,7 +159,7 @@ class Function:
         return f"{parameter.name}[{place}]"
 
     def extent_of(self, argument: Any) -> str:
-        """The extent that ids are below: of the ids that they are among, if they are."""
+        """Return the extent below which ids have to be. Ids among other ids have the extent of these."""
         below = argument.below
         outer = self.arguments.get(below)
         return self.extent_of(outer) if outer is not None and outer.is_ids else below
@@ -162,7 +169,7 @@ NO_SUFFIX = {"clip_scale", "begin_adam"}  # what they read is float64
 
 
 def functions(row: Any) -> list[Function]:
-    """The C functions of a row: none, one, or one for each type of its pixels."""
+    """Return the C functions of a row: no function, one, or one for each type of its pixels."""
     if row.c is None:
         return []
     if any(argument.type == "pixels" for argument in row.arguments):
