@@ -8,11 +8,13 @@ import sys
 import warnings
 from pathlib import Path
 
+from edgefl.cli.experiment_arguments import TRAIN_HELP
 from edgefl.cli.size_arguments import extents
 from edgefl.cli.working import note, working
-from edgefl.errors import RequestError
+from edgefl.errors import GraphError, RequestError
 from edgefl.experiment.user_code import HELP, found, users_code
 from edgefl.models.graph import Model, model_files
+from edgefl.models.neurons.trained_part import with_trained
 from edgefl.system.durable_files import check_writable
 
 
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file for the model, whose name ends in .safetensors",
     )
+    parser.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,6 +48,10 @@ def run(options: argparse.Namespace) -> int:
         warnings.simplefilter("always", UserWarning)
         with working(f"importing and converting {options.factory}"):
             model = _model(options.factory, options.input)
+    try:
+        model = model._replace(graph=with_trained(model.graph, options.train))
+    except GraphError as error:
+        raise RequestError(f"{options.factory}: {error}") from None
     for warning in said:
         print(f"edgefl convert: {warning.message}", file=sys.stderr)
     model_files.save(options.output, model)

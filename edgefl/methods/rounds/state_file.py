@@ -21,7 +21,8 @@ from edgefl.system.durable_files import check_sha256, load_arrays
 class StoredClientState(NamedTuple):
     """The state that a client keeps between rounds.
 
-    params   model of the client, empty where the method keeps no model
+    params   model of the client without its frozen parameters, which the initial model has. It is empty where the
+             method keeps no model
     private  private plain values
     arrays   private sets of arrays
     """
