@@ -32,6 +32,7 @@ from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.trained_part_checks import check_weights
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import Distribution
 from edgefl.models.neurons.gather import take
@@ -101,6 +102,7 @@ class FedSpa(LocalTraining):
             task.rounds,
             "rounds >= 1: prune_rate falls over the rounds",
         )
+        check_weights(task.spec)
         self.first_mask(task.spec, task.seed, 0)  # a check that there is a first mask
         return State({MODEL: initial})
 

@@ -26,6 +26,7 @@ from edgefl.methods.option_checks import check, check_sgd, check_tiers
 from edgefl.methods.plan import Plan, Reply, Status
 from edgefl.methods.sampling import sample_clients, tier
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.trained_part_checks import check_neurons
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.neuron_set import NeuronSet
@@ -87,6 +88,7 @@ class FedSPU(LocalSteps):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
+        check_neurons(task.spec, self.keep)
         values = {"running": list(range(task.clients)), "seen": [], "round_lt_C": None, "round_empty": None}
         return State({MODEL: initial}, values)
 

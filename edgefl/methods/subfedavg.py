@@ -35,6 +35,7 @@ from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
+from edgefl.methods.trained_part_checks import check_weights
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import weights
 from edgefl.models.neurons.gather import take
@@ -90,6 +91,7 @@ class SubFedAvg(LocalTraining):
     # The server.
 
     def start(self, task: Task, initial: Params) -> State:
+        check_weights(task.spec)
         is_judged = task.decisions > 0 or not self.prune_rate
         check(is_judged, "loss", task.loss, "a loss with right and wrong answers: a pruned model has to be accurate")
         return State({MODEL: initial})
