@@ -19,6 +19,7 @@ from edgefl.methods.method_label import Variant
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.protocol.wire.messages import Welcome
 from edgefl.protocol.wire.model_message import digest, pack
+from edgefl.protocol.wire.model_parts import frozen_parts
 from edgefl.server.coordinator import Coordinator
 from edgefl.server.event_loop import Server
 from edgefl.server.events import Record
@@ -67,6 +68,7 @@ def staff(
         packed,
         lambda: secrets.token_bytes(32),
         experiment.training_samples,
+        parts=frozen_parts(federation.graph, packed),
     )
     return coordinator, offer
 
