@@ -189,11 +189,13 @@ class Device:
         if not self._is_vouched:
             handshake.check(handshake.proof(key, "server", *meeting), challenge.proof, "the server")
         self._run = challenge.run
-        has_model = enrolment is not None and self._state.has_model()
+        model = b"" if self._is_vouched else PARTS  # envelopes have whole models
+        if enrolment is not None and self._state.has_model():
+            model = enrolment.welcome.model_digest
         return Enrol(
             proof=handshake.proof(key, "device", *meeting),
             capacity=self._profile.capacity,
-            model=enrolment.welcome.model_digest if enrolment is not None and has_model else PARTS,
+            model=model,
             pending=self._state.pending,
             secret=secret if is_new else b"",
             round=self._state.round,

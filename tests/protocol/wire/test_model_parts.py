@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -42,7 +44,7 @@ def test_small_parameters_are_not_listed() -> None:
 def test_at_most_the_largest_parts_are_listed() -> None:
     count = MOST_PARTS // 2 + 1  # each layer has a weight of 4 x 32 x 32 bytes and a bias of 4 x 32 bytes
     names = ["input", *(f"layer.{at}" for at in range(count)), "head"]
-    nodes = [Node(name, Linear(32, 32), (before,)) for before, name in zip(names, names[1:], strict=False)]
+    nodes = [Node(name, Linear(32, 32), (before,)) for before, name in pairwise(names)]
     graph = with_trained(Graph((32,), tuple(nodes)), "head")
     packed = pack(Model(graph, {name: np.zeros(info.shape, np.float32) for name, info in graph.parameters().items()}))
     parts = frozen_parts(graph, packed)
