@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgefl.errors import RunError
+from edgefl.methods.rounds.state_file import BASE
 
 FOLDER = "server"
 KEPT = 2  # rounds whose arrays are kept: the last closed round and the round before it
@@ -37,7 +38,7 @@ def remove_superseded(path: Path, round: int) -> None:
     """Remove the arrays of all rounds but the last KEPT, which end with this round, and unfinished files of a crash."""
     kept = {arrays_file(path, round - age) for age in range(KEPT)}
     for file in (path / FOLDER).iterdir():
-        if file not in kept:
+        if file not in kept and file.name != BASE:
             file.unlink()
 
 

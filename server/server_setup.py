@@ -57,6 +57,7 @@ def staff(
     ((label, algorithm),) = assembled.algorithms.items()
     method = Variant.of(label).method  # a device knows the method, and gets the label's options in Welcome
     task, initial = federation.task(experiment.rounds), federation.initial()
+    store.states.still = frozenset(task.spec.frozen)
     common = None if federation.common is None else CommonTest(federation.graph, initial, federation.common)
     coordinator = Coordinator(task, algorithm, rules, initial, store.load(RECENT), common, accepting)
     packed = pack(Model(federation.graph, initial))

@@ -83,6 +83,22 @@ def test_frozen_parameters_keep_their_bits_and_a_run_goes_on(tmp_path: Path) -> 
         assert np.array_equal(find(ModelSource(once.directory)).model.params[name], value), name
 
 
+def test_the_server_writes_the_frozen_parameters_once(tmp_path: Path) -> None:
+    """A damaged file of frozen parameters is named."""
+    edgefl.simulate("fedavg", train="head", directory=tmp_path, **BASE)
+    base, state = (tmp_path / "fedavg" / "server" / name for name in ("base.safetensors", "000002.safetensors"))
+    assert 4 * HEAD < state.stat().st_size < 4 * HEAD + 400
+    frozen = 32 * 9 + 5 * 32 + 64 * 32 * 9 + 5 * 64
+    assert 4 * frozen < base.stat().st_size < 4 * frozen + 1200
+    written = base.stat().st_mtime_ns
+    edgefl.simulate("fedavg", train="head", directory=tmp_path, **{**BASE, "rounds": 3})
+    assert base.stat().st_mtime_ns == written
+    assert find(ModelSource(tmp_path)).model.params["conv2.weight"].shape == (64, 32, 3, 3)
+    base.write_bytes(base.read_bytes()[:-1] + b"x")
+    with pytest.raises(RunError, match=r"base\.safetensors is damaged"):
+        find(ModelSource(tmp_path))
+
+
 def test_a_run_goes_on_with_its_own_part_alone(tmp_path: Path) -> None:
     edgefl.simulate("fedavg", train="head", directory=tmp_path, **BASE)
     with pytest.raises(RunError, match="was run with train='head'; expected 'last:1'"):
