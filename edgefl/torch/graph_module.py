@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from edgefl.errors import GraphError
-from edgefl.models.graph import INPUT, Graph, Model
+from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import (
     ELU,
     GELU,
@@ -133,9 +133,11 @@ class GraphModule(nn.Module):
         for node in graph.nodes:
             if isinstance(node.op, WithParameter):
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
-                attach(self, node.name, nn.Parameter(start))
+                attach(self, node.full_name(""), nn.Parameter(start))
             else:
                 attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+        for node in graph.nodes:
+            rename_parameters(self, node)
         freeze(self, graph.frozen)
         self.train()
 
@@ -152,7 +154,7 @@ class GraphModule(nn.Module):
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
-                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
+                results[node.name] = _combined(node.op, inputs[0], _value(self, node.full_name("")), places)
             else:
                 layer = self._modules.get(node.name) or self.get_submodule(node.name)  # most names have no dots
                 results[node.name] = layer(*inputs)
@@ -164,6 +166,22 @@ def _value(root: nn.Module, name: str) -> Tensor:
     path, _, last = name.rpartition(".")
     found: Tensor = getattr(root.get_submodule(path), last)
     return found
+
+
+def rename_parameters(root: nn.Module, node: Node) -> None:
+    """Give the parameters of a node's layer the full names that the node has for them.
+
+    The layer still reads each parameter under the last part of its name. The parameter itself is registered under its
+    full name alone.
+    """
+    if isinstance(node.op, WithParameter):
+        return
+    layer = root.get_submodule(node.name)
+    for part, full in node.named:
+        value = layer._parameters.pop(part)
+        assert value is not None
+        vars(layer)[part] = value
+        attach(root, full, value)
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
