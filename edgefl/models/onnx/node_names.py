@@ -1,0 +1,93 @@
+"""The names of a graph's nodes, from the names in an ONNX file.
+
+Parameters keep the names of the file's constants where they follow torch's pattern, such as "features.0.weight". Other
+nodes are named after the ONNX nodes, whose names often hold the path of a module, such as "/layer1/layer1.0/relu/Relu".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from edgefl.models.graph.graph import INPUT, LONGEST_NAME, NODE_NAME
+from edgefl.models.graph.operations import Operation
+
+PART = re.compile(r"[^A-Za-z0-9_.]+")
+LONGEST = LONGEST_NAME - 20  # leaves space for a number and for the last part of a parameter's name
+
+
+class Unnamed(Protocol):
+    """The part of a NodeDraft that its name follows from."""
+
+    op: Operation
+    label: str
+    origins: dict[str, str]
+
+
+class Naming:
+    """A choice of different names for nodes."""
+
+    def __init__(self) -> None:
+        self._taken = {INPUT}
+
+    def names(self, drafts: Mapping[str, Unnamed]) -> dict[str, str]:
+        """Return the name of each node. Nodes whose parameters have names of the file are named first."""
+        found = {}
+        for name, draft in drafts.items():
+            if owner := _owner(draft):
+                found[name] = self._free(owner, draft)
+        for name, draft in drafts.items():
+            if name not in found:
+                found[name] = self._free(_of_label(draft), draft)
+        return found
+
+    def _free(self, name: str, draft: Unnamed) -> str:
+        for candidate in _numbered(name):
+            own = {candidate} | {f"{candidate}.{part}" for part in draft.op.parameters() if part}
+            if not own & self._taken:
+                self._taken |= own
+                return candidate
+        raise AssertionError  # there is always a further number
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    count = 1
+    while True:
+        yield f"{name}_{count}"
+        count += 1
+
+
+def _owner(draft: Unnamed) -> str:
+    """Return the name that the node's parameters have in the file, or "" if they do not follow torch's pattern."""
+    for part, origin in draft.origins.items():
+        name = origin if not part else origin.removesuffix(f".{part}") if origin.endswith(f".{part}") else ""
+        if name and len(name) <= LONGEST and NODE_NAME.fullmatch(name):
+            return name
+    return ""
+
+
+def _of_label(draft: Unnamed) -> str:
+    """Return a name made of the ONNX node's name and the operation."""
+    title = draft.op.title.lower()
+    if ":" in draft.label and "/" not in draft.label:  # edgefl itself writes "conv1:0"
+        path = draft.label.partition(":")[0]
+        return _clean(path) or title
+    steps = [step for step in draft.label.split("/") if step]
+    modules = list[str]()
+    for step in steps[:-1] if draft.label.startswith("/") else steps:
+        if modules and step.startswith(modules[-1] + "."):
+            modules.pop()
+        modules.append(step)
+    path = _clean(".".join(modules))
+    if not path:
+        return title
+    is_of_layer = bool(draft.op.parameters()) or title in path.rpartition(".")[2].lower() or not "/" in draft.label
+    return path if is_of_layer else f"{path}.{title}"
+
+
+def _clean(text: str) -> str:
+    """Return the text with only the signs that a node's name may have."""
+    parts = (part for part in PART.sub("_", text).strip("_")[:LONGEST].split(".") if part)
+    return ".".join(parts)
