@@ -65,12 +65,20 @@ class Assembly:
         view = (inputs[0], op) if isinstance(op, Permute | Reshape | Flatten | FlattenPlaces) else None
         if view in self._views:
             return self._views[view]
+        inputs = [self._distinct(name) if name in inputs[:at] else name for at, name in enumerate(inputs)]
         shape = op.output(*(self.shape(name) for name in inputs))
-        name = str(len(self.drafts))
-        self.drafts[name] = NodeDraft(op, tuple(inputs), shape, self.label, values or {}, origins or {}, frozen)
+        name, label = str(len(self.drafts)), "" if view else self.label
+        self.drafts[name] = NodeDraft(op, tuple(inputs), shape, label, values or {}, origins or {}, frozen)
         if view:
             self._views[view] = name
         return name
+
+    def _distinct(self, name: str) -> str:
+        """Return a second result with the values of a result, because an operation reads different results."""
+        shape, copy = self.shape(name), str(len(self.drafts))
+        op = Flatten() if len(shape) == 1 else Reshape(shape[1:])
+        self.drafts[copy] = NodeDraft(op, (name,), shape, "")
+        return copy
 
     def placed(self, value: OnnxResult, extents: Sequence[Sequence[int]]) -> str:
         """Return the name of a result with these extents, given as atoms of the value. Values are moved if they must.
@@ -114,7 +122,7 @@ class Assembly:
                 kept.append(name)
         kept.reverse()
         if not kept:
-            raise GraphError("the output is the input; expected at least one operation")
+            return self.model(self._distinct(output), naming)
         names = {INPUT: INPUT} | naming.names({name: self.drafts[name] for name in kept})
         nodes, params, frozen = [], dict[str, np.ndarray](), set[str]()
         for name in kept:

@@ -23,9 +23,11 @@ from edgefl.models.onnx import operators_of_norms as norms
 from edgefl.models.onnx import operators_of_pools as pools
 from edgefl.models.onnx import operators_of_products as products
 from edgefl.models.onnx.activation_patterns import ANCHORS, Expressions
+from edgefl.models.onnx.attention_pattern import AttentionPatterns
 from edgefl.models.onnx.axis_atoms import BATCH, OPEN_BATCH, OnnxResult, standard
 from edgefl.models.onnx.constant_folding import folded
 from edgefl.models.onnx.graph_assembly import Assembly
+from edgefl.models.onnx.index_tracing import Tracer
 from edgefl.models.onnx.node_names import Naming
 from edgefl.models.onnx.onnx_call import Cause, ComputationBudget, Constant, OnnxCall, OnnxValue, Unavailable
 from edgefl.models.onnx.onnx_content import OnnxContent, OnnxInput, OnnxNode
@@ -83,6 +85,7 @@ class Reading:
         self._uses = Counter(name for node in content.nodes for name in node.inputs) + Counter([content.output])
         self._makers = makers_of(content)
         self._expressions = Expressions(self._makers, self._values)
+        self._attention = AttentionPatterns(Tracer(self._makers, self._values), self._makers, self._assembly)
         self._budget = ComputationBudget()
         for node in content.nodes:
             self._read(node)
@@ -133,7 +136,7 @@ class Reading:
         )
         if all(each is None or isinstance(each, Constant) for each in inputs):
             return folded(call)
-        if (written_out := self._written_out(call)) is not None:
+        if (written_out := self._written_out(call) or self._attention.attention(call)) is not None:
             return written_out
         if lost := [each for each in inputs if isinstance(each, Unavailable)]:
             causes = dict.fromkeys(cause for each in lost for cause in each.causes)

@@ -87,7 +87,7 @@ def instance_norm(call: OnnxCall) -> OnnxResult:
     own = len(value.shape) > 1 and value.shape[0] % groups == 0 and value.shape[0] > groups
     channels = value.shape[0] if is_plain and own else groups
     constants = {"weight": _repeated(weight, (channels,)), "bias": _repeated(bias, (channels,))}
-    if channels != groups:
+    if is_plain:
         constants = {part: Constant(np.full(channels, part == "weight", np.float32)) for part in constants}
     return group_normed(call, value, GroupNorm(groups, channels, eps), constants)
 

@@ -49,37 +49,48 @@ def _pool(call: OnnxCall, is_average: bool) -> OnnxResult:
         name = name if places == 2 else call.assembly.placed(planes, [planes.axes[1], planes.axes[3]])
         size, counts, pads = tuple(planes.shape[3 - places :]), False, [(0, 0)] * places
     windows = [_positions(*each, rounds_up) for each in zip(size, kernel, stride, pads, strict=True)]
-    op = _fitting(_Window(kernel, stride, pads), call.assembly.shape(name), windows, is_average, counts)
-    added = call.assembly.add(op, (name,))
-    return standard(added, call.assembly.shape(added), value.batch)
+    window = _Window(kernel, stride, pads)
+    shape = call.assembly.shape(name)
+    for op in _fitting(window, shape, windows, is_average, counts):
+        name = call.assembly.add(op, (name,))
+    return standard(name, call.assembly.shape(name), value.batch)
 
 
 class _Window:
     """The settings of a pool as the operations of a graph have them."""
 
     def __init__(self, kernel: Sequence[int], stride: Sequence[int], pads: Sequence[tuple[int, int]]) -> None:
-        plain = tuple(kernel), tuple(stride), tuple(before for before, _ in pads)
-        self.settings = plain if len(kernel) == 2 else tuple(each[0] for each in plain)
-        self.is_planes = len(kernel) == 2
+        self.kernel, self.stride, self.pads = tuple(kernel), tuple(stride), tuple(pads)
+
+    def along(self, axis: int) -> _Window:
+        """Return the window along one of two axes, whose extent along the other axis is 1."""
+        parts = ((self.kernel, 1), (self.stride, 1), (self.pads, (0, 0)))
+        return _Window(*([each[axis] if at == axis else one for at in (0, 1)] for each, one in parts))  # type: ignore[arg-type]
 
     def op(self, is_average: bool, counts: bool, rounds_up: bool) -> Operation:
-        if is_average:
-            return (AvgPool2d if self.is_planes else AvgPool1d)(*self.settings, counts, rounds_up)
-        return (MaxPool2d if self.is_planes else MaxPool1d)(*self.settings, rounds_up)
+        before = tuple(pair[0] for pair in self.pads)
+        further = (counts, rounds_up) if is_average else (rounds_up,)
+        if len(self.kernel) == 2:
+            return (AvgPool2d if is_average else MaxPool2d)(self.kernel, self.stride, before, *further)
+        return (AvgPool1d if is_average else MaxPool1d)(self.kernel[0], self.stride[0], before[0], *further)
 
 
 def _fitting(
     window: _Window, shape: tuple[int, ...], wanted: list[int], is_average: bool, counts: bool
-) -> Operation:
-    """Return the pool with equal padding that has the wanted number of windows.
+) -> list[Operation]:
+    """Return pools with equal padding that have the wanted numbers of windows: one, or one along each of two axes.
 
     Padding at the end that is longer than at the beginning is a window that is cut there, as ceil_mode has it.
     """
     for rounds_up in (False, True):
         op = window.op(is_average, counts, rounds_up)
         if list(op.output(shape)[1:]) == wanted:
-            return op
-    raise GraphError(f"padding that gives {wanted} windows; expected equal padding before and after each axis")
+            return [op]
+    is_along_both = len(wanted) == 2 and window.along(0).kernel != window.kernel != window.along(1).kernel
+    if not is_along_both:
+        raise GraphError(f"padding that gives {wanted} windows; expected equal padding before and after each axis")
+    rows = _fitting(window.along(0), shape, [wanted[0], shape[2]], is_average, counts)
+    return [*rows, *_fitting(window.along(1), rows[-1].output(shape), wanted, is_average, counts)]
 
 
 def _positions(size: int, kernel: int, stride: int, pads: tuple[int, int], rounds_up: bool) -> int:
