@@ -23,7 +23,7 @@ Form = tuple[Any, ...]
 
 
 def number(value: float) -> Form:
-    return ("number", _short(value))
+    return ("number", float(value))
 
 
 def product(*factors: Form) -> Form:
@@ -39,8 +39,7 @@ def product(*factors: Form) -> Form:
             parts.append(factor)
     if not parts or constant == 0:
         return number(constant)
-    constant = _short(constant)
-    return parts[0] if constant == 1 and len(parts) == 1 else ("*", constant, tuple(sorted(parts, key=repr)))
+    return parts[0] if _close(constant, 1) and len(parts) == 1 else ("*", constant, _ordered(parts))
 
 
 def total(*terms: Form) -> Form:
@@ -54,15 +53,29 @@ def total(*terms: Form) -> Form:
             parts += term[2]
         else:
             parts.append(term)
-    constant = _short(constant)
     if not parts:
         return number(constant)
-    return parts[0] if constant == 0 and len(parts) == 1 else ("+", constant, tuple(sorted(parts, key=repr)))
+    return parts[0] if constant == 0 and len(parts) == 1 else ("+", constant, _ordered(parts))
 
 
-def _short(value: float) -> float:
-    """Return the number with four digits, by which constants of patterns are compared."""
-    return float(f"{value:.4g}")
+def _ordered(parts: list[Form]) -> Form:
+    return tuple(sorted(parts, key=lambda part: repr(_shape(part))))
+
+
+def _shape(form: object) -> object:
+    """Return a form without its numbers."""
+    return tuple(map(_shape, form)) if isinstance(form, tuple) else form if isinstance(form, str) else 0
+
+
+def _close(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=1e-4)
+
+
+def is_alike(a: object, b: object) -> bool:
+    """Return whether two forms are equal, up to the digits with which exporters write constants."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(is_alike, a, b))
+    return a == b or (isinstance(a, float) and isinstance(b, float) and _close(a, b))
 
 
 def _power(base: Form, exponent: Form) -> Form:
@@ -126,7 +139,7 @@ class Expressions:
             except GraphError:
                 continue
             for pattern, op in PATTERNS:
-                if form == pattern:
+                if is_alike(form, pattern):
                     return op, leaf
             if (op := _softplus(form) or _leaky(form)) is not None:
                 return op, leaf
@@ -167,7 +180,7 @@ class Expressions:
             parts += [number(node.attributes[name]) for name in ("min", "max") if name in node.attributes]
         if node.operator == "HardSigmoid":
             slope, middle = (node.attributes.get(name, default) for name, default in (("alpha", 0.2), ("beta", 0.5)))
-            if (_short(slope), middle) != (_short(1 / 6), 0.5):
+            if not _close(slope, 1 / 6) or middle != 0.5:
                 raise GraphError(f"{node}; expected alpha=1/6")
         try:
             return FORMS[node.operator](*parts)
@@ -183,7 +196,7 @@ def _softplus(form: Form) -> Softplus | None:
     beta = 1.0 if scaled == X else scaled[1] if scaled[0] == "*" and scaled[2] == (X,) else None
     if beta is None or beta <= 0 or threshold[0] != "number" or threshold[1] <= 0:
         return None
-    is_smooth = form[3] == product(number(1 / beta), ("Softplus", scaled))
+    is_smooth = is_alike(form[3], product(number(1 / beta), ("Softplus", scaled)))
     return Softplus(beta, threshold[1]) if is_smooth else None
 
 

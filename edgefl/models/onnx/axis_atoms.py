@@ -120,11 +120,11 @@ def with_axes(value: OnnxResult, added: Sequence[int]) -> OnnxResult:
 def regrouped(value: OnnxResult, extents: Sequence[int]) -> OnnxResult | None:
     """Return the value under other extents with the same product, or None if an atom would be cut in an uneven way.
 
-    A batch of 1 joins an axis of extent 1 where it meets one.
+    A batch of 1 is an axis of extent 1 where it meets one, and else a part of the axis before it.
     """
     waiting = [atom for axis in value.axes for atom in axis]
     atoms, axes = list(value.atoms), list[Axis]()
-    for extent in extents:
+    for at, extent in enumerate(extents):
         members: list[int] = []
         need = extent
         while waiting and (need > 1 or (waiting[0] == BATCH and value.batch == 1 and not members)):
@@ -142,6 +142,9 @@ def regrouped(value: OnnxResult, extents: Sequence[int]) -> OnnxResult | None:
                 break
         if need > 1:
             return None
+        is_last_or_longer = at + 1 == len(extents) or extents[at + 1] > 1
+        if value.batch == 1 and members and waiting[:1] == [BATCH] and is_last_or_longer:
+            members.append(waiting.pop(0))
         axes.append(tuple(members))
     return None if waiting else replace(value, atoms=tuple(atoms), axes=tuple(axes))
 

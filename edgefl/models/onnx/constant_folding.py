@@ -34,10 +34,12 @@ def folded(call: OnnxCall) -> Constant | tuple[Constant, ...]:
         raise
     except (ValueError, TypeError, IndexError, OverflowError, AttributeError, ZeroDivisionError, MemoryError) as error:
         raise GraphError(f"on constants of shapes {[np.shape(each) for each in arrays]}: {error}") from None
+    owners = {each.lineage for each in call.inputs if isinstance(each, Constant) and each.array.dtype.kind == "f"}
+    lineage = owners.pop() if len(owners) == 1 else ""
     if isinstance(found, list):
-        return tuple(Constant(each) for each in found)
+        return tuple(Constant(each, lineage=lineage) for each in found)
     origin = call.inputs[0].origin if operator in KEEPING and isinstance(call.inputs[0], Constant) else ""
-    return Constant(np.asarray(found), origin)
+    return Constant(np.asarray(found), origin, lineage)
 
 
 def _elementwise(function: Callable[..., Any], call: OnnxCall, *arrays: np.ndarray) -> Any:

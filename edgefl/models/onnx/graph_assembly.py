@@ -29,6 +29,7 @@ class NodeDraft:
     values   its parameters by the last part of their names
     origins  name of the constant in the file that each parameter comes from, or ""
     label    name of the ONNX node
+    module   path of the torch module that the ONNX node was exported from, or ""
     frozen   whether its parameters are constants that nobody trains, such as a scale of 1 / 255
     """
 
@@ -39,6 +40,7 @@ class NodeDraft:
     values: dict[str, np.ndarray] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     frozen: bool = False
+    module: str = ""
 
 
 class Assembly:
@@ -46,7 +48,7 @@ class Assembly:
 
     def __init__(self, input_shape: Shape) -> None:
         self.drafts: dict[str, NodeDraft] = {}
-        self.label = ""  # name of the ONNX node whose operations are added
+        self.label, self.module = "", ""  # of the ONNX node whose operations are added
         self._input_shape = input_shape
         self._views: dict[tuple[str, Operation], str] = {}
 
@@ -67,8 +69,10 @@ class Assembly:
             return self._views[view]
         inputs = [self._distinct(name) if name in inputs[:at] else name for at, name in enumerate(inputs)]
         shape = op.output(*(self.shape(name) for name in inputs))
-        name, label = str(len(self.drafts)), "" if view else self.label
-        self.drafts[name] = NodeDraft(op, tuple(inputs), shape, label, values or {}, origins or {}, frozen)
+        name = str(len(self.drafts))
+        label, module = ("", "") if view else (self.label, self.module)
+        held = values or {}, origins or {}
+        self.drafts[name] = NodeDraft(op, tuple(inputs), shape, label, *held, frozen, module)
         if view:
             self._views[view] = name
         return name

@@ -79,7 +79,9 @@ class Reading:
         shape, self._batch = input_shape_of(content.input, input_shape)
         self._assembly = Assembly(shape)
         start = replace(standard(INPUT, shape, self._batch), is_ids=content.input.is_ids)
-        self._values: dict[str, OnnxValue] = {name: Constant(array, name) for name, array in content.constants.items()}
+        self._values: dict[str, OnnxValue] = {
+            name: Constant(array, name, name) for name, array in content.constants.items()
+        }
         self._values[content.input.name] = start
         self._aliases: dict[str, list[str]] = {INPUT: [content.input.name]}
         self._uses = Counter(name for node in content.nodes for name in node.inputs) + Counter([content.output])
@@ -117,7 +119,7 @@ class Reading:
 
     def _read(self, node: OnnxNode) -> None:
         inputs = tuple(self._values[name] if name else None for name in node.inputs)
-        self._assembly.label = node.name or node.outputs[0]
+        self._assembly.label, self._assembly.module = node.name or node.outputs[0], node.module
         try:
             found = self._found(node, inputs)
         except GraphError as error:

@@ -22,6 +22,7 @@ class Unnamed(Protocol):
 
     op: Operation
     label: str
+    module: str
     origins: dict[str, str]
 
 
@@ -35,16 +36,20 @@ class Naming:
         """Return the name of each node. Nodes whose parameters have names of the file are named first."""
         found = {}
         for name, draft in drafts.items():
-            if owner := _owner(draft):
+            owner = _owner(draft)
+            if owner and not self._own(owner, draft) & self._taken:
                 found[name] = self._free(owner, draft)
-        for name, draft in drafts.items():
+        for name, draft in sorted(drafts.items(), key=lambda each: not each[1].op.parameters()):
             if name not in found:
-                found[name] = self._free(_of_label(draft), draft)
+                found[name] = self._free(_of_module(draft) or _owner(draft) or _of_label(draft), draft)
         return found
+
+    def _own(self, name: str, draft: Unnamed) -> set[str]:
+        return {name} | {f"{name}.{part}" for part in draft.op.parameters() if part}
 
     def _free(self, name: str, draft: Unnamed) -> str:
         for candidate in _numbered(name):
-            own = {candidate} | {f"{candidate}.{part}" for part in draft.op.parameters() if part}
+            own = self._own(candidate, draft)
             if not own & self._taken:
                 self._taken |= own
                 return candidate
@@ -68,23 +73,18 @@ def _owner(draft: Unnamed) -> str:
     return ""
 
 
+def _of_module(draft: Unnamed) -> str:
+    """Return the path of the node's module, with the operation where the module is more than the node."""
+    path, title = _clean(draft.module), draft.op.title.lower()
+    is_whole = bool(draft.op.parameters()) or title in path.rpartition(".")[2].lower()
+    return path if is_whole or not path else f"{path}.{title}"
+
+
 def _of_label(draft: Unnamed) -> str:
-    """Return a name made of the ONNX node's name and the operation."""
-    title = draft.op.title.lower()
-    if ":" in draft.label and "/" not in draft.label:  # edgefl itself writes "conv1:0"
-        path = draft.label.partition(":")[0]
-        return _clean(path) or title
-    steps = [step for step in draft.label.split("/") if step]
-    modules = list[str]()
-    for step in steps[:-1] if draft.label.startswith("/") else steps:
-        if modules and step.startswith(modules[-1] + "."):
-            modules.pop()
-        modules.append(step)
-    path = _clean(".".join(modules))
-    if not path:
-        return title
-    is_of_layer = bool(draft.op.parameters()) or title in path.rpartition(".")[2].lower() or not "/" in draft.label
-    return path if is_of_layer else f"{path}.{title}"
+    """Return a name made of the ONNX node's name, or of the operation."""
+    text = draft.label.partition(":")[0]  # edgefl itself writes "conv1:0"
+    is_title = text.startswith("/") or text.startswith("node_")
+    return draft.op.title.lower() if is_title else _clean(text) or draft.op.title.lower()
 
 
 def _clean(text: str) -> str:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 class Constant:
     """A value that does not depend on the input.
 
-    origin  name of the constant of the file that holds these values, perhaps in another shape. "" for a computed value
+    origin   name of the constant of the file that holds these values, perhaps in another shape. "" for a computed value
+    lineage  name of the only constant of the file from which these values were computed, or ""
     """
 
     array: np.ndarray
     origin: str = ""
+    lineage: str = ""
 
     @property
     def is_trained(self) -> bool:

@@ -5,6 +5,7 @@ Only this file and tensor_values.py need the onnx package, the format's own libr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ from edgefl.models.onnx.wire_bounds import check_bounds
 OPSETS = (7, onnx.defs.onnx_opset_version())  # opset 6 broadcasts in another way
 STANDARD = ("", "ai.onnx")  # names of ONNX's own domain of operators
 MOST_NODES = 1 << 16
+SCOPES, QUOTED = "pkg.torch.onnx.name_scopes", re.compile("'([^']*)'")
+LONGEST_NOTE = 2000  # characters of a node's name or note
 A = onnx.AttributeProto
 READERS: dict[int, Callable[[Any], Any]] = {  # type of an attribute -> its value
     A.FLOAT: lambda found: float(found.f),
@@ -40,6 +43,7 @@ class OnnxNode(NamedTuple):
     operator    name of the operator, with its domain in front if that is not ONNX's own
     inputs      names of the inputs, where "" stands for an input that is left out
     attributes  values of the attributes. A tensor is an array. A graph is None
+    module      path of the torch module that the node was exported from, or ""
     """
 
     name: str
@@ -47,6 +51,7 @@ class OnnxNode(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
+    module: str = ""
 
     def __str__(self) -> str:
         return f"{self.operator} {self.name!r}" if self.name else f"{self.operator} of {self.outputs[0]!r}"
@@ -151,7 +156,25 @@ def _node(node: Any, external: External) -> OnnxNode:
     if not node.output:
         raise GraphError(f"{operator[:200]} {node.name[:200]!r} has no output; expected one")
     attributes = {each.name: _attribute(each, external) for each in node.attribute}
-    return OnnxNode(node.name[:200], operator[:200], tuple(node.input), tuple(node.output), attributes)
+    inputs, outputs = tuple(node.input), tuple(node.output)
+    return OnnxNode(node.name[:200], operator[:200], inputs, outputs, attributes, module_of(node))
+
+
+def module_of(node: Any) -> str:
+    """Return the path of the torch module that a node was exported from, as either exporter of torch notes it, or "".
+
+    torch.export notes a list of scopes of which the last is the node's own, such as ['', 'layer1', 'layer1.0', 'relu'].
+    TorchScript names the node "/layer1/layer1.0/relu/Relu".
+    """
+    noted = next((each.value for each in node.metadata_props if each.key == SCOPES), "")
+    if noted:
+        return ([""] + QUOTED.findall(noted[:LONGEST_NOTE])[:-1])[-1]
+    modules = list[str]()
+    for step in node.name[:LONGEST_NOTE].split("/")[1:-1]:
+        if modules and step.startswith(modules[-1] + "."):
+            modules.pop()
+        modules.append(step)
+    return ".".join(modules)
 
 
 def _attribute(found: Any, external: External) -> Any:

@@ -8,9 +8,14 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, Operation
-from edgefl.models.onnx.axis_atoms import OnnxResult, laid, standard
+from edgefl.models.onnx.axis_atoms import BATCH, OnnxResult, laid, standard
 from edgefl.models.onnx.onnx_call import Constant, OnnxCall, parameter
-from edgefl.models.onnx.operators_of_products import channels_first, in_memory_order, with_parameters
+from edgefl.models.onnx.operators_of_products import (
+    channels_first,
+    features_first,
+    with_features,
+    with_parameters,
+)
 
 
 def batch_norm(call: OnnxCall) -> OnnxResult:
@@ -45,30 +50,24 @@ def layer_normed(
     call: OnnxCall, value: OnnxResult, axes: list[int], eps: float, weight: Constant, bias: Constant
 ) -> OnnxResult:
     """Add a LayerNorm over the last axes: over the channels at each position, or over all values of a sample."""
-    others = [at for at in value.others if at not in axes]
-    if len(axes) + len(others) != len(value.others):
-        raise GraphError(f"a norm over the batch of {value}; expected a norm over other axes")
-    is_whole = all(not value.axes[at] for at in others)
     long = [at for at in axes if value.axes[at]] or axes[-1:]
-    if is_whole and 1 < len(long) <= 3:
-        name = call.assembly.placed(value, [value.axes[at] for at in long])
-        shape = tuple(value.extents[at] for at in long)
-        memory = [(at, value.extents[at]) for at in long]
-    elif len(long) == 1:
-        places = [at for at in in_memory_order(value, others) if value.axes[at]]
-        name = call.assembly.placed(value, [value.axes[long[0]], *_at_most_two(value, places)])
-        shape = (value.extents[long[0]],)
-        memory = [(at, value.extents[at]) for at in (long[0], *places)]
-    else:
+    own = tuple(atom for at in axes for atom in value.axes[at])
+    if BATCH in own:
+        raise GraphError(f"a norm over the batch of {value}; expected a norm over other axes")
+    if len(long) > 1 and (len(own) < len(value.atoms) or len(long) > 3):
         raise GraphError(f"a norm over axes {axes} of {value}; expected one axis, or all axes but the batch")
+    if len(long) == 1:
+        name, rest = features_first(call, value, value.axes[long[0]])
+        shape = (value.extents[long[0]],)
+    else:
+        name, rest = call.assembly.placed(value, [value.axes[at] for at in long]), []
+        shape = tuple(value.extents[at] for at in long)
     constants = {"weight": _repeated(weight, shape), "bias": _repeated(bias, shape)}
     added = with_parameters(call, LayerNorm(shape, eps), name, constants)
-    return laid(added, call.assembly.shape(added), memory, value.rank, value.batch, value.axes.index((-1,)))
-
-
-def _at_most_two(value: OnnxResult, places: list[int]) -> list[tuple[int, ...]]:
-    listed = [value.axes[at] for at in places]
-    return listed if len(listed) <= 2 else [tuple(atom for place in listed for atom in place)]
+    if len(long) == 1:
+        return with_features(value, long[0], added, call.assembly.shape(added), rest)
+    memory = [(at, value.extents[at]) for at in long]
+    return laid(added, shape, memory, value.rank, value.batch, value.axes.index((BATCH,)))
 
 
 def _repeated(constant: Constant, shape: tuple[int, ...]) -> Constant:

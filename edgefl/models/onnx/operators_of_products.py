@@ -18,9 +18,10 @@ from edgefl.models.graph.operations import (
     Embedding,
     Linear,
     Operation,
+    Shape,
     ZeroPad2d,
 )
-from edgefl.models.onnx.axis_atoms import OnnxResult, laid, standard
+from edgefl.models.onnx.axis_atoms import BATCH, Axis, OnnxResult, laid, standard
 from edgefl.models.onnx.onnx_call import Constant, OnnxCall, named, parameter
 
 
@@ -148,26 +149,38 @@ def scaled(constant: Constant, factor: float) -> Constant:
 
 
 def linear(call: OnnxCall, value: OnnxResult, axis: int, constants: dict[str, Constant]) -> OnnxResult:
-    """Add a Linear layer that multiplies along one axis, at each position of all other axes but the batch."""
+    """Add a Linear layer that multiplies along one axis, at each position of all other axes."""
     outputs, inputs = constants["weight"].array.shape
-    if value.extents[axis] != inputs:
+    if value.extents[axis] != inputs or BATCH in value.axes[axis]:
         raise GraphError(f"{value} with a weight for {inputs} features; expected equal numbers of features")
-    others = in_memory_order(value, [at for at in value.others if at != axis])
-    places: list[tuple[int, ...]] = [value.axes[at] for at in others if value.axes[at]]
-    if len(places) > 2:
-        places = [tuple(atom for place in places for atom in place)]
-    name = call.assembly.placed(value, [value.axes[axis], *places])
+    name, rest = features_first(call, value, value.axes[axis])
     added = with_parameters(call, Linear(inputs, outputs, "bias" in constants), name, constants)
-    memory = [(axis, outputs), *((at, value.extents[at]) for at in others)]
-    at = value.axes.index((-1,))
-    return laid(added, call.assembly.shape(added), memory, value.rank, value.batch, at)
+    return with_features(value, axis, added, call.assembly.shape(added), rest)
 
 
-def in_memory_order(value: OnnxResult, axes: list[int]) -> list[int]:
-    """Return axes in the order in which they lie in memory, or as they are given if some axis is not in one piece."""
-    if all(list(value.axes[at]) == list(range(value.axes[at][0], value.axes[at][-1] + 1)) for at in axes if value.axes[at]):
-        return sorted(axes, key=lambda at: value.axes[at][:1] or (len(value.atoms),))
-    return axes
+def features_first(call: OnnxCall, value: OnnxResult, own: Axis) -> tuple[str, list[int]]:
+    """Return the name of a result [features, positions], and the atoms of its positions in order.
+
+    own  atoms of the features. All other atoms are positions, in the order of memory
+    """
+    rest = [atom for atom in range(len(value.atoms)) if atom not in own]
+    places: list[Axis] = [(atom,) for atom in rest] if len(rest) <= 2 else [tuple(rest)]
+    return call.assembly.placed(value, [own, *places]), rest
+
+
+def with_features(value: OnnxResult, axis: int, name: str, shape: Shape, rest: list[int]) -> OnnxResult:
+    """Return a result [features, positions] under a value's axes, of which one holds the features.
+
+    rest  atoms of the value that are the positions, in order
+    """
+    own = [shape[0]] if shape[0] > 1 else []
+    renamed = {atom: at for at, atom in enumerate(rest, start=len(own))} | {BATCH: BATCH}
+    axes = [
+        tuple(range(len(own))) if at == axis else tuple(renamed[atom] for atom in each)
+        for at, each in enumerate(value.axes)
+    ]
+    atoms = (*own, *(value.atoms[atom] for atom in rest))
+    return OnnxResult(name, shape, atoms, tuple(axes), value.batch)
 
 
 def matmul(call: OnnxCall) -> OnnxResult:
@@ -183,8 +196,6 @@ def matmul(call: OnnxCall) -> OnnxResult:
         raise GraphError(f"{value} with {named(weight)} of shape {matrix.shape}; expected a matrix")
     weight = Constant(matrix.reshape(matrix.shape[-2:]), weight.origin)
     axis = value.axis(axis)
-    if axis not in value.others:
-        raise GraphError(f"a product along the batch of {value}; expected a product of features")
     if (pooled := _adaptive_pool(call, value, axis, weight)) is not None:
         return pooled
     return linear(call, value, axis, {"weight": weight})
@@ -193,6 +204,8 @@ def matmul(call: OnnxCall) -> OnnxResult:
 def _adaptive_pool(call: OnnxCall, value: OnnxResult, axis: int, weight: Constant) -> OnnxResult | None:
     """Return an adaptive average pool if the matrix holds the shares of its windows, as edgefl writes it."""
     parts, size = weight.array.shape
+    if (BATCH,) not in value.axes:
+        return None
     is_of_places = value.others == list(range(1, value.rank)) and value.rank in (3, 4) and axis > 1
     if not is_of_places or size != value.extents[axis]:
         return None

@@ -76,7 +76,7 @@ def _gates(constant: Constant, shape: tuple[int, ...], op: Recurrent) -> np.ndar
 
 def _origin(constant: Constant, part: str) -> str:
     """Return the name of a parameter, from the name of the constant that holds it, such as "rnn:weight_ih_l0"."""
-    owner, _, last = constant.origin.replace(":", ".").rpartition(".")
+    owner, _, last = constant.lineage.replace(":", ".").rpartition(".")
     return f"{owner}.{part}" if owner and (last == part or last.startswith("bias")) else ""
 
 
