@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import GELU, Hardsigmoid, Hardswish, LeakyReLU, Operation, ReLU6, SiLU, Softplus
 from edgefl.models.onnx.onnx_call import Constant, OnnxValue
@@ -97,7 +95,19 @@ FORMS: dict[str, Callable[..., Form]] = {
     "Pow": _power,
     **{
         name: (lambda title: lambda *parts: (title, *parts))(name)
-        for name in ("Sigmoid", "Tanh", "Erf", "HardSigmoid", "Clip", "Softplus", "Where", "Greater", "Max", "Min", "Relu")
+        for name in (
+            "Sigmoid",
+            "Tanh",
+            "Erf",
+            "HardSigmoid",
+            "Clip",
+            "Softplus",
+            "Where",
+            "Greater",
+            "Max",
+            "Min",
+            "Relu",
+        )
     },
 }
 """The forms of ONNX operators in an expression, from the forms of their inputs."""

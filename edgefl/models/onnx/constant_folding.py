@@ -1,7 +1,7 @@
 """The values of ONNX operators whose inputs are all constants, such as the computations of shapes that exporters write.
 
-The computations of a file may not make more values than a bound (ComputationBudget). Values that are repeated along an axis are views, so an initial
-state of zeros for a batch of any size takes no memory.
+The computations of a file may not make more values than a bound (ComputationBudget). Values that are repeated along an
+axis are views, so an initial state of zeros for a batch of any size takes no memory.
 """
 
 from __future__ import annotations
@@ -56,7 +56,12 @@ def _node_constant(call: OnnxCall) -> np.ndarray:
     found = call.node.attributes
     if "value" in found:
         return np.asarray(found["value"])
-    for name, dtype in (("value_int", np.int64), ("value_ints", np.int64), ("value_float", np.float32), ("value_floats", np.float32)):
+    for name, dtype in (
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+    ):
         if name in found:
             return np.asarray(found[name], dtype)
     raise GraphError(f"attributes {sorted(found)!r:.80}; expected a tensor or numbers")
@@ -120,7 +125,7 @@ def _unsqueezed(call: OnnxCall, x: np.ndarray, *_: Any) -> np.ndarray:
 
 
 def _range(call: OnnxCall, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
-    call.budget.spend(int(math.ceil((limit.item() - start.item()) / delta.item())))
+    call.budget.spend(math.ceil((limit.item() - start.item()) / delta.item()))
     return np.arange(start.item(), limit.item(), delta.item(), start.dtype)
 
 
@@ -168,7 +173,13 @@ FOLDS: dict[str, Callable[..., Any]] = {
     **{name: partial(_elementwise, function) for name, function in ELEMENTWISE.items()},
     **{
         name: partial(_reduced, function)
-        for name, function in (("ReduceProd", np.prod), ("ReduceSum", np.sum), ("ReduceMean", np.mean), ("ReduceMax", np.max), ("ReduceMin", np.min))
+        for name, function in (
+            ("ReduceProd", np.prod),
+            ("ReduceSum", np.sum),
+            ("ReduceMean", np.mean),
+            ("ReduceMax", np.max),
+            ("ReduceMin", np.min),
+        )
     },
     "Constant": _node_constant,
     "Identity": lambda call, x: x,

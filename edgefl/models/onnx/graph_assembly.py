@@ -7,6 +7,8 @@ node_names.py finds the names of the nodes. The files of operators choose the op
 from __future__ import annotations
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -128,6 +130,7 @@ class Assembly:
         if not kept:
             return self.model(self._distinct(output), naming)
         names = {INPUT: INPUT} | naming.names({name: self.drafts[name] for name in kept})
+        _warn_of_copies([self.drafts[name] for name in kept])
         nodes, params, frozen = [], dict[str, np.ndarray](), set[str]()
         for name in kept:
             draft = self.drafts[name]
@@ -138,6 +141,17 @@ class Assembly:
             frozen |= own.keys() if draft.frozen else set()
         graph = Graph(self._input_shape, tuple(nodes), frozenset(frozen))
         return Model(graph, {name: np.ascontiguousarray(params[name]) for name in graph.parameters()})
+
+
+def _warn_of_copies(drafts: Sequence[NodeDraft]) -> None:
+    """Warn of constants of the file that several nodes have as a parameter. A graph has no shared weights."""
+    counts = Counter(origin for draft in drafts for origin in set(draft.origins.values()) if origin)
+    shared = [(name, count) for name, count in counts.items() if count > 1]
+    if shared:
+        name, count = shared[0]
+        more = f", and so are {len(shared) - 1} other constants" if len(shared) > 1 else ""
+        text = f"{name[:200]!r} is used by {count} layers{more}; each layer gets a copy of its own"
+        warnings.warn(text, stacklevel=3)
 
 
 def _permutation(value: OnnxResult, order: list[int], shape: Shape) -> tuple[int, ...] | None:
@@ -158,9 +172,7 @@ def _permutation(value: OnnxResult, order: list[int], shape: Shape) -> tuple[int
             return None  # an atom reaches over two axes
         members.append(own)
     fitting = [
-        each
-        for each in permutations(range(len(members)))
-        if [atom for axis in each for atom in members[axis]] == order
+        each for each in permutations(range(len(members))) if [atom for axis in each for atom in members[axis]] == order
     ]
     exact = [each for each in fitting if tuple(value.shape[axis] for axis in each) == shape]
     return next(iter(exact or fitting), None)

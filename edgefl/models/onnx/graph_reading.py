@@ -163,7 +163,11 @@ class Reading:
         """Leave out a softmax of the logits at the end of the model."""
         value, output = call.value(), call.node.outputs[0]
         axis = value.axis(call.attribute("axis", -1 if call.opset >= 13 else 1))
-        while output != self._content.output and len(users := self._users(output)) == 1 and users[0].operator == "Identity":
+        while (
+            output != self._content.output
+            and len(users := self._users(output)) == 1
+            and users[0].operator == "Identity"
+        ):
             output = users[0].outputs[0]
         if output != self._content.output or value.rank != 2 or axis != 1:
             raise GraphError("expected at the end only, over the classes")

@@ -83,7 +83,7 @@ def _of_module(draft: Unnamed) -> str:
 def _of_label(draft: Unnamed) -> str:
     """Return a name made of the ONNX node's name, or of the operation."""
     text = draft.label.partition(":")[0]  # edgefl itself writes "conv1:0"
-    is_title = text.startswith("/") or text.startswith("node_")
+    is_title = text.startswith(("/", "node_"))
     return draft.op.title.lower() if is_title else _clean(text) or draft.op.title.lower()
 
 

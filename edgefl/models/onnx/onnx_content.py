@@ -168,7 +168,7 @@ def module_of(node: Any) -> str:
     """
     noted = next((each.value for each in node.metadata_props if each.key == SCOPES), "")
     if noted:
-        return ([""] + QUOTED.findall(noted[:LONGEST_NOTE])[:-1])[-1]
+        return (["", *QUOTED.findall(noted[:LONGEST_NOTE])[:-1]])[-1]
     modules = list[str]()
     for step in node.name[:LONGEST_NOTE].split("/")[1:-1]:
         if modules and step.startswith(modules[-1] + "."):

@@ -171,7 +171,9 @@ def pad(call: OnnxCall) -> OnnxResult:
     pairs = [around.get(at, (0, 0)) for at in range(2, value.rank)]
     name = zeros_around(call, channels_first(call, value, as_planes=True), pairs)
     shape = call.assembly.shape(name)
-    return laid(name, shape, [(1, shape[0]), *zip(range(2, value.rank), shape[4 - value.rank + 1 :])], value.rank, value.batch)
+    return laid(
+        name, shape, [(1, shape[0]), *zip(range(2, value.rank), shape[4 - value.rank + 1 :])], value.rank, value.batch
+    )
 
 
 def resize(call: OnnxCall) -> OnnxResult:
@@ -226,6 +228,7 @@ def _is_repeated(call: OnnxCall, size: int, times: int) -> bool:
         "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     }.get(rounding)
     if shift is None or rounds is None or len(new) != size * times:
-        raise GraphError(f"coordinate_transformation_mode={how!r}, nearest_mode={rounding!r}; expected asymmetric, floor")
+        found = f"coordinate_transformation_mode={how!r}, nearest_mode={rounding!r}"
+        raise GraphError(f"{found}; expected 'asymmetric' and 'floor'")
     old = np.clip(rounds((new + shift) / times - shift), 0, size - 1)
     return bool((old == new // times).all())

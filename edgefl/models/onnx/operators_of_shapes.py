@@ -78,9 +78,9 @@ def _shown(value: OnnxResult, sizes: list[int]) -> str:
 
 
 def _tied(value: OnnxResult) -> str:
-    is_open = value.batch > 1
-    cure = "write x.reshape(x.shape[0], -1), and export with a batch axis that is dynamic" if is_open else "reshape alike"
-    return f"the graph is tied to one batch size, so {cure}" if is_open else cure
+    if value.batch == 1:
+        return "an axis of extent 1 for the batch"
+    return "the graph is tied to one batch size, so export with a batch axis that is dynamic"
 
 
 def _reshaped(call: OnnxCall, value: OnnxResult, extents: list[int]) -> OnnxResult:
@@ -144,7 +144,9 @@ def gather(call: OnnxCall) -> OnnxResult:
     size = value.extents[axis]
     listed = [int(each) % size if -size <= each < size else size for each in ids.ravel().tolist()]
     if ids.ndim > 1 or not listed or listed != list(range(listed[0], listed[0] + len(listed))):
-        raise GraphError(f"positions {listed[:8]} of {value}; expected one position, or positions that follow each other")
+        raise GraphError(
+            f"positions {listed[:8]} of {value}; expected one position, or positions that follow each other"
+        )
     found = sliced(call, value, axis, listed[0], len(listed))
     return found if ids.ndim else without_axes(found, [axis])
 
