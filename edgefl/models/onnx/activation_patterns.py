@@ -15,7 +15,9 @@ from edgefl.models.graph.operations import GELU, Hardsigmoid, Hardswish, LeakyRe
 from edgefl.models.onnx.onnx_call import Constant, OnnxValue
 from edgefl.models.onnx.onnx_content import OnnxNode
 
-DEEPEST, LARGEST = 8, 48  # nodes above each other in an expression, and parts of an expression
+DEEPEST, LARGEST = 8, 32  # nodes above each other in an expression, and parts of an expression
+LEVELS, MOST_LEAVES = 3, 12  # how far above the end of an activation its argument is looked for
+MOST_STEPS = 1 << 20  # parts of expressions that are looked at in one file
 X = ("x",)
 Form = tuple[Any, ...]
 
@@ -139,7 +141,7 @@ class Expressions:
     """The expressions behind the nodes of a file, as far as they are functions of single values."""
 
     def __init__(self, makers: dict[str, OnnxNode], values: dict[str, OnnxValue]) -> None:
-        self._makers, self._values = makers, values
+        self._makers, self._values, self._left = makers, values, MOST_STEPS
 
     def activation(self, node: OnnxNode) -> tuple[Operation, str] | None:
         """Return the activation that ends in a node, and the name of the value that it is a function of, or None."""
@@ -158,7 +160,7 @@ class Expressions:
     def _leaves(self, node: OnnxNode) -> Iterator[str]:
         """Yield the names of values above a node that are not constants, the nearest first."""
         level, seen = list(node.inputs), set[str]()
-        for _ in range(DEEPEST):
+        for _ in range(LEVELS):
             above = list[str]()
             for name in level:
                 if name in seen or not name or isinstance(self._values.get(name), Constant):
@@ -167,18 +169,19 @@ class Expressions:
                 yield name
                 maker = self._makers.get(name)
                 above += maker.inputs if maker is not None and maker.operator in FORMS else ()
-            if not above or len(seen) > LARGEST:
+            if not above or len(seen) > MOST_LEAVES:
                 return
             level = above
 
     def _form(self, name: str, leaf: str, left: list[int], depth: int) -> Form:
         left[0] -= 1
+        self._left -= 1
         found = self._values.get(name)
         if name == leaf:
             return X
         if isinstance(found, Constant) and found.array.size == 1 and found.array.dtype.kind == "f":
             return number(float(found.array.reshape(())))
-        if left[0] < 0 or depth == 0 or name not in self._makers:
+        if min(left[0], self._left) < 0 or depth == 0 or name not in self._makers:
             raise GraphError(f"{name}; expected an expression of one value")
         return self._of_node(self._makers[name], leaf, left, depth - 1)
 

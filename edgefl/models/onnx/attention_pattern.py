@@ -15,7 +15,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph.operations import Conv1d, Conv2d, Linear, SelfAttention
 from edgefl.models.onnx.axis_atoms import BATCH, OnnxResult, regrouped
 from edgefl.models.onnx.graph_assembly import Assembly, NodeDraft
-from edgefl.models.onnx.index_tracing import Traced, Tracer, batch_of
+from edgefl.models.onnx.index_tracing import LONGEST, Traced, Tracer, batch_of
 from edgefl.models.onnx.onnx_call import Constant, OnnxCall
 from edgefl.models.onnx.onnx_content import OnnxNode
 
@@ -77,7 +77,9 @@ class AttentionPatterns:
         if node is None or node.operator != "Softmax" or node.attributes.get("axis", -1) not in (-1, 2, 3):
             return None
         name, scale, mask = node.inputs[0], 1.0, None
-        while (node := self._makers.get(name)) is not None:
+        for _ in range(LONGEST):
+            if (node := self._makers.get(name)) is None:
+                break
             if (found := self._tracer.scaling(node)) is not None:
                 if mask is not None:
                     mask = mask / found[1]
@@ -95,8 +97,11 @@ class AttentionPatterns:
     def _without_guard(self, name: str) -> str:
         """Return the softmax behind Where(IsNaN(x), 0, x), which exporters add for rows that are masked as a whole."""
         node = self._makers.get(name)
-        if node is not None and node.operator in ("Identity", "Dropout"):
-            return self._without_guard(node.inputs[0])
+        for _ in range(LONGEST):
+            if node is None or node.operator not in ("Identity", "Dropout"):
+                break
+            name = node.inputs[0]
+            node = self._makers.get(name)
         if node is None or node.operator != "Where" or len(node.inputs) != 3:
             return name
         test = self._makers.get(node.inputs[0])

@@ -16,6 +16,7 @@ from edgefl.models.graph.operations import Shape
 
 BATCH = -1  # the atom of the batch, which comes before all other atoms in memory
 OPEN_BATCH = 2**31 - 1  # the batch size in computations with shapes: a prime that no other extent is a multiple of
+MOST_AXES = 12
 Axis = tuple[int, ...]  # indices of atoms, the slowest first. An axis of extent 1 has no atoms
 
 
@@ -111,6 +112,8 @@ def with_axes(value: OnnxResult, added: Sequence[int]) -> OnnxResult:
     places = sorted(at + rank if at < 0 else at for at in added)
     if len(set(places)) < len(places) or not all(0 <= at < rank for at in places):
         raise GraphError(f"axes={list(added)} for {value}; expected different axes of a result of {rank}")
+    if rank > MOST_AXES:
+        raise GraphError(f"{rank} axes; the limit is {MOST_AXES}")
     axes = list(value.axes)
     for at in places:
         axes.insert(at, ())
@@ -122,6 +125,8 @@ def regrouped(value: OnnxResult, extents: Sequence[int]) -> OnnxResult | None:
 
     A batch of 1 is an axis of extent 1 where it meets one, and else a part of the axis before it.
     """
+    if len(extents) > MOST_AXES:
+        raise GraphError(f"{len(extents)} axes; the limit is {MOST_AXES}")
     waiting = [atom for axis in value.axes for atom in axis]
     atoms, axes = list(value.atoms), list[Axis]()
     for at, extent in enumerate(extents):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgefl.errors import GraphError
-from edgefl.models.onnx.onnx_call import Constant, OnnxCall
+from edgefl.models.onnx.onnx_call import MOST_LISTED, Constant, OnnxCall
 from edgefl.models.onnx.tensor_values import DTYPES
 
 KEEPING = ("Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout")
@@ -80,20 +80,34 @@ def _concat(call: OnnxCall, *arrays: np.ndarray) -> np.ndarray:
     return np.concatenate(arrays, call.attribute("axis", 0))
 
 
+def _flattened(call: OnnxCall, x: np.ndarray) -> np.ndarray:
+    call.budget.spend(x.size)
+    return x.reshape(math.prod(x.shape[: call.attribute("axis", 1)]), -1)
+
+
 def _reshape(call: OnnxCall, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    wanted = [x.shape[at] if size == 0 else int(size) for at, size in enumerate(shape.tolist())]
-    if 0 in x.strides:
+    wanted = [x.shape[at] if size == 0 else int(size) for at, size in enumerate(call.integers("shape", 1) or [])]
+    if x.size and not any(x.strides):  # one value, repeated
+        known = math.prod(size for size in wanted if size != -1)
+        return np.broadcast_to(x[(0,) * x.ndim], [x.size // known if size == -1 else size for size in wanted])
+    if not x.flags.c_contiguous:
         call.budget.spend(x.size)
     return x.reshape(wanted)
 
 
 def _filled(call: OnnxCall, shape: np.ndarray) -> np.ndarray:
     value = np.asarray(call.node.attributes.get("value", np.zeros(1, np.float32))).reshape(())
-    return np.broadcast_to(value, shape.tolist())
+    return np.broadcast_to(value, _sizes(shape))
 
 
 def _expanded(call: OnnxCall, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape.tolist())))
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, _sizes(shape)))
+
+
+def _sizes(shape: np.ndarray) -> tuple[int, ...]:
+    if shape.size > MOST_LISTED:
+        raise GraphError(f"a shape of {shape.size} extents; the limit is {MOST_LISTED}")
+    return tuple(shape.tolist())
 
 
 def _gather(call: OnnxCall, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -130,8 +144,8 @@ def _range(call: OnnxCall, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
 
 
 def _tiled(call: OnnxCall, x: np.ndarray, repeats: np.ndarray) -> np.ndarray:
-    call.budget.spend(x.size * math.prod(repeats.tolist()))
-    return np.tile(x, repeats.tolist())
+    call.budget.spend(x.size * math.prod(_sizes(repeats)))
+    return np.tile(x, _sizes(repeats))
 
 
 def _reduced(function: Callable[..., Any], call: OnnxCall, x: np.ndarray, *_: Any) -> np.ndarray:
@@ -185,11 +199,10 @@ FOLDS: dict[str, Callable[..., Any]] = {
     "Identity": lambda call, x: x,
     "Dropout": lambda call, x, *_: x,
     "Cast": _cast,
-    "CastLike": lambda call, x, like: x.astype(like.dtype),
     "Concat": _concat,
     "ConstantOfShape": _filled,
     "Expand": _expanded,
-    "Flatten": lambda call, x: x.reshape(math.prod(x.shape[: call.attribute("axis", 1)]), -1),
+    "Flatten": _flattened,
     "Gather": _gather,
     "MatMul": _product,
     "Range": _range,

@@ -17,11 +17,13 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph.json import Limits, dumps, loads
 from edgefl.models.graph.operations import Flatten, FlattenPlaces, Operation, Permute, Reshape, Shape
 from edgefl.models.onnx.axis_atoms import OnnxResult
 from edgefl.models.onnx.node_names import Naming
 
 MOST_EXTENTS = 3  # extents of a result of a graph, without the batch
+LIMITS = Limits()  # the limits that hold for every stored graph
 
 
 @dataclass
@@ -130,6 +132,8 @@ class Assembly:
         if not kept:
             return self.model(self._distinct(output), naming)
         names = {INPUT: INPUT} | naming.names({name: self.drafts[name] for name in kept})
+        if len(kept) > LIMITS.nodes:
+            raise GraphError(f"{len(kept)} operations; the limit is {LIMITS.nodes}")
         _warn_of_copies([self.drafts[name] for name in kept])
         nodes, params, frozen = [], dict[str, np.ndarray](), set[str]()
         for name in kept:
@@ -140,6 +144,7 @@ class Assembly:
             params |= own
             frozen |= own.keys() if draft.frozen else set()
         graph = Graph(self._input_shape, tuple(nodes), frozenset(frozen))
+        loads(dumps(graph), LIMITS)  # before values are copied
         return Model(graph, {name: np.ascontiguousarray(params[name]) for name in graph.parameters()})
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import INPUT, Model
-from edgefl.models.graph.json import dumps, loads
 from edgefl.models.graph.operations import Shape
 from edgefl.models.onnx import operators_of_arithmetic as arithmetic
 from edgefl.models.onnx import operators_of_norms as norms
@@ -86,9 +85,11 @@ class Reading:
         self._aliases: dict[str, list[str]] = {INPUT: [content.input.name]}
         self._uses = Counter(name for node in content.nodes for name in node.inputs) + Counter([content.output])
         self._makers = makers_of(content)
+        self._copies = {node.inputs[0]: node.outputs[0] for node in content.nodes if node.operator == "Identity"}
         self._expressions = Expressions(self._makers, self._values)
-        self._attention = AttentionPatterns(Tracer(self._makers, self._values), self._makers, self._assembly)
         self._budget = ComputationBudget()
+        tracer = Tracer(self._makers, self._values, self._budget)
+        self._attention = AttentionPatterns(tracer, self._makers, self._assembly)
         for node in content.nodes:
             self._read(node)
 
@@ -106,7 +107,6 @@ class Reading:
         if not isinstance(found, OnnxResult):
             raise GraphError(f"the output {self._content.output[:200]!r} does not follow from the input")
         model = self._assembly.model(self._placed_output(found), Naming())
-        loads(dumps(model.graph))  # holds the limits for graphs
         for name, array in model.params.items():
             if not np.isfinite(array).all():
                 raise GraphError(f"parameter {name!r} has values that are not finite; expected finite numbers")
@@ -124,6 +124,8 @@ class Reading:
             found = self._found(node, inputs)
         except GraphError as error:
             found = Unavailable((Cause(node, str(error)),))
+        except (ArithmeticError, LookupError, ValueError, TypeError) as error:  # settings that no exporter writes
+            found = Unavailable((Cause(node, f"settings that contradict each other ({error}); expected a valid node"),))
         results = found if isinstance(found, tuple) else (found,)
         for at, name in enumerate(node.outputs):
             if name:
@@ -141,7 +143,8 @@ class Reading:
         if (written_out := self._written_out(call) or self._attention.attention(call)) is not None:
             return written_out
         if lost := [each for each in inputs if isinstance(each, Unavailable)]:
-            causes = dict.fromkeys(cause for each in lost for cause in each.causes)
+            apart = {id(each.causes): each.causes for each in lost}
+            causes = dict.fromkeys(cause for each in apart.values() for cause in each)
             own = () if node.operator in OPERATORS or node.operator in PARTS else (unknown(node),)
             return Unavailable((*causes, *own)[:MOST_CAUSES])
         if node.operator in SOFTMAXES:
@@ -163,19 +166,12 @@ class Reading:
         """Leave out a softmax of the logits at the end of the model."""
         value, output = call.value(), call.node.outputs[0]
         axis = value.axis(call.attribute("axis", -1 if call.opset >= 13 else 1))
-        while (
-            output != self._content.output
-            and len(users := self._users(output)) == 1
-            and users[0].operator == "Identity"
-        ):
-            output = users[0].outputs[0]
+        while self._uses[output] == 1 and (after := self._copies.get(output)) is not None:
+            output = after
         if output != self._content.output or value.rank != 2 or axis != 1:
             raise GraphError("expected at the end only, over the classes")
         warnings.warn(f"{call.node} at the end is left to the loss: outputs are logits", stacklevel=2)
         return value
-
-    def _users(self, name: str) -> list[OnnxNode]:
-        return [node for node in self._content.nodes if name in node.inputs]
 
 
 def makers_of(content: OnnxContent) -> dict[str, OnnxNode]:

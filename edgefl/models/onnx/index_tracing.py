@@ -15,12 +15,12 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.onnx.axis_atoms import BATCH, OPEN_BATCH, OnnxResult
-from edgefl.models.onnx.onnx_call import Constant, OnnxValue
+from edgefl.models.onnx.onnx_call import ComputationBudget, Constant, OnnxValue
 from edgefl.models.onnx.onnx_content import OnnxNode
 
 MOVING = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Slice", "Gather", "Split", "Flatten", "Cast")
 LONGEST = 24  # operators in a chain
-MOST_VALUES = 1 << 25
+MOST_VALUES = 1 << 24  # of a mask
 PRIMES = (5, 7, 11, 13, 17, 19, 23)  # batch sizes, of which one does not divide the number of values of a sample
 
 
@@ -40,8 +40,10 @@ class Traced(NamedTuple):
 class Tracer:
     """The chains of operators in a file."""
 
-    def __init__(self, makers: Mapping[str, OnnxNode], values: Mapping[str, OnnxValue]) -> None:
-        self._makers, self._values = makers, values
+    def __init__(
+        self, makers: Mapping[str, OnnxNode], values: Mapping[str, OnnxValue], budget: ComputationBudget
+    ) -> None:
+        self._makers, self._values, self._budget = makers, values, budget
 
     def scalar(self, name: str) -> float | None:
         """Return a constant of one value as a number, or None for another value."""
@@ -51,7 +53,8 @@ class Tracer:
     def constant(self, name: str) -> np.ndarray | None:
         """Return the values of a constant, or None for another value."""
         found = self._values.get(name)
-        return found.array if isinstance(found, Constant) else None
+        is_small = isinstance(found, Constant) and found.array.size <= MOST_VALUES
+        return found.array if isinstance(found, Constant) and is_small else None
 
     def scaling(self, node: OnnxNode) -> tuple[str, float] | None:
         """Return the input and the factor of a node that multiplies by one constant number, or None."""
@@ -83,8 +86,7 @@ class Tracer:
             raise GraphError(f"{source}; expected a value of the graph")
         batch = batch_of(value)
         extents = [batch if axis == (BATCH,) else size for axis, size in zip(value.axes, value.extents, strict=True)]
-        if math.prod(extents) > MOST_VALUES:
-            raise GraphError(f"{math.prod(extents)} values; expected at most {MOST_VALUES}")
+        self._budget.spend(math.prod(extents))
         index = np.arange(math.prod(extents), dtype=np.int32).reshape(extents)
         for node, output in steps:
             index = self._moved(node, output, index, batch)

@@ -7,7 +7,8 @@ nodes are named after the ONNX nodes, whose names often hold the path of a modul
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from typing import Protocol
 
 from edgefl.models.graph.graph import INPUT, LONGEST_NAME, NODE_NAME
@@ -31,6 +32,7 @@ class Naming:
 
     def __init__(self) -> None:
         self._taken = {INPUT}
+        self._counts = Counter[str]()  # how many numbers each name has had
 
     def names(self, drafts: Mapping[str, Unnamed]) -> dict[str, str]:
         """Return the name of each node. Nodes whose parameters have names of the file are named first."""
@@ -48,20 +50,12 @@ class Naming:
         return {name} | {f"{name}.{part}" for part in draft.op.parameters() if part}
 
     def _free(self, name: str, draft: Unnamed) -> str:
-        for candidate in _numbered(name):
-            own = self._own(candidate, draft)
-            if not own & self._taken:
-                self._taken |= own
-                return candidate
-        raise AssertionError  # there is always a further number
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    count = 1
-    while True:
-        yield f"{name}_{count}"
-        count += 1
+        candidate = name
+        while (own := self._own(candidate, draft)) & self._taken:
+            self._counts[name] += 1
+            candidate = f"{name}_{self._counts[name]}"
+        self._taken |= own
+        return candidate
 
 
 def _owner(draft: Unnamed) -> str:

@@ -15,6 +15,9 @@ import numpy as np
 from edgefl.errors import GraphError
 from edgefl.models.onnx.axis_atoms import OnnxResult
 
+MOST_VALUES = 1 << 28  # of one constant
+MOST_LISTED = 64  # integers in a setting
+
 if TYPE_CHECKING:
     from edgefl.models.onnx.graph_assembly import Assembly
     from edgefl.models.onnx.onnx_content import OnnxNode
@@ -57,7 +60,7 @@ class Unavailable:
 class ComputationBudget:
     """The number of values that computations with the constants of one file may still make."""
 
-    left: int = 1 << 28
+    left: int = 1 << 27
 
     def spend(self, count: int) -> None:
         """Take a number of values. Raises GraphError if there are not so many left."""
@@ -97,6 +100,8 @@ class OnnxCall(NamedTuple):
         found = self._input(index)
         if not isinstance(found, Constant):
             raise GraphError(f"input {index} follows from the model's input; expected a constant")
+        if found.array.size > MOST_VALUES:
+            raise GraphError(f"{named(found)} of {found.array.size} values; the limit is {MOST_VALUES}")
         return found
 
     def has(self, index: int) -> bool:
@@ -122,11 +127,14 @@ class OnnxCall(NamedTuple):
             found = self.node.attributes[name]
             listed = found if isinstance(found, list) else [found]
         elif index is not None and self.has(index):
-            listed = self.constant(index).array.ravel().tolist()
+            array = self.constant(index).array
+            if array.size > MOST_LISTED:
+                raise GraphError(f"{name} of {array.size} values; expected at most {MOST_LISTED} integers")
+            listed = array.ravel().tolist()
         else:
             return None
-        if not all(type(each) is int for each in listed) or len(listed) > 64:
-            raise GraphError(f"{name}={listed!r:.80}; expected integers")
+        if not all(type(each) is int for each in listed) or len(listed) > MOST_LISTED:
+            raise GraphError(f"{name}={listed!r:.80}; expected at most {MOST_LISTED} integers")
         return listed
 
     def number(self, name: str, index: int | None, default: float) -> float:

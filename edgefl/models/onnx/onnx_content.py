@@ -23,7 +23,8 @@ from edgefl.models.onnx.wire_bounds import check_bounds
 
 OPSETS = (7, onnx.defs.onnx_opset_version())  # opset 6 broadcasts in another way
 STANDARD = ("", "ai.onnx")  # names of ONNX's own domain of operators
-MOST_NODES = 1 << 16
+MOST_NODES = 1 << 14
+MOST_INPUTS = 1 << 10  # of one node
 SCOPES, QUOTED = "pkg.torch.onnx.name_scopes", re.compile("'([^']*)'")
 LONGEST_NOTE = 2000  # characters of a node's name or note
 A = onnx.AttributeProto
@@ -54,7 +55,7 @@ class OnnxNode(NamedTuple):
     module: str = ""
 
     def __str__(self) -> str:
-        return f"{self.operator} {self.name!r}" if self.name else f"{self.operator} of {self.outputs[0]!r}"
+        return f"{self.operator} {self.name!r}" if self.name else f"{self.operator} of {self.outputs[0][:200]!r}"
 
 
 class OnnxInput(NamedTuple):
@@ -153,6 +154,10 @@ def _output(graph: Any) -> str:
 
 def _node(node: Any, external: External) -> OnnxNode:
     operator = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+    if len(node.input) > MOST_INPUTS:
+        raise GraphError(
+            f"{operator[:200]} {node.name[:200]!r} has {len(node.input)} inputs; the limit is {MOST_INPUTS}"
+        )
     if not node.output:
         raise GraphError(f"{operator[:200]} {node.name[:200]!r} has no output; expected one")
     attributes = {each.name: _attribute(each, external) for each in node.attribute}

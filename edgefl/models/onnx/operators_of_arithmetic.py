@@ -38,6 +38,7 @@ def sub(call: OnnxCall) -> OnnxResult:
         return _added(call, call.value(0), _negative(call, call.value(1)))
     if isinstance(call.inputs[0], Constant):
         return _with_constant(call, _negative(call, value), constant)
+    call.budget.spend(constant.array.size)
     return _with_constant(call, value, Constant(-constant.array, constant.origin))
 
 
@@ -50,6 +51,7 @@ def mul(call: OnnxCall) -> OnnxResult:
 
 def div(call: OnnxCall) -> OnnxResult:
     value, constant = call.value(0), call.constant(1)
+    call.budget.spend(constant.array.size)
     with np.errstate(all="ignore"):
         inverse = (1 / constant.array).astype(constant.array.dtype)
     return _with_constant(call, value, Constant(inverse, constant.origin), is_product=True)
@@ -68,7 +70,7 @@ def _sides(call: OnnxCall) -> tuple[Constant | None, OnnxResult]:
     for at in (0, 1):
         found = call.inputs[at] if len(call.inputs) > at else None
         if isinstance(found, Constant):
-            return found, call.value(1 - at)
+            return call.constant(at), call.value(1 - at)
     return None, call.value(0)
 
 

@@ -82,6 +82,8 @@ def instance_norm(call: OnnxCall) -> OnnxResult:
     if value.others != list(range(1, value.rank)) or value.rank < 3:
         raise GraphError(f"input {value}; expected [batch, channels, ...]")
     eps, groups = _rounded(call.number("epsilon", None, 1e-5)), value.extents[1]
+    if {weight.array.size, bias.array.size} - {1, groups}:
+        raise GraphError(f"{weight.array.size} scales for {value}; expected one for each channel")
     is_plain = bool((weight.array == 1).all() and (bias.array == 0).all())
     own = len(value.shape) > 1 and value.shape[0] % groups == 0 and value.shape[0] > groups
     channels = value.shape[0] if is_plain and own else groups

@@ -21,6 +21,8 @@ from edgefl.models.onnx.axis_atoms import OnnxResult, laid, standard
 from edgefl.models.onnx.onnx_call import OnnxCall
 from edgefl.models.onnx.operators_of_products import channels_first, paddings, zeros_around
 
+LONGEST_RESIZED = 1 << 14  # cells along an axis
+
 
 def max_pool(call: OnnxCall) -> OnnxResult:
     return _pool(call, is_average=False)
@@ -219,7 +221,9 @@ def _is_repeated(call: OnnxCall, size: int, times: int) -> bool:
         return True
     how = call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 11 else "asymmetric")
     rounding = call.attribute("nearest_mode", "round_prefer_floor" if call.opset >= 11 else "floor")
-    new = np.arange(min(size, 1 << 10) * min(times, 1 << 10), dtype=np.float64)
+    if size * times > LONGEST_RESIZED:
+        raise GraphError(f"{size} cells, each {times} times; the limit is {LONGEST_RESIZED} cells")
+    new = np.arange(size * times, dtype=np.float64)
     shift = {"asymmetric": 0.0, "half_pixel": 0.5, "pytorch_half_pixel": 0.5}.get(how)
     rounds = {
         "floor": np.floor,
@@ -227,7 +231,7 @@ def _is_repeated(call: OnnxCall, size: int, times: int) -> bool:
         "round_prefer_floor": lambda x: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     }.get(rounding)
-    if shift is None or rounds is None or len(new) != size * times:
+    if shift is None or rounds is None:
         found = f"coordinate_transformation_mode={how!r}, nearest_mode={rounding!r}"
         raise GraphError(f"{found}; expected 'asymmetric' and 'floor'")
     old = np.clip(rounds((new + shift) / times - shift), 0, size - 1)

@@ -134,9 +134,9 @@ def gemm(call: OnnxCall) -> OnnxResult:
     if value.rank != 2 or weight.array.ndim != 2:
         raise GraphError(f"{value} with a weight of shape {weight.array.shape}; expected [batch, features]")
     turned = Constant(weight.array if call.attribute("transB", 0) else weight.array.T, weight.origin)
-    constants = {"weight": scaled(turned, call.number("alpha", None, 1.0))}
+    constants = {"weight": scaled(call, turned, call.number("alpha", None, 1.0))}
     if call.has(2):
-        bias = scaled(call.constant(2), call.number("beta", None, 1.0))
+        bias = scaled(call, call.constant(2), call.number("beta", None, 1.0))
         out = turned.array.shape[0]
         if bias.array.shape[:-1] not in ((), (1,)) or bias.array.size not in (1, out):
             raise GraphError(f"C of shape {bias.array.shape}; expected a value for each of {out} features")
@@ -144,8 +144,11 @@ def gemm(call: OnnxCall) -> OnnxResult:
     return linear(call, value, 1, constants)
 
 
-def scaled(constant: Constant, factor: float) -> Constant:
-    return constant if factor == 1 else Constant(constant.array * np.float32(factor), constant.origin)
+def scaled(call: OnnxCall, constant: Constant, factor: float) -> Constant:
+    if factor == 1:
+        return constant
+    call.budget.spend(constant.array.size)
+    return Constant(constant.array * np.float32(factor), constant.origin)
 
 
 def linear(call: OnnxCall, value: OnnxResult, axis: int, constants: dict[str, Constant]) -> OnnxResult:
@@ -209,7 +212,7 @@ def _adaptive_pool(call: OnnxCall, value: OnnxResult, axis: int, weight: Constan
     is_of_places = value.others == list(range(1, value.rank)) and value.rank in (3, 4) and axis > 1
     if not is_of_places or size != value.extents[axis]:
         return None
-    if not np.array_equal(weight.array, shares(size, parts).astype(np.float32)):
+    if not all(np.array_equal(row, share_of(part, size, parts)) for part, row in enumerate(weight.array)):
         return None
     if parts == size:
         return value
@@ -221,12 +224,11 @@ def _adaptive_pool(call: OnnxCall, value: OnnxResult, axis: int, weight: Constan
     return standard(added, call.assembly.shape(added), value.batch)
 
 
-def shares(size: int, parts: int) -> np.ndarray:
-    """Return [parts, size]: 1 / n at the n cells of each window of an adaptive average pool."""
-    weights = np.zeros((parts, size))
-    for i in range(parts):
-        first, last = i * size // parts, -(-(i + 1) * size // parts)
-        weights[i, first:last] = 1 / (last - first)
+def share_of(part: int, size: int, parts: int) -> np.ndarray:
+    """Return 1 / n at the n cells of one window of an adaptive average pool, and 0 at the other cells."""
+    weights = np.zeros(size, np.float32)
+    first, last = part * size // parts, -(-(part + 1) * size // parts)
+    weights[first:last] = 1 / (last - first)
     return weights
 
 

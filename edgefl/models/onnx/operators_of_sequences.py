@@ -18,7 +18,7 @@ ACTIVATIONS = {GRU: ["Sigmoid", "Tanh"], LSTM: ["Sigmoid", "Tanh", "Tanh"]}
 
 def lstm(call: OnnxCall) -> tuple[OnnxResult, ...]:
     call.expect("input_forget", call.attribute("input_forget", 0), 0)
-    if call.has(7) and call.constant(7).array.any():
+    if call.has(7) and _first_values(call.constant(7).array).any():
         raise GraphError("peephole weights; expected an LSTM without them")
     return _recurrent(call, LSTM)
 
@@ -40,6 +40,7 @@ def _recurrent(call: OnnxCall, kind: type[Recurrent]) -> tuple[OnnxResult, ...]:
         bias = call.constant(3)
         halves = parameter(bias, (2, op.gates * hidden))
         constants |= {"bias_ih_l0": Constant(halves[0], bias.origin), "bias_hh_l0": Constant(halves[1], bias.origin)}
+    call.budget.spend(sum(constant.array.size for constant in constants.values()))
     values = {part: _gates(constants[part], info.shape, op) for part, info in op.parameters().items()}
     origins = {part: _origin(constants[part], part) for part in values}
     name = call.assembly.placed(value, [value.axes[2], value.axes[0]])
@@ -60,7 +61,8 @@ def _check(call: OnnxCall, kind: type[Recurrent]) -> None:
     if call.has(4) and not isinstance(call.inputs[4], Constant):
         raise GraphError("sequence_lens that follow from the input; expected sequences of one length")
     for at in (5, 6) if kind is LSTM else (5,):
-        if call.has(at) and _first_values(call.constant(at).array).any():
+        given = call.inputs[at] if call.has(at) else None
+        if given is not None and not (isinstance(given, Constant) and not _first_values(given.array).any()):
             raise GraphError("an initial state that is not 0; expected zeros")
 
 

@@ -20,7 +20,7 @@ from edgefl.models.onnx.axis_atoms import (
     with_axes,
     without_axes,
 )
-from edgefl.models.onnx.onnx_call import Constant, OnnxCall
+from edgefl.models.onnx.onnx_call import MOST_LISTED, Constant, OnnxCall
 from edgefl.models.onnx.operators_of_products import embedding
 
 ENOUGH = 2**31 - 1  # exporters write larger numbers for the end of an axis
@@ -142,6 +142,8 @@ def gather(call: OnnxCall) -> OnnxResult:
     value, ids = call.value(), call.constant(1).array
     axis = value.axis(call.attribute("axis", 0))
     size = value.extents[axis]
+    if ids.size > size:
+        raise GraphError(f"{ids.size} positions of {value}; expected positions below {size}")
     listed = [int(each) % size if -size <= each < size else size for each in ids.ravel().tolist()]
     if ids.ndim > 1 or not listed or listed != list(range(listed[0], listed[0] + len(listed))):
         raise GraphError(
@@ -153,6 +155,8 @@ def gather(call: OnnxCall) -> OnnxResult:
 
 def split(call: OnnxCall) -> tuple[OnnxResult, ...]:
     value, count = call.value(), len(call.node.outputs)
+    if count > MOST_LISTED:
+        raise GraphError(f"{count} parts; the limit is {MOST_LISTED}")
     axis = value.axis(call.attribute("axis", 0))
     size = value.extents[axis]
     each = -(-size // count)
