@@ -1,4 +1,7 @@
-"""`edgefl convert` writes a torch module of the user's own, with its present weights, into a file for `--model`."""
+"""`edgefl convert` writes a torch module of the user's own, with its present weights, into a file for `--model`.
+
+convert_onnx.py has the part for models in ONNX files.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from edgefl.cli.convert_onnx import is_onnx, onnx_model, onnx_problems
 from edgefl.cli.experiment_arguments import TRAIN_HELP
 from edgefl.cli.size_arguments import extents
 from edgefl.cli.working import note, working
@@ -19,35 +23,46 @@ from edgefl.system.durable_files import check_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the module to convert, and the file that it is written to."""
+    """Add the model to convert, and the file that it is written to."""
     parser.add_argument(
         "factory",
         metavar="MODULE:FACTORY",
-        help=HELP,
+        help=f"{HELP}; or an ONNX file, FILE.onnx",
     )
     parser.add_argument(
-        "--input", type=extents, required=True, metavar="C,H,W", help="shape of one example (for example: 3,32,32)"
+        "--input",
+        type=extents,
+        metavar="C,H,W",
+        help="shape of one example (for example: 3,32,32; default for an ONNX file: the shape in the file)",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
-        required=True,
         metavar="FILE",
         help="file for the model, whose name ends in .safetensors",
     )
     parser.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print everything that edgefl refuses in an ONNX file, one kind of operation a line, and write nothing",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Import and convert the module, write the file, and say what the file has."""
+    """Convert the model, write the file, and say what the file has. With --explain, print what is refused."""
+    if options.explain:
+        return _explain(options)
+    if options.output is None:
+        raise RequestError("convert without -o; expected -o FILE.safetensors, the file for the model")
     if options.output.suffix != ".safetensors":
         raise RequestError(f"{options.output}; expected a file that ends in .safetensors")
     check_writable(options.output)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
         with working(f"importing and converting {options.factory}"):
-            model = _model(options.factory, options.input)
+            model = onnx_model(options) if is_onnx(options.factory) else _model(options.factory, options.input)
     try:
         model = model._replace(graph=with_trained(model.graph, options.train))
     except GraphError as error:
@@ -65,11 +80,29 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _model(factory: str, input_shape: tuple[int, ...]) -> Model:
+def _explain(options: argparse.Namespace) -> int:
+    """Print what edgefl refuses in an ONNX file. Return 1 if there is something, and 0 otherwise."""
+    if not is_onnx(options.factory):
+        raise RequestError(f"--explain with {options.factory!r}; expected an ONNX file, FILE.onnx")
+    with warnings.catch_warnings(), working(f"reading {options.factory}"):
+        warnings.simplefilter("ignore", UserWarning)
+        problems = onnx_problems(options)
+    if options.json:
+        print(json.dumps({"file": options.factory, "problems": problems}))
+    else:
+        for problem in problems:
+            print(problem)
+        note(f"{options.factory}: {len(problems)} kinds of operations are refused")
+    return int(bool(problems))
+
+
+def _model(factory: str, input_shape: tuple[int, ...] | None) -> Model:
     """Return the module that the user's code makes, as a graph with weights.
 
     Raises  RequestError if there is no such code or it fails, GraphError for a module that edgefl cannot represent
     """
+    if input_shape is None:
+        raise RequestError(f"convert {factory} without --input; expected --input C,H,W, the shape of one example")
     try:
         from edgefl.torch.model_factory import made_by
     except ModuleNotFoundError as error:
