@@ -44,15 +44,7 @@ static efl_status clamp_f32(const float* x, efl_int64 batch, efl_int64 channels,
 }
 """
 CUDA = """
-struct ClampArgs {
-    const float* x;
-    float* y;
-    Chosen chosen;
-    Size batch;
-    double low, high;
-};
-
-EFL_KERNEL(clamp, 256, ClampArgs) {
+EFL_KERNEL(clamp, 256) {
     const float low = float(a.low), high = float(a.high);
     each_position(a.batch * a.chosen.channels.count * a.chosen.inner, [&](int i) {
         const int at = position_of(a.chosen, i).at;
@@ -62,9 +54,13 @@ EFL_KERNEL(clamp, 256, ClampArgs) {
 """
 LAUNCHES = """
 
+declare({"clamp": "x y chosen:Chosen batch low high"})
+
+
 def clamp(x: KernelArray, low: float, high: float, y: KernelArray, channels: KernelArray | None) -> Launches:
-    batch, ids = x.shape[0], Ids.of(channels, x.shape[1])
-    return [launch("clamp", batch * ids.count * x.inner, x, y, *chosen(channels, x), batch, float(low), float(high))]
+    batch, taken = x.shape[0], chosen(channels, x)
+    work = batch * Ids.of(channels, x.shape[1]).count * x.inner
+    return [launch("clamp", work, x=x, y=y, chosen=taken, batch=batch, low=low, high=high)]
 """
 ADDED = {
     "edgefl/kernels/reference/elementwise.py": REFERENCE,
