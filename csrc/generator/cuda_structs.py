@@ -35,9 +35,8 @@ def structs() -> ModuleType:
     """Return edgefl.kernels.cuda.structs with the rows of all files."""
     module = beside("cuda.structs")
     for path in sorted(FOLDER.glob("*.py")):
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_declare(node.value.func):
-                module.declare(ast.literal_eval(node.value.args[0]))
+        for row in filter(_is_rows, ast.parse(path.read_text("utf-8")).body):
+            module.declare(ast.literal_eval(row.value.args[0]))
     return module
 
 
@@ -57,8 +56,11 @@ def text() -> str:
     return "\n".join([TOP, *map(_forward, sorted(set(_foreign()))), *numbers, *ordered.values(), "".join(uses)])
 
 
-def _is_declare(function: Any) -> bool:
-    return isinstance(function, ast.Name) and function.id == "declare"
+def _is_rows(node: Any) -> bool:
+    """Return whether a statement is declare({...})."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    is_declare = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "declare"
+    return is_declare and isinstance(call.args[0], ast.Dict)
 
 
 def _define(name: str, ordered: dict[str, str]) -> None:

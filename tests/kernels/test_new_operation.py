@@ -21,6 +21,7 @@ ROW = """        Signature(
             "y = min(max(x, low), high) of the channels",
             rules=("low: low <= high: a number that high is not below",),
             c=InC("x B C inner low high needed=channels y"),
+            cuda="x y chosen:Chosen batch low high",
         ),
 """
 REFERENCE = '''
@@ -52,21 +53,10 @@ EFL_KERNEL(clamp, 256) {
     });
 }
 """
-LAUNCHES = """
-
-declare({"clamp": "x y chosen:Chosen batch low high"})
-
-
-def clamp(x: KernelArray, low: float, high: float, y: KernelArray, channels: KernelArray | None) -> Launches:
-    batch, taken = x.shape[0], chosen(channels, x)
-    work = batch * Ids.of(channels, x.shape[1]).count * x.inner
-    return [launch("clamp", work, x=x, y=y, chosen=taken, batch=batch, low=low, high=high)]
-"""
 ADDED = {
     "edgefl/kernels/reference/elementwise.py": REFERENCE,
     "csrc/kernels/elementwise.inl.h": BODY,
     "csrc/cuda/elementwise.cuh": CUDA,
-    "edgefl/kernels/cuda/elementwise.py": LAUNCHES,
 }
 PROGRAM = """
 import sys

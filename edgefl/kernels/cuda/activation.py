@@ -7,10 +7,6 @@ from .structs import declare
 
 declare(
     {
-        "activation_forward": "x y count kind beta threshold",
-        "activation_backward": "dy saved dx chosen:Chosen batch kind beta threshold",
-        "elu_forward": "x y count alpha",
-        "elu_backward": "dy x dx chosen:Chosen batch alpha",
         "prelu_forward": "x weight y weights planes channels inner",
         "prelu_planes of prelu_backward": "dy x sums:float[]! planes inner",
         "prelu_weights of prelu_backward": "sums:float[] dweight outs batch channels:int weights",
@@ -19,41 +15,6 @@ declare(
 )
 
 PLANES = 8  # that a block sums up
-
-
-def activation_forward(x: KernelArray, kind: int, beta: float, threshold: float, y: KernelArray) -> Launches:
-    return [launch("activation_forward", y.size, x=x, y=y, count=y.size, kind=kind, beta=beta, threshold=threshold)]
-
-
-def activation_backward(
-    dy: KernelArray,
-    saved: KernelArray,
-    kind: int,
-    beta: float,
-    threshold: float,
-    dx: KernelArray,
-    channels: KernelArray | None,
-) -> Launches:
-    batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
-    settings = {"kind": kind, "beta": beta, "threshold": threshold}
-    return [
-        launch(
-            "activation_backward", batch * ids.count * dy.inner,
-            dy=dy, saved=saved, dx=dx, chosen=chosen(channels, dy), batch=batch, **settings,
-        )
-    ]  # fmt: skip
-
-
-def elu_forward(x: KernelArray, alpha: float, y: KernelArray) -> Launches:
-    return [launch("elu_forward", y.size, x=x, y=y, count=y.size, alpha=alpha)]
-
-
-def elu_backward(
-    dy: KernelArray, x: KernelArray, alpha: float, dx: KernelArray, channels: KernelArray | None
-) -> Launches:
-    batch, ids = dy.shape[0], Ids.of(channels, dy.shape[1])
-    work = batch * ids.count * dy.inner
-    return [launch("elu_backward", work, dy=dy, x=x, dx=dx, chosen=chosen(channels, dy), batch=batch, alpha=alpha)]
 
 
 def prelu_forward(x: KernelArray, weight: KernelArray, y: KernelArray) -> Launches:

@@ -12,11 +12,7 @@ declare(
         "rectify_forward of relu_forward": "x y bits planes inner threads_each slope:real most:real",
         "rectify_backward of relu_backward": "dy bits dx chosen:Chosen batch slope:real",
         "PairArgs: add mul": "a b y count",
-        "add_channels": "y offset planes channels inner",
-        "scale_channels": "x scale y planes inner",
         "channel_dot": "a b out planes inner",
-        "scale_places": "x scale y count channels inner",
-        "place_dot": "a b out count channels inner",
         "fill_zero": "x:bytes[]! bytes",
     }
 )
@@ -56,26 +52,8 @@ def mul(a: KernelArray, b: KernelArray, y: KernelArray) -> Launches:
     return [launch("mul", fours(y.size), a=a, b=b, y=y, count=y.size)]
 
 
-def add_channels(y: KernelArray, offset: KernelArray) -> Launches:
-    planes, channels = y.shape[0] * y.shape[1], y.shape[1]
-    return [launch("add_channels", y.size, y=y, offset=offset, planes=planes, channels=channels, inner=y.inner)]
-
-
-def scale_channels(x: KernelArray, scale: KernelArray, y: KernelArray) -> Launches:
-    return [launch("scale_channels", x.size, x=x, scale=scale, y=y, planes=scale.size, inner=x.inner)]
-
-
 def channel_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
     return [tiled("channel_dot", (-(-out.size // 8), 1, 1), a=a, b=b, out=out, planes=out.size, inner=a.inner)]
-
-
-def scale_places(x: KernelArray, scale: KernelArray, y: KernelArray) -> Launches:
-    extents = {"count": x.size, "channels": x.shape[1], "inner": x.inner}
-    return [launch("scale_places", x.size, x=x, scale=scale, y=y, **extents)]
-
-
-def place_dot(a: KernelArray, b: KernelArray, out: KernelArray) -> Launches:
-    return [launch("place_dot", out.size, a=a, b=b, out=out, count=out.size, channels=a.shape[1], inner=a.inner)]
 
 
 def fill_zero(x: KernelArray) -> Launches:

@@ -1,7 +1,8 @@
 """The structs that kernels are given: one row each, from which a build makes the C++ and a launch takes the order.
 
-A row stands beside the launches of its kernels, in a family's file. The generator of the build reads the rows from the
-text of the files, and writes cuda/arguments.cuh. A launch gives the values by name, and gets them in the row's order.
+A row stands beside the launches of its kernels, in a family's file, or in table.py if the launch follows from it. The
+generator of the build reads the rows from the text of the files, and writes cuda/arguments.cuh. A launch gives the
+values by name, and gets them in the row's order.
 
     declare({
         "Chosen": "channels:Ids all inner",                       a struct that is a field of others
@@ -172,3 +173,6 @@ def _of_argument(name: str, argument: Argument | None) -> Member:
     if not (argument.is_array or argument.is_ids):
         raise ValueError(f"{name}: a {argument.type} is not a field; expected the name of one of its values")
     return Member(name, argument.type, True, argument.is_optional, argument.is_written)
+
+
+declare({name: row.cuda for name, row in TABLE.items() if row.cuda})

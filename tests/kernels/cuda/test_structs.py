@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shutil
 import subprocess
@@ -36,7 +35,8 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, st
 
 
 def header() -> str:
-    return generator().texts()["cuda/arguments.cuh"]  # type: ignore[no-any-return]
+    text: str = generator().texts()["cuda/arguments.cuh"]
+    return text
 
 
 def paths(name: str, before: str = "") -> Iterator[str]:
@@ -49,10 +49,10 @@ def paths(name: str, before: str = "") -> Iterator[str]:
 
 
 def test_every_kernel_of_the_sources_has_a_row_and_every_row_a_kernel() -> None:
-    with (standin.ROOT / "csrc" / "cuda" / "resources.csv").open() as lines:
-        recorded = {row["kernel"] for row in csv.DictReader(lines)}
-    assert set(structs.kernels()) == recorded
-    assert len(recorded) > 100
+    """A kernel of the sources without a row does not compile."""
+    device = standin.backend().DEVICE
+    assert [kernel for kernel in structs.kernels() if not device.has(kernel)] == []
+    assert len(structs.kernels()) > 100
 
 
 def test_the_kernels_files_write_no_struct_of_a_row_and_no_arguments_by_hand() -> None:
