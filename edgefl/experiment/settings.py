@@ -127,8 +127,7 @@ class Experiment:
     lr: float = 0.05
     seed: int = 1
     seeds: int = 1  # number of runs of every method, with seed, seed + 1, ...
-    # clients test on their part of the published test part, which is partitioned like the training part
-    partition_test: bool = False
+    partition_test: bool = False  # whether clients test on parts of the published test part, like the training part
     train_share: float = 0.7
     validation_share: float = 0.1
     values: str = "float32"
@@ -144,8 +143,7 @@ class Experiment:
     tune: Grid = ()  # options that validation data of the first seed choose for each method (study/tuning.py)
     tune_rounds: int = 0  # rounds of each trial of the tuning. 0: `rounds`
     tuned: Choices = ()  # chosen values of tuned options, which tuned.json has and not run.json (tuned_values.py)
-    # most training samples of a client that count in the mean, with None as in `aggregation_settings`
-    max_examples: int | None = None
+    max_examples: int | None = None  # most samples of a client that count in the mean, as in `aggregation_settings`
     label: str = ""  # this and the next six fields: how a user's own file is read (data/column_choice.py)
     group: str = ""
     time: str = ""

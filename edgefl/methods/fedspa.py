@@ -57,6 +57,9 @@ class FedSpa(LocalTraining):
     growth               how coordinates enter a mask: by 'gradient', or at 'random'
     floor                whether the number of coordinates that leave is rounded down, as in RigL
     exclude_just_pruned  whether a coordinate that has just left cannot enter again at once
+
+    Masks and densities count the trained weights alone, and frozen weights stay dense. A trained part without
+    weights of two or more dimensions is refused.
     """
 
     name: ClassVar[str] = "fedspa"

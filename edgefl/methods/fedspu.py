@@ -49,6 +49,9 @@ class FedSPU(LocalSteps):
     lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
 
     The steps are the paper's plain SGD at one rate, unless a setting of LocalSteps says otherwise [ours].
+
+    Neurons are drawn from the whole model. A client trains and sends the weights of the trained part that belong to
+    active neurons. A trained part without neurons is refused, unless keep is 1.
     """
 
     name: ClassVar[str] = "fedspu"

@@ -58,6 +58,9 @@ class SubFedAvg(LocalTraining):
                 differ
     accuracy    smallest accuracy of the pruned model. Below it the client does not prune in this round
     accept_on   samples that measure the accuracy: 'validation', or 'test' as in the released code
+
+    Clients prune the trained weights alone, and frozen weights stay dense. A trained part without weights of two or
+    more dimensions is refused.
     """
 
     name: ClassVar[str] = "subfedavg"

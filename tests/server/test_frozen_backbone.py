@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from edgefl.cli.status import examine
 from edgefl.experiment import model_file
 from edgefl.experiment.assembly import assemble
 from edgefl.experiment.client_dataset import partition_file, write_partition
@@ -73,6 +74,7 @@ def check_sockets(served: Path, clients) -> None:
     """Count what went through the sockets: payloads of rounds and evaluations, and the model once for each device."""
     last = run_history.traffic(served)[-1]
     payloads = ROUNDS * CLIENTS * (CLASSIFIER + HEADER)
+    assert examine(served)["frozen_bytes"] == sum(value.nbytes for value in clients.initial().values()) - CLASSIFIER
     assert last.received - last.received_headers == payloads
     model = len(pack(Model(clients.graph, clients.initial())))
     evaluations = last.sent - last.sent_headers - payloads - CLIENTS * model

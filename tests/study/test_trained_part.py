@@ -144,3 +144,11 @@ def test_resume_takes_the_part_of_the_run(tmp_path: Path, capsys: pytest.Capture
     assert main(["simulate", "--resume", str(tmp_path), "--train", "biases"]) == 2
     assert "was run with train=head, not biases; expected the same settings" in capsys.readouterr().err
     assert main(["simulate", "--resume", str(tmp_path)]) == 0
+
+
+def test_results_name_the_frozen_bytes_once(tmp_path: Path) -> None:
+    """4 x (288 + 160 + 18,432 + 320) bytes of digits_cnn are frozen with train=head."""
+    run = edgefl.simulate("fedavg,local", train="head", directory=tmp_path, **BASE)
+    sentence = "The frozen part of the model has 0.0768 MB: a device fetches it once, and no payload"
+    assert " ".join(run.table().split()).count(sentence) == 1
+    assert run.to_json()["methods"]["fedavg"]["frozen_bytes"] == 76800

@@ -6,9 +6,9 @@ Patterns are separated by commas and apply from left to right. A pattern is a gl
 Python's fnmatch reads, or one of the words `head`, `biases`, `norms` and `last:K`. A pattern with `-` before it takes
 away. If the first pattern takes away, it takes away from the whole model. model_blocks.py finds the blocks of `last:K`.
 
-A running statistic has a name like a parameter. The statistics of a BatchNorm move if patterns name both of them.
-Otherwise they keep their bits, and the BatchNorm normalises by them in training, too. A slice of a parameter is not
-chosen here.
+A running statistic has a name like a parameter. The statistics of a BatchNorm follow the batches if patterns name both
+of them. Otherwise they keep their bits, and the BatchNorm normalises by them in training, too. A slice of a parameter
+is not chosen here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ MOST_CHARACTERS = 100  # characters of a pattern in an error message
 
 
 def with_trained(graph: Graph, text: str) -> Graph:
-    """Return the graph whose parameters are frozen except those that the patterns choose. "" changes nothing.
+    """Return the graph in which patterns choose the trained parameters. All others are frozen. An empty text leaves
+    the graph as it is.
 
     A parameter that is frozen in `graph` is trained if a pattern chooses it. A BatchNorm that keeps its running
     statistics in `graph` keeps them in the result.
