@@ -65,8 +65,11 @@ class OnnxResult:
         return index % self.rank
 
     def __str__(self) -> str:
-        sizes = ("batch" if axis == (BATCH,) else str(size) for axis, size in zip(self.axes, self.extents, strict=True))
-        return f"[{', '.join(sizes)}]"
+        return f"[{', '.join(map(self._shown, self.axes))}]"
+
+    def _shown(self, axis: Axis) -> str:
+        size = math.prod(self.atoms[atom] for atom in axis if atom != BATCH)
+        return str(size) if BATCH not in axis else "batch" if size == 1 else f"batch x {size}"
 
 
 def standard(name: str, shape: Shape, batch: int) -> OnnxResult:

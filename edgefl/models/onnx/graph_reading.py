@@ -32,7 +32,7 @@ from edgefl.models.onnx.onnx_call import Cause, ComputationBudget, Constant, Onn
 from edgefl.models.onnx.onnx_content import OnnxContent, OnnxInput, OnnxNode
 from edgefl.models.onnx.operators_of_activations import ACTIVATIONS, applied
 from edgefl.models.onnx.operators_of_sequences import SEQUENCES
-from edgefl.models.onnx.operators_of_shapes import SHAPES
+from edgefl.models.onnx.operators_of_shapes import SHAPES, tied
 from edgefl.models.onnx.refusals import PARTS, refusal, unknown
 
 OPERATORS: dict[str, Callable[[OnnxCall], Any]] = {
@@ -114,7 +114,7 @@ class Reading:
 
     def _placed_output(self, found: OnnxResult) -> str:
         if found.axes[:1] != ((BATCH,),):
-            raise GraphError(f"the output is {found}; expected [batch, ...]")
+            raise GraphError(f"the output is {found}; expected [batch, ...]: {tied(found)}")
         return self._assembly.placed(found, found.axes[1:] or [()])
 
     def _read(self, node: OnnxNode) -> None:

@@ -69,7 +69,7 @@ def reshape(call: OnnxCall) -> OnnxResult:
     sizes = [value.extents[at] if size == 0 and keeps_zero else size for at, size in enumerate(wanted)]
     count, known = math.prod(value.extents), math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) > 1 or known == 0 or count % known or (-1 not in sizes and count != known):
-        raise GraphError(f"shape={_shown(value, wanted)} of {value}; expected as many values: {_tied(value)}")
+        raise GraphError(f"shape={_shown(value, wanted)} of {value}; expected as many values: {tied(value)}")
     return _reshaped(call, value, [count // known if size == -1 else size for size in sizes])
 
 
@@ -77,7 +77,8 @@ def _shown(value: OnnxResult, sizes: list[int]) -> str:
     return f"[{', '.join('batch' if size == value.batch > 1 else str(size) for size in sizes)}]"
 
 
-def _tied(value: OnnxResult) -> str:
+def tied(value: OnnxResult) -> str:
+    """Return what helps where a graph joins the batch with another axis."""
     if value.batch == 1:
         return "an axis of extent 1 for the batch"
     return "the graph is tied to one batch size, so export with a batch axis that is dynamic"
@@ -94,7 +95,7 @@ def _reshaped(call: OnnxCall, value: OnnxResult, extents: list[int]) -> OnnxResu
     size = math.prod(value.atoms)
     whole = replace(value, name=name, shape=call.assembly.shape(name), atoms=(size,), axes=((BATCH,), (0,)))
     if size == 1 or (found := regrouped(whole, extents)) is None:
-        raise GraphError(f"shape={_shown(value, extents)} of {value}; expected the batch first in both: {_tied(value)}")
+        raise GraphError(f"shape={_shown(value, extents)} of {value}; expected the batch first in both: {tied(value)}")
     return found
 
 

@@ -67,7 +67,7 @@ def _field(view: memoryview, at: int, end: int) -> tuple[int, int, int | None]:
     began = at
     key, at = _varint(view, at, end)
     number, kind = key >> 3, key & 7
-    if kind == VARINT:
+    if kind == VARINT and number:
         return number, _varint(view, at, end)[1], None
     length = FIXED_BYTES.get(kind, -1)
     if kind == LENGTH:
