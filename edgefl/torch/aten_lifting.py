@@ -64,7 +64,7 @@ class Lifting:
             elif node.op == "output":
                 found = [self.lifted(each) for each in node.args[0]]
                 self.graph.output(found[0] if len(found) == 1 else tuple(found))
-            elif node in self._live:
+            elif node.op == "call_function" and node in self._live:
                 try:
                     self._visit(node)
                 except GraphError as error:

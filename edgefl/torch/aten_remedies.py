@@ -5,6 +5,7 @@ from __future__ import annotations
 REMEDIES: dict[str, str] = {
     "scaled_dot_product_attention": "write nn.MultiheadAttention(..., dropout=0.0) on one tensor",
     "bmm": "write nn.MultiheadAttention for attention",
+    "wrap_with_set_grad_enabled": "set requires_grad=False on the parameters, and write no torch.no_grad in forward",
     "detach": "set requires_grad=False on the parameters that are not to be trained",
     "upsample_bilinear2d": "write F.interpolate(mode='nearest') with a whole scale_factor",
     "chunk": "write one layer for each part",

@@ -17,6 +17,7 @@ from edgefl.torch.aten_lifting import Lifting
 from edgefl.torch.aten_remedies import remedy
 from edgefl.torch.axis_order import Value, first
 from edgefl.torch.code_lines import line_of, module_of, packet, torch_name
+from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.traced_call import described
 
 Named = tuple[tuple[str, str], ...]
@@ -82,8 +83,8 @@ class Refusal(NamedTuple):
 
     def __str__(self) -> str:
         where = f"{self.line}: " if self.line else ""
-        like = f" ({self.count} of it in the module)" if self.count > 1 else ""
-        return f"{where}{self.operation}{like}: {self.message}"
+        like = f" (the module has {self.count} such operations)" if self.count > 1 else ""
+        return f"{where}{self.operation}: {self.message}{like}"
 
 
 class LiftedCalls:
@@ -119,7 +120,8 @@ class LiftedCalls:
         if origin.op != "call_function":
             return Refusal("", f"{origin.op} {origin.name!r}", 1, message)
         name, kind = module_of(origin)
-        inside = f" of module {name!r} ({kind})" if name else ""
+        name = name.removeprefix(PREFIX) if name.startswith(PREFIX) else ""
+        inside = f" in module {name!r} ({kind})" if name else ""
         instead = remedy(packet(origin))
         told = f"{message}: {instead}" if instead and instead not in message else message
         return Refusal(line_of(origin), f"{torch_name(origin)}{inside}", self._counts[packet(origin)], told)

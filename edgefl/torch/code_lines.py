@@ -57,6 +57,8 @@ def packet(node: fx.Node) -> str:
 def torch_name(node: fx.Node) -> str:
     """Return the name by which torch's users know the operation of a node."""
     name = packet(node)
+    if name == "wrap_with_set_grad_enabled":
+        return "torch.no_grad"
     for space, prefix in ((functional, "torch.nn.functional"), (torch, "torch"), (torch.Tensor, "torch.Tensor")):
         if hasattr(space, name):
             return f"{prefix}.{name}"

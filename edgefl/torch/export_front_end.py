@@ -19,7 +19,7 @@ from edgefl.torch.aten_lifting import Lifting
 from edgefl.torch.call_sources import LiftedCalls, Refusal
 from edgefl.torch.exported_program import exported
 from edgefl.torch.graph_converter import Converter
-from edgefl.torch.module_state import in_mode, unchanged
+from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
 TABLE = ATEN_FUNCTIONS | ATEN_LAYERS
@@ -44,10 +44,7 @@ def converted_by_export(module: nn.Module, example: Tensor) -> Converted:
     example  batch of inputs
     Raises   GraphError that names the line of the user's code, the operation, and what to write instead
     """
-    try:
-        found = _in_mode(module, example, True)
-    except GraphError as error:
-        raise _of_training(module, example, error) from None
+    found = _in_mode(module, example, True)
     other = _in_mode(module, example, False)
     check_modes(found.graph, other.graph, found.constants, other.constants)
     return found
@@ -67,23 +64,10 @@ def refusals(module: nn.Module, example: Tensor) -> list[Refusal]:
     return found
 
 
-def _of_training(module: nn.Module, example: Tensor, error: GraphError) -> GraphError:
-    """Return the refusal of a module in training mode. It says so if the module is taken in evaluation mode."""
-    try:
-        _in_mode(module, example, False)
-    except GraphError:
-        return error
-    return GraphError(
-        f"in training mode: {error}; in evaluation mode the module can be converted, and its training would be lost: "
-        "expected a forward without branches on self.training, and without further outputs in training (as by "
-        "aux_logits=False)"
-    )
-
-
 def _in_mode(
     module: nn.Module, example: Tensor, training: bool, refused: list[Refusal] | None = None
 ) -> Converted:  # fmt: skip
-    with in_mode(module, training), unchanged(module):
+    with in_mode(module, training), unchanged(module), without_random_numbers():
         program = exported(module, example)
     lifting = Lifting(program, max(2, len(example)), TABLE)
     lifted = lifting.lift()

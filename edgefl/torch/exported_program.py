@@ -5,12 +5,13 @@ This file says what a failure of the export means. aten_lifting.py reads the gra
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import FrameType, TracebackType
 
 import torch
@@ -108,13 +109,13 @@ def _line_in(text: str) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drop the warnings and log lines of torch.export, which speak of torch's own state."""
+    """Drop the warnings, log lines and listings of torch.export, which speak of torch's own state."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

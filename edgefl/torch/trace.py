@@ -1,35 +1,28 @@
-"""The conversion of a torch module to a Graph by torch.fx: forward runs once on symbols, and every call becomes a node.
+"""The conversion of a torch module to a Graph, by torch.fx or by torch.export.
 
-The result is checked on the example input. So a module whose forward does more than the trace shows (in-place writes
-through views, branches on data) is refused and not converted wrongly.
+The result is checked on the example input. So a module whose forward does more than its graph shows (in-place writes
+through views, branches on data) is refused and not converted wrongly. fx_front_end.py and export_front_end.py convert.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Model, Params
-from edgefl.models.graph.operations import Shape
 from edgefl.torch.attempt_warnings import warnings_of_success
-from edgefl.torch.call_sources import FxCalls
 from edgefl.torch.export_front_end import Converted, converted_by_export
 from edgefl.torch.exported_program import NotExportedError
-from edgefl.torch.frozen_parameters import with_frozen
-from edgefl.torch.graph_converter import Converter
+from edgefl.torch.fx_front_end import NotTracedError, TrainingLostError, converted_by_fx, lost_in_training
 from edgefl.torch.graph_module import to_torch
 from edgefl.torch.module_state import in_mode, unchanged
 from edgefl.torch.module_table import MODULES
 from edgefl.torch.module_wishes import check_inputs, check_wishes, say_unheard, unheard_hooks, unused_values
-from edgefl.torch.sequence_table import UNFOLDED
-from edgefl.torch.shape_branches import decided, without_branches
 
 Read = tuple[Model, nn.Module]
 TOLERANCE = 1e-4  # share of the largest output, far below real differences, as torch's kernels compute both sides
@@ -79,18 +72,15 @@ def _read_in_either_way(module: nn.Module, example_input: Tensor) -> Read:
     """
     try:
         with warnings_of_success():
-            return _checked(_by_fx(module, example_input), module, example_input)
+            return _checked(converted_by_fx(module, tuple(example_input.shape[1:])), module, example_input)
     except GraphError as error:
         by_fx = error
     try:
         return _checked(converted_by_export(module, example_input), module, example_input)
     except NotExportedError as error:
         raise (error if isinstance(by_fx, NotTracedError) else by_fx) from None
-
-
-def _by_fx(module: nn.Module, example_input: Tensor) -> Converted:
-    graph, left_out = _converted(module, tuple(example_input.shape[1:]))
-    return Converted(with_frozen(graph, module), left_out, {})
+    except GraphError as error:
+        raise (lost_in_training(error) if isinstance(by_fx, TrainingLostError) else error) from None
 
 
 def _checked(found: Converted, module: nn.Module, example_input: Tensor) -> Read:
@@ -100,75 +90,6 @@ def _checked(found: Converted, module: nn.Module, example_input: Tensor) -> Read
     _check_ids(found.graph, example_input)
     check_output(model, module, example_input, found.left_out)
     return model, found.left_out
-
-
-class NotTracedError(GraphError):
-    """A module whose forward torch.fx cannot trace."""
-
-
-def _converted(module: nn.Module, input_shape: Shape) -> tuple[Graph, nn.Module]:
-    """Return the graph of the module in training mode, and the end of the module that the graph leaves out.
-
-    Raises  GraphError, also if the module can be converted in evaluation mode alone, because its training would be
-            lost.
-    """
-    try:
-        return _converted_in_mode(module, input_shape, True)
-    except GraphError as error:
-        in_training = error
-    try:
-        _converted_in_mode(module, input_shape, False)
-    except GraphError:
-        raise in_training from None
-    raise GraphError(
-        f"in training mode: {in_training}; in evaluation mode the module can be converted, and its training would be "
-        "lost: expected a forward without branches on self.training, and without further outputs in training (as by "
-        "aux_logits=False)"
-    )
-
-
-def _converted_in_mode(module: nn.Module, input_shape: Shape, training: bool) -> tuple[Graph, nn.Module]:
-    converter = Converter(FxCalls(module), input_shape)
-    with in_mode(module, training), unchanged(module):
-        return converter.convert(_trace(module, input_shape)), converter.left_out
-
-
-def _trace(module: nn.Module, input_shape: Shape) -> fx.Graph:
-    try:
-        return without_branches(_ModuleTracer(input_shape).trace(module), input_shape)
-    except Exception as error:  # forward is foreign code: whatever it raises on symbols, it cannot be traced
-        raise NotTracedError(f"{type(module).__name__} cannot be traced: {error}") from error
-
-
-class _ModuleTracer(fx.Tracer):
-    """A tracer that stops at the modules of the table and at torch's own modules, but not at modules of UNFOLDED."""
-
-    def __init__(self, input_shape: Shape) -> None:
-        super().__init__()
-        self._input_shape = input_shape
-
-    def create_args_for_root(
-        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
-    ) -> tuple[Callable[..., Any], list[Any]]:
-        def one_input(module: nn.Module, x: Any) -> Any:  # all other arguments have their defaults
-            return root_fn(module, x)
-
-        return super().create_args_for_root(one_input, is_module, concrete_args)
-
-    def to_bool(self, obj: fx.Proxy) -> bool:
-        return decided(obj.node, self._input_shape)
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if type(m) in UNFOLDED:
-            return False
-        return type(m) in MODULES or super().is_leaf_module(m, module_qualified_name)
-
-    def call_module(
-        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        if type(m) in UNFOLDED:
-            forward = partial(UNFOLDED[type(m)], m)
-        return super().call_module(m, forward, args, kwargs)
 
 
 def _parameters(graph: Graph, module: nn.Module, constants: Mapping[str, Tensor]) -> Params:
