@@ -160,6 +160,8 @@ def _sum(lift: Lifting, one: Any, other: Any) -> Any:
     """Return the sum of two lifted terms. A constant that is 0 everywhere leaves the other term as it is."""
     if isinstance(one, Tensor):
         one, other = other, one
+    if one is other:
+        return lift.call(torch.mul, one, lift.constant(torch.tensor(2.0)))
     if not isinstance(other, Tensor):
         return lift.call(torch.add, one, other)
     if not other.any() and other.dim() <= lift.node.meta["val"].dim():
