@@ -49,10 +49,7 @@ def test_first_module_it_cannot_take_is_named() -> None:
         (lambda m, x: m.conv(x) + m.conv.bias, "a parameter seen as (2,) with a result of [batch, 2, 6, 6]; expected"),
         (lambda m, x: m.conv(x) + m.conv.bias.view(-1, 1, 1), "parameter 'conv.bias' belongs to two nodes"),
         (lambda m, x: m.conv(x) + m.conv.bias[0], "a value that forward computes from parameters; expected parameters"),
-        (
-            lambda m, x: m.conv(x) + m.conv.bias.exp().view(-1, 1, 1),
-            "a value that forward computes from parameters; expected",
-        ),
+        (lambda m, x: m.conv(x) + m.conv.bias.exp()[:, None, None], "a value that forward computes from parameters"),
         (lambda m, x: m.conv(x).long().float(), "integers from a result; expected integers from the input"),
         (lambda m, x: F.dropout(m.conv(x), 0.5), "depend on data, or drop values in evaluation?"),
         (lambda m, x: torch.flatten(m.conv(x)), "start_dim=0 merges the batch with other axes; expected start_dim=1"),
