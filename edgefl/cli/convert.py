@@ -1,6 +1,7 @@
-"""`edgefl convert` writes a torch module of the user's own, with its present weights, into a file for `--model`.
+"""`edgefl convert` writes a model of the user's own, with its present weights, into a file for `--model`.
 
-convert_onnx.py has the part for models in ONNX files.
+With --explain it lists what edgefl cannot take. convert_torch.py has the part for torch modules, convert_onnx.py the
+part for ONNX files.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 import warnings
 from pathlib import Path
 
 from edgefl.cli.convert_onnx import is_onnx, onnx_model, onnx_problems
+from edgefl.cli.convert_torch import torch_model, torch_problems
 from edgefl.cli.experiment_arguments import TRAIN_HELP
 from edgefl.cli.size_arguments import extents
 from edgefl.cli.working import note, working
 from edgefl.errors import GraphError, RequestError
-from edgefl.experiment.user_code import HELP, found, users_code
+from edgefl.experiment.user_code import HELP
 from edgefl.models.graph import Model, model_files
 from edgefl.models.neurons.trained_part import with_trained
 from edgefl.system.durable_files import check_writable
@@ -27,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "factory",
         metavar="MODULE:FACTORY",
-        help=f"{HELP}; or an ONNX file, FILE.onnx",
+        help=f"{HELP}; or an ONNX file, FILE.onnx; or a directory that Hugging Face's save_pretrained has written",
     )
     parser.add_argument(
         "--input",
@@ -40,13 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help="file for the model, whose name ends in .safetensors",
+        help="file for the model, whose name ends in .safetensors. --explain writes no file",
     )
     parser.add_argument("--train", default="", metavar="PATTERNS", help=TRAIN_HELP)
     parser.add_argument(
         "--explain",
         action="store_true",
-        help="print everything that edgefl refuses in an ONNX file, one kind of operation a line, and write nothing",
+        help="list every operation of the model that edgefl cannot take, and write no file",
     )
 
 
@@ -55,14 +58,14 @@ def run(options: argparse.Namespace) -> int:
     if options.explain:
         return _explain(options)
     if options.output is None:
-        raise RequestError("convert without -o; expected -o FILE.safetensors, the file for the model")
+        raise RequestError("convert without -o; expected -o FILE.safetensors, the file for the model, or --explain")
     if options.output.suffix != ".safetensors":
         raise RequestError(f"{options.output}; expected a file that ends in .safetensors")
     check_writable(options.output)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
         with working(f"importing and converting {options.factory}"):
-            model = onnx_model(options) if is_onnx(options.factory) else _model(options.factory, options.input)
+            model, seconds = _model(options)
     try:
         model = model._replace(graph=with_trained(model.graph, options.train))
     except GraphError as error:
@@ -74,38 +77,35 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         shapes = {"input_shape": model.graph.input_shape, "output_shape": model.graph.output_shape}
         counts = {"operations": len(model.graph.nodes), "parameters": scalars}
-        print(json.dumps({"file": str(options.output), **counts, **shapes}))
+        print(json.dumps({"file": str(options.output), **counts, **shapes, **seconds}))
     else:
-        note(f"{options.output}: {len(model.graph.nodes)} operations, {scalars} parameters")
+        note(f"{options.output}: {len(model.graph.nodes)} operations, {scalars} parameters, {_took(seconds)}")
     return 0
 
 
-def _explain(options: argparse.Namespace) -> int:
-    """Print what edgefl refuses in an ONNX file. Return 1 if there is something, and 0 otherwise."""
+def _model(options: argparse.Namespace) -> tuple[Model, dict[str, float]]:
+    """Return the model, and the seconds that its conversion took."""
     if not is_onnx(options.factory):
-        raise RequestError(f"--explain with {options.factory!r}; expected an ONNX file, FILE.onnx")
+        return torch_model(options)
+    began = time.perf_counter()
+    model = onnx_model(options)
+    return model, {"seconds": time.perf_counter() - began}
+
+
+def _took(seconds: dict[str, float]) -> str:
+    exported = seconds.get("export_seconds", 0)
+    words = f"converted in {seconds['seconds']:.1f} s"
+    return f"{words}, of which torch.export took {exported:.1f} s" if exported else words
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Print every operation that edgefl cannot take. Return 0 if the model is taken, and 1 otherwise."""
+    problems_of = onnx_problems if is_onnx(options.factory) else torch_problems
     with warnings.catch_warnings(), working(f"reading {options.factory}"):
         warnings.simplefilter("ignore", UserWarning)
-        problems = onnx_problems(options)
+        refused = problems_of(options)
     if options.json:
-        print(json.dumps({"file": options.factory, "problems": problems}))
+        print(json.dumps({"file": options.factory, "refused": refused}))
     else:
-        for problem in problems:
-            print(problem)
-        note(f"{options.factory}: {len(problems)} kinds of operations are refused")
-    return int(bool(problems))
-
-
-def _model(factory: str, input_shape: tuple[int, ...] | None) -> Model:
-    """Return the module that the user's code makes, as a graph with weights.
-
-    Raises  RequestError if there is no such code or it fails, GraphError for a module that edgefl cannot represent
-    """
-    if input_shape is None:
-        raise RequestError(f"convert {factory} without --input; expected --input C,H,W, the shape of one example")
-    try:
-        from edgefl.torch.model_factory import made_by
-    except ModuleNotFoundError as error:
-        raise RequestError(str(error)) from None
-    with users_code(factory):
-        return made_by(found(factory), factory, input_shape)
+        print("\n".join(refused) or f"{options.factory}: edgefl takes every operation")
+    return int(bool(refused))

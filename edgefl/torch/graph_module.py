@@ -72,7 +72,7 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
-from edgefl.torch.frozen_parameters import freeze, keep_statistics
+from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 
@@ -144,7 +144,16 @@ class GraphModule(nn.Module):
     def train(self, mode: bool = True) -> GraphModule:
         """Set the mode as torch does, except for the BatchNorms that keep their running statistics."""
         super().train(mode)
-        keep_statistics(self, self.edgefl_graph.frozen)
+        for node in self.edgefl_graph.nodes:
+            if self.edgefl_graph.keeps_statistics(node):
+                self.get_submodule(node.name).eval()
+        return self
+
+    def _apply(self, *args: Any, **settings: Any) -> GraphModule:
+        """Convert values as torch does, after which layers read the converted buffers."""
+        super()._apply(*args, **settings)
+        for node in self.edgefl_graph.nodes:
+            read_renamed(self, node)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
@@ -177,11 +186,19 @@ def rename_parameters(root: nn.Module, node: Node) -> None:
     if isinstance(node.op, WithParameter):
         return
     layer = root.get_submodule(node.name)
+    if any(part == "running_mean" for part, _ in node.named):
+        layer.num_batches_tracked = None  # the module that was converted counts batches under another name, or nowhere
     for part, full in node.named:
-        value = layer._parameters.pop(part)
-        assert value is not None
-        vars(layer)[part] = value
-        attach(root, full, value)
+        value = layer._parameters.pop(part, None)
+        attach(root, full, layer._buffers.pop(part) if value is None else value)  # type: ignore[arg-type]
+    read_renamed(root, node)
+
+
+def read_renamed(root: nn.Module, node: Node) -> None:
+    """Let a node's layer read the parameters and buffers that have full names of their own."""
+    if not isinstance(node.op, WithParameter):
+        for part, full in node.named:
+            vars(root.get_submodule(node.name))[part] = _value(root, full)
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
@@ -253,8 +270,8 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
-    """Make a module or parameter reachable from `root` under the dotted `name`, and keep what is already there.
+def attach(root: nn.Module, name: str, layer: nn.Module | Tensor) -> None:
+    """Make a module, parameter or buffer reachable from `root` under the dotted `name`, and keep what is already there.
 
     Raises  GraphError if the name cannot be the name of a module in torch.
     """
@@ -267,6 +284,9 @@ def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
             parent = parent.get_submodule(part)
         if isinstance(layer, nn.Parameter):
             parent.register_parameter(last, layer)
+            return
+        if isinstance(layer, Tensor):
+            parent.register_buffer(last, layer)
             return
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)
