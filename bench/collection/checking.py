@@ -59,6 +59,9 @@ class Case:
         return f"{self.frozen} p={self.keep:g} {self.optimizer}"
 
 
+Batch = tuple[Samples, oracle.Pass, oracle.Pass]
+
+
 class Verdict(NamedTuple):
     """The result of a case: our error and torch's, and the sentence that says what is wrong, or the empty text."""
 
@@ -83,6 +86,7 @@ def check(entry: Entry, kinds: tuple[str, ...] = tuple(FROZEN)) -> Iterator[Verd
         yield Verdict("all trained", Error(0, 0), Error(0, 0), "random in training without dropout; nothing to compare")
         return
     yield evaluation(entry, plain)
+    known: Batches | None = None
     for kind in kinds:
         module = frozen(copy.deepcopy(plain), kind)
         if module is None:
@@ -91,7 +95,8 @@ def check(entry: Entry, kinds: tuple[str, ...] = tuple(FROZEN)) -> Iterator[Verd
         if outcome.model is None:
             yield Verdict(kind, Error(0, 0), Error(0, 0), f"refused: {outcome.refusal}")
             continue
-        batches = Batches(entry, module)
+        batches = Batches(entry, module, known if kind == "half frozen" else None)
+        known = known or batches
         for keep, optimizer in FROZEN[kind]:
             yield confirmed(batches, outcome.model, Case(kind, keep, optimizer))
 
@@ -145,23 +150,32 @@ def evaluation(entry: Entry, module: nn.Module) -> Verdict:
 
 
 class Batches:
-    """Batches of a module by their seeds: samples, and torch's passes in float64 and in float32."""
+    """Batches of a module by their seeds: samples, and torch's passes in float64 and in float32.
 
-    def __init__(self, entry: Entry, module: nn.Module) -> None:
+    wider  the batches of the module of which more is trained: its gradients are those of this module, and further ones
+    """
+
+    def __init__(self, entry: Entry, module: nn.Module, wider: Batches | None = None) -> None:
         self.entry, self.module = entry, module
-        self._known: dict[int, tuple[Samples, oracle.Pass, oracle.Pass]] = {}
+        self._known: dict[int, Batch] = {} if wider is None else wider._known
 
-    def __getitem__(self, seed: int) -> tuple[Samples, oracle.Pass, oracle.Pass]:
+    def __getitem__(self, seed: int) -> Batch:
         if seed not in self._known:
             example = self.entry.example(BATCH, seed)
             with torch.no_grad():
                 target = self.entry.targets(oracle.outputs_of(copy.deepcopy(self.module)(*example)), seed)
-            passes = (
+            double, single = (
                 oracle.trained_pass(self.module, self.entry, example, target, dtype)
                 for dtype in (torch.float64, torch.float32)
             )
-            self._known[seed] = (samples(self.entry, example, target), *passes)
-        return self._known[seed]
+            self._known[seed] = samples(self.entry, example, target), double, single
+        batch, *found = self._known[seed]
+        trained = {name for name, each in self.module.named_parameters(remove_duplicate=False) if each.requires_grad}
+        exact, near = (
+            oracle.Pass({name: value for name, value in each.gradients.items() if name in trained}, each.statistics)
+            for each in found
+        )
+        return batch, exact, near
 
 
 def confirmed(batches: Batches, model: Model, case: Case) -> Verdict:

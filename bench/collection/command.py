@@ -1,7 +1,7 @@
 """`python -m bench collection`: what happens to the models that people bring, one line of JSON for each.
 
-A line says whether edgefl takes and trains the model, or by which sentence it refuses, and the CPU seconds of torch's
-export and of the conversion. --check compares outputs and training steps with torch in float64. --speed times steps
+A line says whether edgefl takes and trains the model, or by which sentence it refuses, and the CPU seconds of the
+conversion. --export adds the seconds of torch.export alone, for the batch that is free. --check compares outputs and training steps with torch in float64. --speed times steps
 beside eager torch. Models of torchvision, timm and transformers need these packages.
 """
 
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     """Return 1 if a check found something wrong, and 0 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m bench collection", description=__doc__)
     parser.add_argument("--models", nargs="+", default=[], metavar="PART", help="parts of names; default: all models")
+    parser.add_argument("--export", action="store_true", help="time torch.export alone, too")
     parser.add_argument("--check", action="store_true", help="compare outputs and steps with torch in float64")
     parser.add_argument("--speed", action="store_true", help="time steps beside eager torch")
     options = parser.parse_args(arguments)
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
             print(json.dumps({"model": entry.name, "left_out": f"{package} is not installed"}), flush=True)
             continue
         present += 1
-        row = taking(entry)
+        row = taking(entry) | ({"export_s": export_s(entry)} if options.export else {})
         print(json.dumps(row), flush=True)
         if row["is_trained"]:
             taken += 1
@@ -62,16 +63,20 @@ def taking(entry: Entry) -> dict[str, Any]:
     refusal = outcome.refusal
     if outcome.model is not None:
         refusal = conversion.untrainable(entry, outcome.model, module)
-    exported_s = conversion.exported_s(entry.module(), example)
     return {
         "model": entry.name,
         "is_taken": outcome.model is not None,
         "is_trained": not refusal,
-        "export_s": None if exported_s is None else round(exported_s, 2),
         "convert_s": round(outcome.convert_s, 2),
         "refusal": refusal,
         "warned": list(outcome.warned),
     }
+
+
+def export_s(entry: Entry) -> float | None:
+    """Return the seconds of torch.export, or None if torch does not export the model."""
+    seconds = conversion.exported_s(entry.module(), entry.example(2))
+    return None if seconds is None else round(seconds, 2)
 
 
 def verdicts(entry: Entry) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,8 @@ from edgefl.learning.batches import Keyed, Listed
 from edgefl.models.graph import Model
 from edgefl.torch import from_torch
 
+torch.set_num_threads(1)  # the modules are small
+
 CLASSES = 3
 DRAWS = 150  # passes of a random module
 CLOSE = 2e-5  # of the largest gradient of a parameter, for modules of few layers in float32
