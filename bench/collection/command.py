@@ -1,8 +1,8 @@
 """`python -m bench collection`: what happens to the models that people bring, one line of JSON for each.
 
 A line says whether edgefl takes and trains the model, or by which sentence it refuses, and the CPU seconds of the
-conversion. --export adds the seconds of torch.export alone, for the batch that is free. --check compares outputs and training steps with torch in float64. --speed times steps
-beside eager torch. Models of torchvision, timm and transformers need these packages.
+conversion. --export adds the seconds of torch.export alone. --check compares outputs and training steps with torch in
+float64. --speed times steps beside eager torch. Models of torchvision, timm and transformers need these packages.
 """
 
 from __future__ import annotations
