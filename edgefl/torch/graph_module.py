@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from edgefl.errors import GraphError
-from edgefl.models.graph import INPUT, Graph, Model
+from edgefl.models.graph import INPUT, Graph, Model, Node
 from edgefl.models.graph.operations import (
     ELU,
     GELU,
@@ -72,7 +72,7 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
-from edgefl.torch.frozen_parameters import freeze, keep_statistics
+from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 
@@ -133,16 +133,27 @@ class GraphModule(nn.Module):
         for node in graph.nodes:
             if isinstance(node.op, WithParameter):
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
-                attach(self, node.name, nn.Parameter(start))
+                attach(self, node.full_name(""), nn.Parameter(start))
             else:
                 attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+        for node in graph.nodes:
+            rename_parameters(self, node)
         freeze(self, graph.frozen)
         self.train()
 
     def train(self, mode: bool = True) -> GraphModule:
         """Set the mode as torch does, except for the BatchNorms that keep their running statistics."""
         super().train(mode)
-        keep_statistics(self, self.edgefl_graph.frozen)
+        for node in self.edgefl_graph.nodes:
+            if self.edgefl_graph.keeps_statistics(node):
+                self.get_submodule(node.name).eval()
+        return self
+
+    def _apply(self, *args: Any, **settings: Any) -> GraphModule:
+        """Convert values as torch does, after which layers read the converted buffers."""
+        super()._apply(*args, **settings)
+        for node in self.edgefl_graph.nodes:
+            read_renamed(self, node)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
@@ -152,7 +163,7 @@ class GraphModule(nn.Module):
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
-                results[node.name] = _combined(node.op, inputs[0], _value(self, node.name), places)
+                results[node.name] = _combined(node.op, inputs[0], _value(self, node.full_name("")), places)
             else:
                 layer = self._modules.get(node.name) or self.get_submodule(node.name)  # most names have no dots
                 results[node.name] = layer(*inputs)
@@ -164,6 +175,28 @@ def _value(root: nn.Module, name: str) -> Tensor:
     path, _, last = name.rpartition(".")
     found: Tensor = getattr(root.get_submodule(path), last)
     return found
+
+
+def rename_parameters(root: nn.Module, node: Node) -> None:
+    """Give the parameters of a node's layer the full names that the node has for them.
+
+    The layer still reads each parameter under the last part of its name. The parameter itself is registered under its
+    full name alone.
+    """
+    if isinstance(node.op, WithParameter):
+        return
+    layer = root.get_submodule(node.name)
+    for part, full in node.named:
+        value = layer._parameters.pop(part, None)
+        attach(root, full, layer._buffers.pop(part) if value is None else value)  # type: ignore[arg-type]
+    read_renamed(root, node)
+
+
+def read_renamed(root: nn.Module, node: Node) -> None:
+    """Let a node's layer read the parameters and buffers that have full names of their own."""
+    if not isinstance(node.op, WithParameter):
+        for part, full in node.named:
+            vars(root.get_submodule(node.name))[part] = _value(root, full)
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
@@ -235,8 +268,8 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
-    """Make a module or parameter reachable from `root` under the dotted `name`, and keep what is already there.
+def attach(root: nn.Module, name: str, layer: nn.Module | Tensor) -> None:
+    """Make a module, parameter or buffer reachable from `root` under the dotted `name`, and keep what is already there.
 
     Raises  GraphError if the name cannot be the name of a module in torch.
     """
@@ -249,6 +282,9 @@ def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
             parent = parent.get_submodule(part)
         if isinstance(layer, nn.Parameter):
             parent.register_parameter(last, layer)
+            return
+        if isinstance(layer, Tensor):
+            parent.register_buffer(last, layer)
             return
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)

@@ -134,7 +134,7 @@ def saved_channels(node: Node, blocks: Mapping[str, RowsCols]) -> Index:
     """
     rows, cols = own_rows(node, blocks), blocks.get(node.full_name(node.op.main), (NONE, NONE))[1]
     if isinstance(node.op, ConvTranspose2d):
-        rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))[::-1]
+        rows, cols = blocks.get(node.full_name("weight"), (NONE, NONE))[::-1]
     if is_empty(rows) or is_empty(cols):
         return NONE
     if isinstance(node.op, Conv2d) and node.op.groups == node.op.in_channels > 1:

@@ -61,11 +61,11 @@ def _parameter_gradients(recorder: Recorder, node: Node, dqkv: Tensor) -> Gradie
         dw = trained_block(recorder, node, "in_proj_weight")
         cells = dw.values.view(*dw.values.shape, 1, 1)
         recorder.call("conv2d_grad_weight", x, dqkv, cells, *CELL, dw.rows, ids, op.in_features)
-        gradients[f"{node.name}.in_proj_weight"] = dw
-    if op.bias and not is_empty(recorder.scope.active.blocks.get(f"{node.name}.in_proj_bias", (NONE, NONE))[0]):
+        gradients[node.full_name("in_proj_weight")] = dw
+    if op.bias and not is_empty(recorder.scope.active.blocks.get(node.full_name("in_proj_bias"), (NONE, NONE))[0]):
         db = trained_block(recorder, node, "in_proj_bias")
         recorder.call("channel_sum", dqkv, db.values, db.rows)
-        gradients[f"{node.name}.in_proj_bias"] = db
+        gradients[node.full_name("in_proj_bias")] = db
     return gradients
 
 

@@ -126,7 +126,7 @@ def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, d
 
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
-    (x, ids), weight, active = recorder.inputs[node.name], f"{node.name}.weight", recorder.scope.active
+    (x, ids), weight, active = recorder.inputs[node.name], node.full_name("weight"), recorder.scope.active
     if recorder.scope.in_place and weight not in recorder.scope.sparse:
         return {weight: DeferredWeightGradient(*active.blocks[weight], x, ids, dy)}
 
@@ -140,7 +140,7 @@ def _weight(
     recorder: Recorder, node: Node, dy: Tensor, grad_weight: Callable[[Tensor, Index], None], tile_rows: int
 ) -> Gradients:
     """Record the gradient of a layer's weight. Nothing is returned where it is only searched, tile by tile."""
-    name = f"{node.name}.weight"
+    name = node.full_name("weight")
     if name in recorder.scope.active.grown:
         rank_tiles(recorder, name, tile_rows, grad_weight)
         return {}
@@ -155,7 +155,7 @@ def _weight(
 
 def _sparse_input(recorder: Recorder, node: Node, dy: Tensor, dx: Tensor) -> bool:
     """Record the gradient of a layer's input if the layer's weight exists as values alone. Return whether it does."""
-    masked = recorder.scope.sparse.get(f"{node.name}.weight")
+    masked = recorder.scope.sparse.get(node.full_name("weight"))
     if masked:
         sparse.grad_input(recorder, masked, dy, dx)
     return masked is not None
@@ -177,14 +177,14 @@ def _norm(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy:
     if isinstance(node.op, GroupNorm) and dy.lanes > 1:
         group_norm.backward(recorder, node, dy, _statistics(recorder, node), dx, (weight, bias), relu=False)
         output_grads.give(node.inputs[0], dx)
-        return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+        return {} if is_empty(weight.rows) else {node.full_name("weight"): weight, node.full_name("bias"): bias}
     xhat, inv_std = recorder.extras[node.name, "xhat"], recorder.extras[node.name, "inv_std"]
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, node)
     read = (dy.channels, xhat.channels, recorder.param(node, "weight"), inv_std)
     recorder.call(f"{kernel}_backward", *read, *outputs, *needed, weight.rows)
     output_grads.give(node.inputs[0], dx)
-    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    return {} if is_empty(weight.rows) else {node.full_name("weight"): weight, node.full_name("bias"): bias}
 
 
 def _statistics(recorder: Recorder, node: Node) -> tuple[Tensor, Tensor, Tensor]:
@@ -205,14 +205,14 @@ def _norm_relu(recorder: Recorder, output_grads: ActivationGradients, node: Node
     if isinstance(norm.op, GroupNorm) and x.lanes > 1:
         group_norm.backward(recorder, norm, dy, saved, dx, (weight, bias), relu=True)
         output_grads.give(node.inputs[0], dx)
-        return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+        return {} if is_empty(weight.rows) else {norm.full_name("weight"): weight, norm.full_name("bias"): bias}
     read = (dy.channels, x.channels, recorder.param(norm, "weight"), recorder.param(norm, "bias"))
     outputs = (dx.channels, weight.values, bias.values)
     kernel, needed = _norm_kernel(recorder, norm)
     kind = (node.op.is_relu6,) if isinstance(norm.op, BatchNorm) else ()
     recorder.call(f"{kernel}_relu_backward", *read, mean, inv_std, *outputs, *needed, weight.rows, *kind)
     output_grads.give(node.inputs[0], dx)
-    return {} if is_empty(weight.rows) else {f"{norm.name}.weight": weight, f"{norm.name}.bias": bias}
+    return {} if is_empty(weight.rows) else {norm.full_name("weight"): weight, norm.full_name("bias"): bias}
 
 
 def _maxpool(recorder: Recorder, output_grads: ActivationGradients, node: Node, dy: Tensor) -> Gradients:

@@ -93,14 +93,14 @@ def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
 
 def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:
     blocks = recorder.scope.active.blocks
-    if not has_bias or f"{node.name}.bias" not in blocks or is_empty(own_rows(node, blocks)):
+    if not has_bias or node.full_name("bias") not in blocks or is_empty(own_rows(node, blocks)):
         return {}
     db = trained_block(recorder, node, "bias")
     if _is_centred(recorder, node):
         recorder.call("fill_zero", db.values)
     else:
         recorder.call("channel_sum", dy.channels, db.values, db.rows)
-    return {f"{node.name}.bias": db}
+    return {node.full_name("bias"): db}
 
 
 def _is_centred(recorder: Recorder, node: Node) -> bool:

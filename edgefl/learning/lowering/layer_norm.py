@@ -50,12 +50,12 @@ def _backward(recorder: Recorder, output_grads: ActivationGradients, node: Node,
             "groupnorm_backward", _values(dy), _values(xhat), gain, inv_std, _values(dx), *sums, 1, None, outs
         )
     output_grads.give(below, dx)
-    return {} if is_empty(weight.rows) else {f"{node.name}.weight": weight, f"{node.name}.bias": bias}
+    return {} if is_empty(weight.rows) else {node.full_name("weight"): weight, node.full_name("bias"): bias}
 
 
 def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """Return the trained block of a parameter. Only axis 0 is selected, and every other axis is whole."""
-    full = f"{node.name}.{name}"
+    full = node.full_name(name)
     rows = own_rows(node, recorder.scope.active.blocks)
     size, *rest = recorder.scope.spec.params[full].shape
     return TrainedBlock(rows, None, recorder.new((count(rows, size), *rest)))

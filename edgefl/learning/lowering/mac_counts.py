@@ -49,11 +49,11 @@ def layer_macs(graph: Graph, neurons: NeuronSet | None = None) -> dict[str, Laye
     result = {}
     for node in graph.nodes:
         macs = graph.macs().get(node.name)
-        if macs and f"{node.name}.weight" in parameters:
+        if macs and node.full_name("weight") in parameters:
             below = node.inputs[0]
             inputs = needs.get(below, NONE)
-            out, into = parameters[f"{node.name}.weight"].shape[:2]
-            rows, cols = blocks.get(f"{node.name}.weight", (NONE, NONE))
+            out, into = parameters[node.full_name("weight")].shape[:2]
+            rows, cols = blocks.get(node.full_name("weight"), (NONE, NONE))
             grad_input = macs * _size(inputs, graph.shapes[below][0]) // graph.shapes[below][0]
             grad_weight = macs * _size(rows, out) * _size(cols, into) // (out * into)
             result[node.name] = LayerMacs(macs, grad_input, grad_weight, inputs, rows, cols)

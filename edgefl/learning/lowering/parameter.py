@@ -39,7 +39,7 @@ def _embedding_backward(recorder: Recorder, output_grads: ActivationGradients, n
         return {}
     padding = -1 if node.op.padding_idx is None else node.op.padding_idx
     recorder.call("embedding_backward", _sequence(dy), recorder.source(node), weight.values, padding, weight.cols)
-    return {f"{node.name}.weight": weight}
+    return {node.full_name("weight"): weight}
 
 
 def _sequence(x: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def _gradient(recorder: Recorder, node: Node, output_grad: Tensor, dy: Tensor) -
         sums = recorder.new((count,))
         recorder.call("channel_sum", output_grad, sums, outs)
         _turn_back(recorder, sums, block, positions)
-    return {node.name: block}
+    return {node.full_name(""): block}
 
 
 def _turn_back(recorder: Recorder, sums: Tensor, block: TrainedBlock, positions: int) -> None:

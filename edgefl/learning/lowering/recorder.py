@@ -157,7 +157,7 @@ class Recorder:
     def read(self, name: str, node: Node) -> Tensor:
         """Return a result in the layout in which a node reads it. Sparse convolutions read any layout."""
         value = self.values[name]
-        if f"{node.name}.weight" in self.scope.sparse and isinstance(node.op, Conv2d):
+        if node.full_name("weight") in self.scope.sparse and isinstance(node.op, Conv2d):
             return value
         lanes = self.scope.lanes(node.name) if keeps(node) else 1
         if value.lanes == lanes:
@@ -181,7 +181,7 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
     """Return the results that the node's backward pass reads in addition to the saved inputs of layers."""
     active = scope.active
     if scope.graph.keeps_statistics(node):
-        return node.inputs if f"{node.name}.weight" in active.blocks else ()
+        return node.inputs if node.full_name("weight") in active.blocks else ()
     if isinstance(node.op, Sigmoid | Tanh):
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):

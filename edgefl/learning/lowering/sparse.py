@@ -51,7 +51,7 @@ def _geometry(weight: SparseWeight, x: Tensor, y: Tensor) -> tuple[tuple[int, in
 
 
 def _name(weight: SparseWeight) -> str:
-    return f"{weight.node.name}.weight"
+    return weight.node.full_name("weight")
 
 
 def _values(weight: SparseWeight) -> Param:

@@ -64,7 +64,7 @@ def _weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     assert isinstance(op, ConvTranspose2d)
     x, ids = recorder.inputs[node.name]
     recorder.call("conv2d_grad_weight", dy, x, dw.values, *_geometry(op), ids, dw.cols, op.out_channels)
-    return {f"{node.name}.weight": dw}
+    return {node.full_name("weight"): dw}
 
 
 def _geometry(op: ConvTranspose2d) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Params = dict[str, np.ndarray]
 INPUT = "input"
 NODE_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+PARAMETER_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 LONGEST_NAME = 200
 
 
@@ -57,14 +58,24 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class Node:
-    """One operation of a graph, with the name of its result and the names of the results that it reads."""
+    """One operation of a graph, with the name of its result and the names of the results that it reads.
+
+    named  Full names of parameters that do not follow from the node's name, as pairs of the last part and the full
+           name: (("weight", "blocks.0.kernel"),).
+    """
 
     name: str
     op: Operation
     inputs: tuple[str, ...]
+    named: tuple[tuple[str, str], ...] = ()
 
     def full_name(self, part: str) -> str:
-        """Return the full name of a parameter from the last part of its name. For "" it is the name of the node."""
+        """Return the full name of a parameter from the last part of its name. For "" it is the name of the node, unless
+        `named` says otherwise.
+        """
+        for own, full in self.named:
+            if own == part:
+                return full
         return f"{self.name}.{part}" if part else self.name
 
     def output(self, shapes: Mapping[str, Shape]) -> Shape:
@@ -245,6 +256,7 @@ def _check_frozen(graph: Graph) -> None:
 def _check_node(node: Node, known: set[str], names: set[str]) -> None:
     if len(node.name) > LONGEST_NAME or not NODE_NAME.fullmatch(node.name):
         raise GraphError(f"node {node.name[:LONGEST_NAME]!r}: bad name; expected letters, digits, _ and inner dots")
+    _check_named(node)
     if node.name in known:
         raise GraphError(f"node {node.name!r}: the name is taken; expected different names, and not {INPUT!r}")
     least = node.op.arity or 2
@@ -261,12 +273,24 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
 
 
+def _check_named(node: Node) -> None:
+    """Raise GraphError unless the pairs of `named` give each parameter of the operation at most one usable name."""
+    parts = [part for part, _ in node.named]
+    if parts != sorted(set(parts)) or not set(parts) <= node.op.parameters().keys():
+        expected = f"some of {sorted(node.op.parameters())}, in this order"
+        raise GraphError(f"node {node.name!r}: names for the parameters {parts}; expected {expected}")
+    for _, full in node.named:
+        if len(full) > LONGEST_NAME or not PARAMETER_NAME.fullmatch(full):
+            found = f"node {node.name!r}: parameter name {full[:LONGEST_NAME]!r}"
+            raise GraphError(f"{found}; expected letters, digits, _, - and inner dots")
+
+
 def _smaller(node: Node, blocks: Blocks) -> Node:
     rows, cols = blocks.get(node.full_name(node.op.main), (None, None))
     if rows is None and cols is None:
         return node
     try:
-        return Node(node.name, resized(node.op, rows, cols), node.inputs)
+        return replace(node, op=resized(node.op, rows, cols))
     except GraphError as error:
         raise GraphError(f"node {node.name!r}: {error}") from None
 

@@ -3,7 +3,8 @@
     {"format": "edgefl.graph.1", "input_shape": [1, 8, 8], "nodes": [
         {"name": "conv1", "op": "Conv2d", "inputs": ["input"], "settings": {"in_channels": 1, ...}}, ...]}
 
-A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order.
+A graph with frozen parameters has one more key, "frozen", with their names in alphabetical order. A node with
+parameters whose names do not follow from its own name has one more key, "parameters", with their full names.
 
 "op" is a class name of operations/, and "settings" has every field of the class, with pairs as lists. Every key is
 required. Only settings that came later (Operation.later) are left out where they have their defaults. Unknown keys and
@@ -39,14 +40,16 @@ class Limits:
 
 def dumps(graph: Graph) -> str:
     """Return the canonical text of a graph, with sorted keys and no spaces. Equal graphs give equal texts."""
-    nodes = [
-        {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
-        for node in graph.nodes
-    ]
+    nodes = [_record(node) for node in graph.nodes]
     document = {"format": FORMAT, "input_shape": graph.input_shape, "nodes": nodes}
     if graph.frozen:
         document["frozen"] = sorted(graph.frozen)
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _record(node: Node) -> dict[str, Any]:
+    record = {"name": node.name, "op": node.op.title, "inputs": node.inputs, "settings": _settings(node.op)}
+    return record | ({"parameters": dict(node.named)} if node.named else {})
 
 
 def _settings(op: Operation) -> dict[str, Any]:
@@ -81,7 +84,8 @@ def loads(text: str | bytes, limits: Limits | None = None) -> Graph:
 
 
 def _node(item: Any) -> Node:
-    record = _fields(item, "node", ("name", "op", "inputs", "settings"))
+    later = ("parameters",) if isinstance(item, dict) and "parameters" in item else ()
+    record = _fields(item, "node", ("name", "op", "inputs", "settings", *later))
     name, title = record["name"], record["op"]
     if not isinstance(name, str) or not isinstance(title, str) or title not in OPERATIONS:
         raise GraphError(f"node {name!r}: operation {title!r}; expected a name and one of {sorted(OPERATIONS)}")
@@ -89,9 +93,15 @@ def _node(item: Any) -> Node:
     if not all(isinstance(value, str) for value in inputs):
         raise GraphError(f"node {name!r}: inputs {inputs!r}; expected names")
     try:
-        return Node(name, _op(OPERATIONS[title], record["settings"]), inputs)
+        return Node(name, _op(OPERATIONS[title], record["settings"]), inputs, _named(record.get("parameters", {})))
     except GraphError as error:
         raise GraphError(f"node {name!r}: {error}") from None
+
+
+def _named(names: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise GraphError(f"parameters are {names!r:.200}; expected full names by the last parts of the names")
+    return tuple(sorted(names.items()))
 
 
 def _op(kind: type[Operation], settings: Any) -> Operation:

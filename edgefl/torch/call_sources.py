@@ -1,0 +1,127 @@
+"""Where the calls of a graph_converter.Converter come from: a trace by torch.fx, or a lifted export of torch.export.
+
+A source knows the layers and tensors that calls name, and says what happens to a call that edgefl cannot take.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, fx, nn
+
+from edgefl.errors import GraphError
+from edgefl.torch.aten_lifting import Lifting
+from edgefl.torch.aten_remedies import remedy
+from edgefl.torch.axis_order import Value, first
+from edgefl.torch.code_lines import line_of, module_of, packet, torch_name
+from edgefl.torch.exported_program import PREFIX
+from edgefl.torch.traced_call import described
+
+Named = tuple[tuple[str, str], ...]
+
+
+class Calls(Protocol):
+    """What a converter asks of the source of its calls.
+
+    modules    layers by the name that a call has for its layer
+    named      full names of a layer's parameters that do not follow from its name, by the layer's name
+    names      name of the parameter or buffer that begins at an address
+    parameters names of the module's parameters
+    constants  values of parameters of the graph that are not parameters of the module. None: constants are refused
+    """
+
+    modules: dict[str, nn.Module]
+    named: Mapping[str, Named]
+    names: Mapping[int, str]
+    parameters: Collection[str]
+    constants: dict[str, Tensor] | None
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a parameter, buffer or constant by its name."""
+
+    def refuse(self, node: fx.Node, message: str) -> dict[fx.Node, Value]:
+        """Raise GraphError for a call, or return values with which the converter goes on to find further refusals."""
+
+
+class FxCalls:
+    """The calls of a trace by torch.fx."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.modules = dict(module.named_modules())
+        self.named: dict[str, Named] = {}
+        self.names = {value.data_ptr(): name for name, value in module.named_parameters()}
+        self.parameters: Collection[str] = frozenset(self.names.values())
+        self.constants: dict[str, Tensor] | None = None
+
+    def tensor(self, name: str) -> Tensor:
+        parent, _, last = name.rpartition(".")
+        found = getattr(self.modules[parent], last)
+        if not isinstance(found, Tensor):
+            raise GraphError(f"{type(found).__name__}; expected a parameter")
+        return found.detach()
+
+    def refuse(self, node: fx.Node, message: str) -> dict[fx.Node, Value]:
+        raise GraphError(f"{described(node, self.modules)}: {message}")
+
+
+class Refusal(NamedTuple):
+    """An operation of a module that edgefl cannot take.
+
+    line       line of the user's code, in words
+    operation  torch's name of the operation, and its module
+    count      number of operations of this name in the module
+    message    what is wrong, and what is expected
+    """
+
+    line: str
+    operation: str
+    count: int
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.line}: " if self.line else ""
+        like = f" (the module has {self.count} such operations)" if self.count > 1 else ""
+        return f"{where}{self.operation}: {self.message}{like}"
+
+
+class LiftedCalls:
+    """The calls of a lifted export.
+
+    lifting   the lifting, which has lifted all nodes
+    refusals  list to which refused calls are appended, or None to raise the first
+    """
+
+    def __init__(self, lifting: Lifting, refusals: list[Refusal] | None = None) -> None:
+        self.modules, self.named = lifting.modules, lifting.named
+        self.names = {lifting.tensors[name].data_ptr(): name for name in (*lifting.buffers, *lifting.parameters)}
+        self.parameters: Collection[str] = lifting.parameters
+        self.constants: dict[str, Tensor] | None = {}
+        self._tensors, self._refusals = lifting.tensors, refusals
+        self._counts = Counter(packet(node) for node in lifting.nodes)
+
+    def tensor(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def refuse(self, node: fx.Node, message: str) -> dict[fx.Node, Value]:
+        origin = node.meta.get("origin", node)
+        found = self._refusal(origin, message)
+        if self._refusals is None:
+            raise GraphError(str(found))
+        self._refusals.append(found)
+        sizes = getattr(origin.meta.get("val"), "shape", ())
+        if len(sizes) < 2 or any(isinstance(size, torch.SymInt) for size in sizes[1:]):
+            return {}
+        return {node: Value(node.name, tuple(map(int, sizes[1:])), first(len(sizes)))}
+
+    def _refusal(self, origin: fx.Node, message: str) -> Refusal:
+        if origin.op != "call_function":
+            return Refusal("", f"{origin.op} {origin.name!r}", 1, message)
+        name, kind = module_of(origin)
+        name = name.removeprefix(PREFIX) if name.startswith(PREFIX) else ""
+        inside = f" in module {name!r} ({kind})" if name else ""
+        instead = remedy(packet(origin))
+        told = f"{message}: {instead}" if instead and instead not in message else message
+        return Refusal(line_of(origin), f"{torch_name(origin)}{inside}", self._counts[packet(origin)], told)
