@@ -23,7 +23,7 @@ from edgefl.torch import from_torch
 torch.set_num_threads(1)  # the modules are small
 
 CLASSES = 3
-DRAWS = 150  # passes of a random module
+DRAWS = 100  # passes of a random module
 CLOSE = 2e-5  # of the largest gradient of a parameter, for modules of few layers in float32
 SIGMAS = 6.0  # standard errors within which two means of DRAWS passes agree, for some hundred values that are compared
 SPREADS = 1.6  # two standard deviations of DRAWS passes, one over the other
