@@ -10,7 +10,7 @@ in such a deployment. `python -m bench converted` times converted torch modules.
 joules of a step, where the machine tells them. `python -m bench throughputs` serves devices of unlike speed. `python -m
 bench latex` compiles the tables of a run with LaTeX. `python -m bench page` prints what a page costs a server. `python
 -m bench frozen` trains the classifier of a frozen backbone. `python -m bench cuda` times steps on a GPU. `python -m
-bench pictures` draws pictures of runs.
+bench pictures` draws pictures of runs. `python -m bench collection` converts models that people bring, and checks them.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ def main(arguments: list[str] | None = None) -> int:
     apart = {
         "arm": arm.main,
         "builds": builds.main,
+        "collection": lambda rest: importlib.import_module("bench.collection.command").main(
+            rest
+        ),  # it is torch's alone
         "converted": converted.main,
         "cuda": cuda.main,
         "energy": energy.main,
