@@ -80,6 +80,7 @@ class Recorder:
     node    node for which calls are made until it changes: a node's name, "input" or "loss"
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
+    copies  result -> copies of its active channels, with these channels
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
     """
@@ -89,6 +90,7 @@ class Recorder:
     calls: list[KernelCall] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
+    copies: dict[str, list[SavedInput]] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from edgefl import kernels
 from edgefl.errors import BackendError, SelectionError
-from edgefl.learning.fit_options import Delta, FitOptions, Trainable, options_of
+from edgefl.learning.fit_options import Delta, FitOptions, options_of
 from edgefl.learning.learner import (
     SPARSE_BATCH,
     Array,
@@ -50,6 +50,7 @@ from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.submodel import lifted
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import EVERY_KIND, KINDS, Update, values
 
 
@@ -168,12 +169,14 @@ class GraphLearner:
         does not stop the call. The result then contains that loss.
 
         Raises  DataError if an index, a label or a shape does not fit. TrainingError without batches, or if the model
-                has dropout and the batches have no key. SelectionError if `trainable` selects neurons of another model,
-                or neurons while the learner keeps to a mask. GraphError if the graph has no cut `cut`.
+                has dropout and the batches have no key. SelectionError if `trainable` does not fit the model, or
+                selects a part of a parameter to whose mask the learner keeps. GraphError if the graph has no cut `cut`.
         """
         options = options_of(options, former, named)
+        trainable = TrainableParameters.of(self.spec, options.trainable)
         if options.cut:
             rest = self.rest(options.cut)
+            options = replace(options, trainable=trainable.within(rest.spec))
             batches = rest.joined(batches)
             cache = Cache(self.graph, self._workspace, self._inference, options.cut, self._backend)
             near = cache.of(rest._workspace, samples, batches, optimizer, options)
