@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -268,7 +269,7 @@ class GraphLearner:
         Raises GraphError if the model has no Linear layer.
         """
         self._share()
-        return self._relatives.head(self._relative)
+        return self._relatives.head(partial(self._relative, in_its_arena=True))
 
     def rest(self, cut: str) -> GraphLearner:
         """Return a learner of all that follows a cut, whose parameters it shares. Its inputs are results at the cut,
@@ -276,7 +277,7 @@ class GraphLearner:
         Raises GraphError if `cut` is not a cut of the graph.
         """
         self._share()
-        return self._relatives.rest(cut, self._relative)
+        return self._relatives.rest(cut, partial(self._relative, in_its_arena=True))
 
     def _share(self) -> None:
         """Hold every weight whole, as learners that share parameters need them."""
@@ -303,12 +304,13 @@ class GraphLearner:
         """
         self.write(lifted(smaller.read(), self.spec, neurons))
 
-    def _relative(self, graph: Graph, spec: ModelSpec, params: Params) -> GraphLearner:
+    def _relative(self, graph: Graph, spec: ModelSpec, params: Params, in_its_arena: bool = False) -> GraphLearner:
         """Return a learner of another graph on the same backend and within the same limit, which shares the arrays it
-        is given.
+        is given, and with `in_its_arena` the arena.
         """
         ours = self._workspace
-        workspace = Workspace(graph, spec, params, self._backend, ours.store.dtype, relative=ours)
+        relation = {"relative": ours, "in_its_arena": in_its_arena}
+        workspace = Workspace(graph, spec, params, self._backend, ours.store.dtype, **relation)  # type: ignore[arg-type]
         other = object.__new__(GraphLearner)._begin(self._backend, graph, spec, workspace)
         other._keep_to(self._part_for(other))
         return other
