@@ -18,6 +18,7 @@ from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
 from edgefl.learning.lowering.fusion import FusedNormReLU
+from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
@@ -188,7 +189,9 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):
         return node.inputs if node.inputs[0] in active.needs else ()
-    if isinstance(node.op, PReLU | MulParameter | Embedding):
+    if isinstance(node.op, MulParameter):
+        return () if is_empty(own_rows(node, active.blocks)) else node.inputs
+    if isinstance(node.op, PReLU | Embedding):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs

@@ -41,7 +41,8 @@ def exact(training: TrainingConfiguration) -> Footprint:
 def _lowered(one: Pass, spec: ModelSpec, size: int, training: TrainingConfiguration, held: MaskFootprint) -> Schedule:
     sparse, terms = {name: each.plan for name, each in held.sparse.items()}, training.terms
     step = {"mode": one.mode, "terms": terms, "loss": training.loss}
-    return lower(one.graph, spec, size, one.neurons, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
+    trained = one.neurons if one.trainable is None else one.trainable
+    return lower(one.graph, spec, size, trained, sparse=sparse, masks=held.existing, **step)  # type: ignore[arg-type]
 
 
 def _still(one: Pass) -> list[Schedule]:
