@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgefl.errors import DataError
-from edgefl.learning.fit_options import Delta, FitOptions, Trainable
+from edgefl.learning.fit_options import Delta, FitOptions
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.optimizers import SGD as SGD
 from edgefl.learning.optimizers import Optimizer
@@ -22,6 +22,7 @@ from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Kind
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.neuron_set import NeuronSet
+from edgefl.models.neurons.trainable_parameters import Trainable
 from edgefl.models.neurons.update import KINDS, Update
 
 Array = NDArray[Any]

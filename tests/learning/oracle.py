@@ -50,7 +50,8 @@ from edgefl.models.graph.operations import (
 torch.set_num_threads(1)  # the models are tiny
 
 Tensors = dict[str, torch.Tensor]
-Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None]]
+Blocks = Mapping[str, tuple[np.ndarray | None, np.ndarray | None] | np.ndarray]
+"""By parameter its rows and columns, or booleans of its shape."""
 
 
 def to_torch(params: Mapping[str, np.ndarray], dtype: torch.dtype = torch.float64) -> Tensors:
@@ -225,7 +226,7 @@ def train(
     tensors = to_torch(params, dtype)
     learned = {name: value for name, value in tensors.items() if value.requires_grad}
     chosen = blocks or dict.fromkeys(learned, (None, None))
-    masks = {name: torch.tensor(mask(value.shape, *chosen[name])) for name, value in learned.items()}
+    masks = {name: torch.tensor(_mask_of(value.shape, chosen[name])) for name, value in learned.items()}
     optimiser = optimizer_of(learned.values(), sgd)
     total, divisor, seen = 0.0, 0.0, 0
     for step, batch in enumerate(batches):
@@ -298,6 +299,10 @@ def cut(blocks: Blocks) -> Callable:
         return y * active + (y * (1 - active)).detach()
 
     return at_neurons
+
+
+def _mask_of(shape: tuple[int, ...], block: tuple[np.ndarray | None, np.ndarray | None] | np.ndarray) -> np.ndarray:
+    return block if isinstance(block, np.ndarray) else mask(shape, *block)
 
 
 def mask(shape: tuple[int, ...], rows: np.ndarray | None, cols: np.ndarray | None) -> np.ndarray:

@@ -32,6 +32,7 @@ from edgefl.learning.lowering.gradients import (
     Gradients,
     bias,
     trained_block,
+    trained_part,
 )
 from edgefl.learning.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank, rank_tiles
 from edgefl.learning.lowering.mask_zeroing import mask
@@ -64,7 +65,8 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
         if dy is not None:
             recorder.node = node.name
             found = _TABLE[type(node.op)](recorder, output_grads, node, dy)
-            gradients = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
+            blocks = recorder.scope.active.blocks
+            gradients = {name: trained_part(recorder, name, block) for name, block in found.items() if name in blocks}
             _rank(recorder, gradients)
             _mask(recorder, gradients)
             yield gradients
@@ -127,7 +129,7 @@ def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, d
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     (x, ids), weight, active = recorder.inputs[node.name], node.full_name("weight"), recorder.scope.active
-    if recorder.scope.in_place and weight not in recorder.scope.sparse:
+    if recorder.scope.in_place and weight not in recorder.scope.sparse and weight not in active.taken:
         return {weight: DeferredWeightGradient(*active.blocks[weight], x, ids, dy)}
 
     def grad_weight(dw: Tensor, outs: Index) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
 from edgefl.models.graph import Node
-from edgefl.models.graph.operations import BatchNorm
+from edgefl.models.graph.operations import BatchNorm, Shape
 
 
 class DeferredWeightGradient(NamedTuple):
@@ -89,6 +90,33 @@ def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
     return TrainedBlock(rows, cols, recorder.new(shape))
+
+
+def trained_part(
+    recorder: Recorder, name: str, block: TrainedBlock | DeferredWeightGradient
+) -> TrainedBlock | DeferredWeightGradient:
+    """Return what is trained of a parameter's block, taken out of the gradient if it is not the whole block."""
+    part = recorder.scope.active.taken.get(name)
+    if part is None:
+        return block
+    assert isinstance(block, TrainedBlock)
+    shape, within = block.values.shape, part.within
+    if part.flat is not None:
+        values = recorder.new((part.flat.size,))
+        recorder.call("take_flat", block.values.view(math.prod(shape)), within, values)
+        return TrainedBlock(None, None, values, flat=part.flat)
+    rows, cols = within
+    sizes = (count(rows, shape[0]), *((count(cols, shape[1]), *shape[2:]) if len(shape) > 1 else ()))
+    values = recorder.new(sizes)
+    recorder.call(
+        "take_axes", block.values.view(*rows_cols_inner(shape)), rows, cols, values.view(*rows_cols_inner(sizes))
+    )
+    return TrainedBlock(part.rows, part.cols, values)
+
+
+def rows_cols_inner(shape: Shape) -> tuple[int, int, int]:
+    """Return the shape of a parameter or of a block as kernels take it: [rows, cols, inner]."""
+    return (shape[0], shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
 
 
 def bias(recorder: Recorder, node: Node, dy: Tensor, has_bias: bool) -> Gradients:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
-from edgefl.learning.fit_options import Delta, Trainable
+from edgefl.learning.fit_options import Delta
 from edgefl.learning.losses import CROSS_ENTROPY, Loss
 from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.arena import allocate
@@ -41,6 +41,7 @@ from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.cuts import before
 from edgefl.models.graph.planar import planar
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.trainable_parameters import Trainable
 
 Mode = Literal["train", "gradient", "grow", "evaluate", "predict", "features"]
 TRAINING: tuple[Mode, ...] = ("train", "gradient", "grow")
@@ -63,7 +64,7 @@ def lower(
 ) -> Schedule:
     """Lower one pass over `batch` examples to a schedule.
 
-    trainable  neurons or layers. None: all. Ignored in modes without gradients
+    trainable  what is trained. None: everything. Ignored in modes without gradients
     mode       one of the modes in this module's docstring
     terms      terms of the update in mode "train"
     sparse     weights that exist as values alone

@@ -18,6 +18,7 @@ from edgefl.learning.lowering.active_ids import ActiveIndices
 from edgefl.learning.lowering.batch_layout import keeps, lanes_of
 from edgefl.learning.lowering.channel_sets import NONE, is_empty
 from edgefl.learning.lowering.fusion import FusedNormReLU
+from edgefl.learning.lowering.gradient_needs import own_rows
 from edgefl.learning.lowering.schedule import Buffer, BufferKind, Index, KernelCall, Param, Tensor
 from edgefl.learning.lowering.sparse_weight import SparseWeight
 from edgefl.models.graph import INPUT, Graph, Node
@@ -80,6 +81,7 @@ class Recorder:
     node    node for which calls are made until it changes: a node's name, "input" or "loss"
     values  result -> the tensor that holds it
     inputs  layer -> its saved input
+    copies  result -> copies of its active channels, with these channels
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
     """
@@ -89,6 +91,7 @@ class Recorder:
     calls: list[KernelCall] = field(default_factory=list)
     values: dict[str, Tensor] = field(default_factory=dict)
     inputs: dict[str, SavedInput] = field(default_factory=dict)
+    copies: dict[str, list[SavedInput]] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
@@ -186,7 +189,9 @@ def _kept_by(node: Node, scope: Scope) -> tuple[str, ...]:
         return (node.name,) if node.inputs[0] in active.needs else ()
     if isinstance(node.op, Smooth):
         return node.inputs if node.inputs[0] in active.needs else ()
-    if isinstance(node.op, PReLU | MulParameter | Embedding):
+    if isinstance(node.op, MulParameter):
+        return () if is_empty(own_rows(node, active.blocks)) else node.inputs
+    if isinstance(node.op, PReLU | Embedding):
         return node.inputs if node.name in active.needs else ()
     if isinstance(node.op, Mul):
         first, second = node.inputs

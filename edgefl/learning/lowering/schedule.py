@@ -111,12 +111,16 @@ class KernelCall(NamedTuple):
 
 
 class TrainedBlock(NamedTuple):
-    """The part of a parameter that is trained: rows of axis 0 and columns of axis 1, each None for all."""
+    """The part of a parameter that is trained: rows of axis 0 and columns of axis 1, each None for all.
+
+    A part with a mask has positions of the flattened parameter in place of rows and columns.
+    """
 
     rows: Index
     cols: Index
     values: Tensor  # gradient of the block, [|rows|, |cols|, ...]
     is_sparse: bool = False  # whether these are the values of a sparse parameter, in their order
+    flat: NDArray[np.uint32] | None = None  # positions of the values [|flat|]
 
 
 @dataclass(frozen=True)

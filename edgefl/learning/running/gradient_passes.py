@@ -63,7 +63,8 @@ class GradientPasses:
         """
         store = self._workspace.store
         if name not in store.restriction:
-            return values.reshape(*values.shape[:2], *self._spec.params[name].shape[2:])
+            rest = self._spec.params[name].shape[2:] if values.ndim > 1 else ()  # a bias and a mask's values have none
+            return values.reshape(*values.shape[:2], *rest)
         compact = store.sparse.get(name)
         whole: Array = values if compact is None else compact.whole(values)
         bits = store.restriction.bits(name)
