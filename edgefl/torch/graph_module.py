@@ -72,7 +72,8 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
-from edgefl.torch.frozen_parameters import freeze, keep_statistics
+from edgefl.torch.frozen_parameters import freeze
+from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
 
 
@@ -122,42 +123,54 @@ class MeanOfPlanes(nn.Module):
 
 
 class GraphModule(nn.Module):
-    """A module that runs a Graph with torch's modules. Each node is the submodule with its dotted name.
+    """A module that runs a Graph with torch's modules. Each node is a submodule (layer_paths.py), whose path is mostly
+    the node's name.
 
     graph  graph to run
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.edgefl_graph = graph
+        self.edgefl_graph, self._paths = graph, layer_paths(graph)
         for node in graph.nodes:
             if isinstance(node.op, WithParameter):
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
                 attach(self, node.full_name(""), nn.Parameter(start))
-            else:
-                attach(self, node.name, _layer(node.op, graph.shapes[node.inputs[0]]))
+        made: set[str] = set()
         for node in graph.nodes:
-            rename_parameters(self, node)
+            path = self._paths.get(node.name)
+            if path is not None and path not in made:
+                attach(self, path, _layer(node.op, graph.shapes[node.inputs[0]]))
+                made.add(path)
+        self._moved = _move_parameters(self)
         freeze(self, graph.frozen)
         self.train()
+
+    def layer(self, node: Node) -> nn.Module:
+        """Return the layer of a node."""
+        path = self._paths[node.name]
+        return self._modules.get(path) or self.get_submodule(path)  # most paths have no dots
 
     def train(self, mode: bool = True) -> GraphModule:
         """Set the mode as torch does, except for the BatchNorms that keep their running statistics."""
         super().train(mode)
-        keep_statistics(self, self.edgefl_graph.frozen)
+        for node in self.edgefl_graph.nodes:
+            if self.edgefl_graph.keeps_statistics(node):
+                self.layer(node).eval()
         return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs [batch, *output_shape] for x [batch, *input_shape]."""
         results = {INPUT: x}
+        for path, part, full in self._moved:
+            _bind(self.get_submodule(path), part, _value(self, full))
         for node in self.edgefl_graph.nodes:
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
                 results[node.name] = _combined(node.op, inputs[0], _value(self, node.full_name("")), places)
             else:
-                layer = self._modules.get(node.name) or self.get_submodule(node.name)  # most names have no dots
-                results[node.name] = layer(*inputs)
+                results[node.name] = self.layer(node)(*inputs)
         return results[node.name]
 
 
@@ -168,20 +181,35 @@ def _value(root: nn.Module, name: str) -> Tensor:
     return found
 
 
-def rename_parameters(root: nn.Module, node: Node) -> None:
-    """Give the parameters of a node's layer the full names that the node has for them.
+def _move_parameters(root: GraphModule) -> list[tuple[str, str, str]]:
+    """Register the parameters whose full names do not follow from the paths of their layers.
 
-    The layer still reads each parameter under the last part of its name. The parameter itself is registered under its
-    full name alone.
+    Return for each of them the path, the last part of its name in the layer, and its full name. The layer does not
+    have the parameter any more, and gets it before each pass. A shared parameter is registered once.
     """
-    if isinstance(node.op, WithParameter):
-        return
-    layer = root.get_submodule(node.name)
-    for part, full in node.named:
-        value = layer._parameters.pop(part)
-        assert value is not None
-        vars(layer)[part] = value
-        attach(root, full, value)
+    found: dict[tuple[str, str, str], Tensor] = {}
+    for node in root.edgefl_graph.nodes:
+        path = root._paths.get(node.name)
+        for part in () if path is None else node.op.parameters():
+            full, layer = node.full_name(part), root.layer(node)
+            for held in (layer._parameters, layer._buffers):
+                if full != f"{path}.{part}" and (value := held.pop(part, None)) is not None:
+                    found[str(path), part, full] = value
+    for (_, _, full), value in found.items():
+        known = root.state_dict(keep_vars=True).get(full)
+        if known is None:
+            attach(root, full, value)
+        elif known.shape != value.shape:
+            shapes = f"{tuple(known.shape)} and {tuple(value.shape)}"
+            raise GraphError(f"parameter {full!r} has the shapes {shapes} in torch; expected one shape for all nodes")
+    return list(found)
+
+
+def _bind(layer: nn.Module, part: str, value: Tensor) -> None:
+    """Let a layer read a parameter that is registered elsewhere."""
+    vars(layer)[part] = value
+    if isinstance(layer, nn.RNNBase):
+        layer._flat_weights = [getattr(layer, name) for name in layer._flat_weights_names]
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:
@@ -253,8 +281,8 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
 }
 
 
-def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
-    """Make a module or parameter reachable from `root` under the dotted `name`, and keep what is already there.
+def attach(root: nn.Module, name: str, layer: nn.Module | Tensor) -> None:
+    """Make a module, parameter or buffer reachable from `root` under the dotted `name`, and keep what is already there.
 
     Raises  GraphError if the name cannot be the name of a module in torch.
     """
@@ -267,6 +295,9 @@ def attach(root: nn.Module, name: str, layer: nn.Module | nn.Parameter) -> None:
             parent = parent.get_submodule(part)
         if isinstance(layer, nn.Parameter):
             parent.register_parameter(last, layer)
+            return
+        if isinstance(layer, Tensor):
+            parent.register_buffer(last, layer)
             return
         _keep_children(parent._modules.get(last), layer)
         parent._modules.pop(last, None)

@@ -16,8 +16,9 @@ from edgefl.torch.graph_module import to_torch
 def write_state_dict(model: Model, file: BinaryIO) -> None:
     """Write the model's values under torch's names, for `torch.load(..., weights_only=True)`.
 
-    The file also has num_batches_tracked of each BatchNorm, and the values that the graph does not use.
+    The file also has num_batches_tracked of each BatchNorm, and the values that the graph does not use. A shared weight
+    is there under each name that the original module has for it.
     Raises  GraphError like to_torch.
     """
-    unused = {name: torch.from_numpy(value) for name, value in model.unused.items()}
+    unused = {name: torch.from_numpy(value) for name, value in model.beside().items()}
     torch.save({**to_torch(model).state_dict(), **unused}, file)

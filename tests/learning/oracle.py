@@ -101,7 +101,7 @@ def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -
 
 def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool) -> torch.Tensor:
     op, x = node.op, inputs[0]
-    weight, bias = params.get(f"{node.name}.weight"), params.get(f"{node.name}.bias")
+    weight, bias = params.get(node.full_name("weight")), params.get(node.full_name("bias"))
     if isinstance(op, Conv2d):
         return F.conv2d(x, weight, bias, op.stride, op.padding, op.dilation, op.groups)
     if isinstance(op, Linear):
@@ -116,7 +116,11 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Embedding):
         return F.embedding(x.long(), weight, op.padding_idx).movedim(-1, 1)
     if isinstance(op, WithParameter):
-        value = params[node.name] if len(op.shape) > 1 else params[node.name].view(-1, *[1] * (x.dim() - 2))
+        value = (
+            params[node.full_name("")]
+            if len(op.shape) > 1
+            else params[node.full_name("")].view(-1, *[1] * (x.dim() - 2))
+        )
         value = value.movedim(-1, 0) if op.channels_last else value
         return x + value if isinstance(op, AddParameter) else x * value
     if isinstance(op, Reshape):
@@ -142,7 +146,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
     if isinstance(op, Upsample):
         return F.interpolate(x, scale_factor=op.scale_factor[4 - x.dim() :], mode="nearest")
     if isinstance(op, BatchNorm):
-        stats = params[f"{node.name}.running_mean"], params[f"{node.name}.running_var"]
+        stats = params[node.full_name("running_mean")], params[node.full_name("running_var")]
         return F.batch_norm(x, *stats, weight, bias, training, op.momentum, op.eps)
     if isinstance(op, GroupNorm):
         return F.group_norm(x, op.num_groups, weight, bias, op.eps)
@@ -160,7 +164,7 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
 def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
     """Run torch's own layer, step by step where something happens at its neurons."""
     op, lstm = node.op, node.op.title == "LSTM"
-    weights = [params[f"{node.name}.{name}"] for name in op.parameters()]
+    weights = [params[node.full_name(name)] for name in op.parameters()]
     state = x.new_zeros(1, len(x), op.hidden_size)
     carried, run = ((state, state), torch.lstm) if lstm else (state, torch.gru)
     settings, x = (op.bias, 1, 0.0, True, False, True), x.transpose(1, 2)
@@ -176,8 +180,8 @@ def _recur(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | 
 
 
 def _attend(node: Node, params: Tensors, x: torch.Tensor, at_neurons: Callable | None) -> torch.Tensor:
-    op, bias = node.op, params.get(f"{node.name}.in_proj_bias")
-    qkv = F.linear(x.transpose(1, 2), params[f"{node.name}.in_proj_weight"], bias).transpose(1, 2)
+    op, bias = node.op, params.get(node.full_name("in_proj_bias"))
+    qkv = F.linear(x.transpose(1, 2), params[node.full_name("in_proj_weight")], bias).transpose(1, 2)
     qkv = at_neurons(node, qkv) if at_neurons else qkv
     heads = (part.unflatten(1, (op.num_heads, op.head_dim)).transpose(2, 3) for part in qkv.chunk(3, 1))
     return F.scaled_dot_product_attention(*heads, is_causal=op.causal).transpose(2, 3).flatten(1, 2)

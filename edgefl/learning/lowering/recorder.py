@@ -57,6 +57,13 @@ class Scope(NamedTuple):
         """Return the number of images of a result that lie side by side."""
         return lanes_of(self.sparse) if name in self.side_by_side else 1
 
+    def defers(self, weight: str) -> bool:
+        """Return whether the gradient of a Linear layer's weight goes into the weight without being stored.
+
+        The gradient of a shared weight is stored, because it is a sum.
+        """
+        return self.in_place and weight not in self.sparse and weight not in self.graph.shared
+
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
         return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0

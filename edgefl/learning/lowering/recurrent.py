@@ -102,7 +102,7 @@ def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden
 
 def _weight(recorder: Recorder, node: Node, name: str, x: Tensor, ids: Index, dy: Tensor) -> Gradients:
     full = node.full_name(name)
-    if recorder.scope.in_place:
+    if recorder.scope.defers(full):
         return {full: DeferredWeightGradient(*recorder.scope.active.blocks[full], x, ids, dy)}
     dw = trained_block(recorder, node, name)
     recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)

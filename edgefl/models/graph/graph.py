@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +33,7 @@ from edgefl.models.graph.operations import (
     Shape,
     WithParameter,
 )
+from edgefl.models.graph.shared_parameters import check_uses, other_names, parameter_uses
 
 if TYPE_CHECKING:
     from edgefl.rng import Stream
@@ -61,7 +61,7 @@ class Node:
     """One operation of a graph, with the name of its result and the names of the results that it reads.
 
     named  Full names of parameters that do not follow from the node's name, as pairs of the last part and the full
-           name: (("weight", "blocks.0.kernel"),).
+           name: (("weight", "blocks.0.kernel"),). Nodes that give one full name share the parameter.
     """
 
     name: str
@@ -107,6 +107,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         _check_structure(self)
+        check_uses(self.nodes, self.frozen)
         _check_frozen(self)
         _ = self.shapes
 
@@ -129,9 +130,17 @@ class Graph:
         return self.shapes[self.nodes[-1].name]
 
     def parameters(self) -> dict[str, ParamInfo]:
-        """Return the shape and kind of every parameter, by full name, in node order."""
+        """Return the shape and kind of every parameter, by full name, in node order. A shared parameter occurs once, at
+        the place of its first use.
+        """
         infos = {node.full_name(name): info for node in self.nodes for name, info in node.op.parameters().items()}
         return {name: info._replace(kind="frozen") if name in self.frozen else info for name, info in infos.items()}
+
+    @cached_property
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """Return the nodes that use a parameter, in node order, for every parameter that several nodes use."""
+        uses = parameter_uses(self.nodes)
+        return {name: tuple(use.node.name for use in each) for name, each in uses.items() if len(each) > 1}
 
     def keeps_statistics(self, node: Node) -> bool:
         """Return whether a node is a BatchNorm that normalises by its running statistics in training, too."""
@@ -162,7 +171,8 @@ class Graph:
         params: Params = {}
         for node in self.nodes:
             for name, info in node.op.parameters().items():
-                params[node.full_name(name)] = _initial(node.op, name, info.shape, stream)
+                if node.full_name(name) not in params:  # a shared parameter is drawn at its first use
+                    params[node.full_name(name)] = _initial(node.op, name, info.shape, stream)
         return params
 
     def check(self, params: Mapping[str, np.ndarray]) -> None:
@@ -214,6 +224,11 @@ class Model(_GraphAndParams):
         """Return a Model with some fields changed, as `_replace` of a NamedTuple does. `unused` counts as a field."""
         return Model(**{"graph": self.graph, "params": self.params, "unused": self.unused, **changed})
 
+    def beside(self) -> Params:
+        """Return the values of `unused` for a file. The second name of a shared parameter has its present value."""
+        names = other_names(self.graph.nodes)
+        return {name: self.params[names[name]] if name in names else value for name, value in self.unused.items()}
+
 
 def _check_structure(graph: Graph) -> None:
     """Raise GraphError unless names, order and use of results are as they should be. Shapes are not checked here."""
@@ -228,9 +243,6 @@ def _check_structure(graph: Graph) -> None:
         _check_node(node, known, names)
         known.add(node.name)
         unused = (unused - set(node.inputs)) | {node.name}
-    owned = Counter(node.full_name(part) for node in graph.nodes for part in node.op.parameters())
-    if shared := [name for name, owners in owned.items() if owners > 1]:
-        raise GraphError(f"parameter {shared[0]!r} belongs to two nodes; expected one")
     if idle := unused - {graph.nodes[-1].name}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
 

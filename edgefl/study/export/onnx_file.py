@@ -65,10 +65,15 @@ class Writer:
         return [self.parameter(name) for name in self._at.op.parameters()]
 
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
-        """Return the name of a parameter of the present node, which is stored in its own shape or in another shape."""
+        """Return the name of a parameter of the present node, which is stored in its own shape or in another shape.
+
+        A shared parameter is stored once. Another use of it that needs another shape reshapes it.
+        """
         full, value = self._at.full_name(name), self.value(name)
-        self.values[full] = value if shape is None else value.reshape(shape)
-        return full
+        value = value if shape is None else value.reshape(shape)
+        if self.values.setdefault(full, value).shape == value.shape:
+            return full
+        return self.node("Reshape", full, self.constant(f"{name}.shape", value.shape))
 
     def value(self, name: str) -> np.ndarray:
         """Return a parameter of the present node as an array."""

@@ -69,6 +69,7 @@ from edgefl.models.graph.operations import (
 from edgefl.study.export.onnx_nodes import NODES, OPSET, to_onnx
 from tests.learning.graphs import GRAPHS
 from tests.learning.random_graphs import trial
+from tests.learning.shared_graphs import SHARED
 
 WITHIN = 1e-5  # of the largest output
 BATCHES = (1, 7)
@@ -171,6 +172,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     yield "a sum, with names that others could take", Graph((13,), nodes)
     for name in ("gates", "maps", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
+    yield from SHARED.items()
     for name, (shape, classes) in architectures.EXAMPLES.items():
         yield name, architectures.build(name, shape, classes)
     for seed in range(30):
