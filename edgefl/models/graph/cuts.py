@@ -87,7 +87,7 @@ def after(graph: Graph, cut: str) -> Graph:
 
 
 def _shared_across(graph: Graph, names: Collection[str]) -> str | None:
-    """Return a trained parameter that nodes with these names share with other nodes, or None if there is none."""
+    """Return a trained parameter that nodes with these names share with other nodes, or else None."""
     for name, users in graph.shared.items():
         if name not in graph.frozen and 0 < sum(user in names for user in users) < len(users):
             return name

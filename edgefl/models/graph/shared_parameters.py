@@ -6,13 +6,11 @@ No values are read here. The gradient of a shared parameter is the sum over its 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.node import Node
 from edgefl.models.graph.operations import ParamInfo, Shape, WithParameter
-
-if TYPE_CHECKING:
-    from edgefl.models.graph.graph import Node
 
 
 class ParameterUse(NamedTuple):

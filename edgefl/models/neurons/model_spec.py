@@ -125,7 +125,7 @@ def _spec(graph: Graph) -> ModelSpec:
 def _head(graph: Graph) -> tuple[str, ...]:
     """Return the parameters of the last Linear layer and of the nodes after it.
 
-    There are none if one of them is shared with an earlier node, because the body has it as well.
+    The result is empty if an earlier node shares one of these parameters, because the body has the parameter as well.
     """
     at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
     body, head = parameter_uses(graph.nodes[:at]), parameter_uses(graph.nodes[at:])
