@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -72,6 +73,7 @@ from edgefl.torch.channels_last import (
     ReshapeFeatures,
     SlicePositions,
 )
+from edgefl.torch.computed_tensors import computed_tensors
 from edgefl.torch.frozen_parameters import freeze
 from edgefl.torch.layer_paths import layer_paths
 from edgefl.torch.sequence_modules import SequenceGRU, SequenceLSTM, SequenceSelfAttention
@@ -133,7 +135,7 @@ class GraphModule(nn.Module):
         super().__init__()
         self.edgefl_graph, self._paths = graph, layer_paths(graph)
         for node in graph.nodes:
-            if isinstance(node.op, WithParameter):
+            if isinstance(node.op, WithParameter) and node.full_name("") not in graph.roots:
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
                 attach(self, node.full_name(""), nn.Parameter(start))
         made: set[str] = set()
@@ -143,6 +145,9 @@ class GraphModule(nn.Module):
                 attach(self, path, _layer(node.op, graph.shapes[node.inputs[0]]))
                 made.add(path)
         self._moved = _move_parameters(self)
+        for name, info in graph.parameters().items():
+            if any(name in sources for sources in graph.roots.values()) and not _has(self, name):
+                attach(self, name, nn.Parameter(torch.zeros(info.shape)))
         freeze(self, graph.frozen)
         self.train()
 
@@ -162,13 +167,16 @@ class GraphModule(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs [batch, *output_shape] for x [batch, *input_shape]."""
         results = {INPUT: x}
+        computed = computed_tensors(self.edgefl_graph, partial(_value, self))
         for path, part, full in self._moved:
-            _bind(self.get_submodule(path), part, _value(self, full))
+            _bind(self.get_submodule(path), part, computed[full] if full in computed else _value(self, full))
         for node in self.edgefl_graph.nodes:
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
-                results[node.name] = _combined(node.op, inputs[0], _value(self, node.full_name("")), places)
+                full = node.full_name("")
+                value = computed[full] if full in computed else _value(self, full)
+                results[node.name] = _combined(node.op, inputs[0], value, places)
             else:
                 results[node.name] = self.layer(node)(*inputs)
         return results[node.name]
@@ -177,26 +185,31 @@ class GraphModule(nn.Module):
 def _value(root: nn.Module, name: str) -> Tensor:
     """Return a parameter by its name."""
     path, _, last = name.rpartition(".")
-    found: Tensor = getattr(root.get_submodule(path), last)
+    owner = root.get_submodule(path)
+    registered = {**owner._buffers, **owner._parameters}  # what the layer reads under this name may be computed
+    found = registered[last]
+    assert found is not None
     return found
 
 
 def _move_parameters(root: GraphModule) -> list[tuple[str, str, str]]:
-    """Register the parameters whose full names do not follow from the paths of their layers.
+    """Register the parameters whose full names do not follow from the paths of their layers, and remove computed ones.
 
     Return for each of them the path, the last part of its name in the layer, and its full name. The layer does not
     have the parameter any more, and gets it before each pass. A shared parameter is registered once.
     """
-    found: dict[tuple[str, str, str], Tensor] = {}
-    for node in root.edgefl_graph.nodes:
+    graph, found = root.edgefl_graph, dict[tuple[str, str, str], Tensor]()
+    for node in graph.nodes:
         path = root._paths.get(node.name)
         for part in () if path is None else node.op.parameters():
             full, layer = node.full_name(part), root.layer(node)
             for held in (layer._parameters, layer._buffers):
-                if full != f"{path}.{part}" and (value := held.pop(part, None)) is not None:
+                if (full != f"{path}.{part}" or full in graph.roots) and (value := held.pop(part, None)) is not None:
                     found[str(path), part, full] = value
     for (_, _, full), value in found.items():
         known = root.state_dict(keep_vars=True).get(full)
+        if full in graph.roots:
+            continue
         if known is None:
             attach(root, full, value)
         elif known.shape != value.shape:
@@ -210,6 +223,10 @@ def _bind(layer: nn.Module, part: str, value: Tensor) -> None:
     vars(layer)[part] = value
     if isinstance(layer, nn.RNNBase):
         layer._flat_weights = [getattr(layer, name) for name in layer._flat_weights_names]
+
+
+def _has(root: nn.Module, name: str) -> bool:
+    return name in root.state_dict()
 
 
 def _combined(op: WithParameter, x: Tensor, value: Tensor, places: int) -> Tensor:

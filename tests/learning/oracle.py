@@ -74,7 +74,7 @@ def logits(
     `at_neurons(node, y)` may replace the result of every convolution and Linear, queries, keys and values of attention,
     and the states of a recurrent layer after each step. Dropout is at the position `dropout`, or there is no dropout.
     """
-    values = {INPUT: x}
+    values, params = {INPUT: x}, _with_computed(graph, params)
     for number, node in enumerate(graph.nodes):
         if isinstance(node.op, Recurrent | SelfAttention):
             run = _recur if isinstance(node.op, Recurrent) else _attend
@@ -87,6 +87,25 @@ def logits(
             y = at_neurons(node, y)
         values[node.name] = y
     return values[graph.nodes[-1].name].flatten(1)
+
+
+def _with_computed(graph: Graph, params: Tensors) -> Tensors:
+    """Return the parameters together with the computed ones, by torch's own functions."""
+    run: dict[str, Callable] = {
+        "WeightNorm": lambda op, g, v: torch._weight_norm(v, g, 0),
+        "MatrixProduct": lambda op, a, b: torch.einsum("ij,jk->ik", a, b),
+        "ParameterSum": lambda op, a, b: torch.add(a, b),
+        "ParameterProduct": lambda op, a, b: torch.mul(a, b),
+        "ScaledParameter": lambda op, a: torch.mul(a, op.factor),
+        "TransposedMatrix": lambda op, a: torch.transpose(a, 0, 1),
+        "ReshapedParameter": lambda op, a: a.view(op.shape),
+        "ParameterRows": lambda op, a: torch.narrow(a, 0, op.start, op.length),
+        "StackedParameters": lambda op, *parts: torch.concat(parts),
+    }
+    found = dict(params)
+    for each in graph.computed:
+        found[each.name] = run[each.op.title](each.op, *(found[name] for name in each.sources))
+    return found
 
 
 def kept(op: AnyDropout, number: int, shape: tuple[int, ...], position: Keyed) -> np.ndarray:

@@ -61,15 +61,15 @@ def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> It
     output_grads, shared = ActivationGradients(recorder), SharedGradients(recorder)
     output_grads.give(nodes[-1].name, dlogits)
     for node in reversed(nodes):
-        dy = output_grads.take(node.name)
+        dy, found = output_grads.take(node.name), Gradients()
         if dy is not None:
             recorder.node = node.name
             found = _TABLE[type(node.op)](recorder, output_grads, node, dy)
-            trained = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
-            gradients = shared.completed(node, trained)
-            _rank(recorder, gradients)
-            _mask(recorder, gradients)
-            yield gradients
+        trained = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
+        gradients = shared.completed(node, trained)
+        _rank(recorder, gradients)
+        _mask(recorder, gradients)
+        yield gradients
 
 
 def _rank(recorder: Recorder, gradients: Gradients) -> None:
@@ -143,7 +143,7 @@ def _weight(
 ) -> Gradients:
     """Record the gradient of a layer's weight. Nothing is returned where it is only searched, tile by tile."""
     name = node.full_name("weight")
-    if name in recorder.scope.active.grown and name not in recorder.scope.graph.shared:
+    if name in recorder.scope.active.grown and name not in recorder.scope.graph.collected:
         rank_tiles(recorder, name, tile_rows, grad_weight)
         return {}
     masked = recorder.scope.sparse.get(name)

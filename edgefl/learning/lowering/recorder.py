@@ -60,9 +60,9 @@ class Scope(NamedTuple):
     def defers(self, weight: str) -> bool:
         """Return whether the gradient of a Linear layer's weight goes into the weight without being stored.
 
-        The gradient of a shared weight is stored, because it is a sum.
+        The gradient of a shared or computed weight is stored, because it is added to others or passed on.
         """
-        return self.in_place and weight not in self.sparse and weight not in self.graph.shared
+        return self.in_place and weight not in self.sparse and weight not in self.graph.collected
 
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
@@ -89,6 +89,7 @@ class Recorder:
     inputs  layer -> its saved input
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
+    computed  computed parameter -> its value
     """
 
     scope: Scope
@@ -98,6 +99,7 @@ class Recorder:
     inputs: dict[str, SavedInput] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
+    computed: dict[str, Param | Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
@@ -173,8 +175,10 @@ class Recorder:
             self.extras[name, "turned"] = self.laid(value, lanes)
         return self.extras[name, "turned"]
 
-    def param(self, node: Node, name: str) -> Param:
-        return Param(node.full_name(name), node.op.parameters()[name].shape)
+    def param(self, node: Node, name: str) -> Param | Tensor:
+        """Return a parameter, or the tensor of a computed parameter, in the shape in which the node reads it."""
+        full, shape = node.full_name(name), node.op.parameters()[name].shape
+        return self.computed.get(full, Param(full, shape)).view(*shape)
 
     def needed(self, name: str) -> bool:
         """Return whether the gradient of a result is needed."""

@@ -118,7 +118,7 @@ def _input_gradient(recorder: Recorder, node: Node, dinput: Tensor, dx: Tensor) 
     _from_steps(recorder, turned, dx)
 
 
-def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param, Param | None]:
+def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param | Tensor, Param | Tensor | None]:
     assert isinstance(node.op, Recurrent)
     bias = recorder.param(node, f"bias_{of}_l0") if node.op.bias else None
     return recorder.param(node, f"weight_{of}_l0"), bias

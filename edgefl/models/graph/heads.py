@@ -41,7 +41,9 @@ def with_classes(graph: Graph, classes: int) -> Graph:
         raise GraphError(f"head {last.name!r} is {last.op.title}; expected a Linear layer as the last node")
     resized = replace(last, op=replace(last.op, out_features=classes))
     own = {last.full_name(name) for name in last.op.parameters()}
+    if computed := sorted(own & graph.roots.keys()):
+        raise GraphError(f"head {last.name!r}: {computed[0]} is computed; expected a head whose weight is a parameter")
     if shared := sorted(own & graph.shared.keys()):
         users = ", ".join(graph.shared[shared[0]])
         raise GraphError(f"head {last.name!r}: {shared[0]} has the uses {users}; expected a head that shares no weight")
-    return Graph(graph.input_shape, (*body, resized), graph.frozen - own)
+    return replace(graph, nodes=(*body, resized), frozen=graph.frozen - own)

@@ -16,7 +16,8 @@ The rules (docs/algorithms.md section 1.1):
 9. Some results belong to no group and are always active: the input and the output (the classes) of the graph, the input
    of a grouped convolution that is not depthwise, and whatever is summed with such an unrestricted result.
 10. All uses of a shared parameter have one group along each axis. Groups that meet along an axis become one group. If
-    one use has no group along an axis, the neurons of all uses are always active along this axis.
+    one use has no group along an axis, the neurons of all uses are always active along this axis. No group lies along a
+    computed parameter or its sources, because every value of a source may depend on all of them.
 """
 
 from __future__ import annotations
@@ -73,9 +74,15 @@ def _follow_axes(graph: Graph, groups: JoinedGroups) -> dict[str, Axis | None]:
 
 
 def _join_uses(graph: Graph, axes: Mapping[str, Axis | None], groups: JoinedGroups) -> None:
-    """Join the groups along the rows, and along the columns, of all uses of each shared parameter."""
-    for uses in parameter_uses(graph.nodes).values():
+    """Join the groups along the rows, and along the columns, of all uses of each shared parameter.
+
+    The groups along computed parameters and their sources become always active.
+    """
+    whole = graph.roots.keys() | {root for roots in graph.roots.values() for root in roots}
+    for name, uses in parameter_uses(graph.nodes).items():
         found = [parameter_axes(use.node.op, use.node, use.part, axes) for use in uses]
+        for axis in (axis for axes_of_use in found for axis in axes_of_use if name in whole):
+            groups.free(axis)
         for rows, cols in found[1:]:
             groups.join(found[0][0], rows)
             groups.join(found[0][1], cols)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from edgefl.models.graph import Graph
 from edgefl.models.graph.json import dumps
 from edgefl.models.graph.operations import Kind, Linear, Shape
+from edgefl.models.graph.parameter_sources import parameter_infos
 from edgefl.models.graph.planar import planar
 from edgefl.models.graph.shared_parameters import parameter_uses
 from edgefl.models.neurons.axes import Axis, AxisSpec, JoinedAxis, groups_of, parts_of
@@ -65,6 +66,7 @@ class ModelSpec:
     head         parameters of the last Linear layer and of the nodes after it. It is empty if there is no Linear
                  layer, or if an earlier node shares one of these parameters
     inputs       by weight that multiplies all inputs of its layers, the axis along which these inputs lie
+    computed     parameters from which each computed parameter of the graph follows
     fingerprint  16 bytes, equal for two graphs if and only if their canonical JSON is equal
     """
 
@@ -73,6 +75,7 @@ class ModelSpec:
     fingerprint: bytes
     head: tuple[str, ...] = ()
     inputs: Mapping[str, int] = field(default_factory=dict)
+    computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def body(self) -> tuple[str, ...]:
@@ -113,13 +116,16 @@ def _spec(graph: Graph) -> ModelSpec:
     settled, groups = axes_and_groups(graph)
     planes, infos = {node.name: node.op for node in planar(graph).nodes}, graph.parameters()
     uses = parameter_uses(graph.nodes)
-    params = {
-        full: ParamSpec(*infos[full], *parameter_axes(planes[use.node.name], use.node, use.part, settled))
+    along = {
+        full: parameter_axes(planes[use.node.name], use.node, use.part, settled)
         for full, (use, *_) in uses.items()
+        if full in infos
     }
+    params = {full: ParamSpec(*info, *along.get(full, (None, None))) for full, info in infos.items()}
     axes = {full: {input_axis(planes[use.node.name], use.part) for use in each} for full, each in uses.items()}
-    axis = {full: found for full, (found, *others) in axes.items() if found is not None and not others}
-    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis)
+    direct = infos.keys() - {root for roots in graph.roots.values() for root in roots}
+    axis = {full: found for full, (found, *more) in axes.items() if found is not None and not more and full in direct}
+    return ModelSpec(params, groups, _fingerprint(graph, params), _head(graph), axis, graph.roots)
 
 
 def _head(graph: Graph) -> tuple[str, ...]:
@@ -128,7 +134,7 @@ def _head(graph: Graph) -> tuple[str, ...]:
     The result is empty if an earlier node shares one of these parameters, because the body has the parameter as well.
     """
     at = max((i for i, node in enumerate(graph.nodes) if isinstance(node.op, Linear)), default=len(graph.nodes))
-    body, head = parameter_uses(graph.nodes[:at]), parameter_uses(graph.nodes[at:])
+    body, head = (parameter_infos(nodes, graph.computed) for nodes in (graph.nodes[:at], graph.nodes[at:]))
     return () if body.keys() & head.keys() else tuple(head)
 
 
