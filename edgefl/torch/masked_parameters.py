@@ -86,6 +86,7 @@ class MaskedParameters:
         return {
             name: TrainedCoordinates.of((part.rows, part.cols), ids.get(name), self._place)
             for name, part in blocks.items()
+            if name not in self._spec.computed
         }
 
     @contextmanager

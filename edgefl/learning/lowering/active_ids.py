@@ -120,10 +120,15 @@ class ActiveIndices:
 def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
     """Return for each trained parameter its active rows and columns. The axes of a group refer to one array.
 
-    Of a mask these are the rows in which it has a coordinate.
+    Of a mask these are the rows in which it has a coordinate. A computed parameter with a trained source is there as a
+    whole.
     """
-    blocks = TrainableParameters.of(spec, trainable).blocks(spec)
-    return {name: (_rows(part, spec.params[name].shape[0]), part.cols) for name, part in blocks.items()}
+    parts = TrainableParameters.of(spec, trainable).blocks(spec)
+    blocks = {name: (_rows(part, spec.params[name].shape[0]), part.cols) for name, part in parts.items()}
+    for name, sources in spec.computed.items():  # a computed parameter needs a gradient if one of its sources does
+        if not blocks.keys().isdisjoint(sources):
+            blocks[name] = (None, None)
+    return blocks
 
 
 def _rows(part: TrainableSlice, size: int) -> Index:

@@ -58,6 +58,15 @@ class Scope(NamedTuple):
         """Return the number of images of a result that lie side by side."""
         return lanes_of(self.sparse) if name in self.side_by_side else 1
 
+    def defers(self, weight: str) -> bool:
+        """Return whether the gradient of a Linear layer's weight goes into the weight without being stored.
+
+        The gradient of a shared or computed weight is stored, because it is added to others or passed on. The gradient
+        of a weight of which a part is trained is stored, too.
+        """
+        is_stored = weight in self.sparse or weight in self.active.taken or weight in self.graph.collected
+        return self.in_place and not is_stored
+
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
         return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
@@ -84,6 +93,7 @@ class Recorder:
     copies  result -> copies of its active channels, with these channels
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
+    computed  computed parameter -> its value
     """
 
     scope: Scope
@@ -94,6 +104,7 @@ class Recorder:
     copies: dict[str, list[SavedInput]] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
+    computed: dict[str, Param | Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
@@ -169,8 +180,10 @@ class Recorder:
             self.extras[name, "turned"] = self.laid(value, lanes)
         return self.extras[name, "turned"]
 
-    def param(self, node: Node, name: str) -> Param:
-        return Param(node.full_name(name), node.op.parameters()[name].shape)
+    def param(self, node: Node, name: str) -> Param | Tensor:
+        """Return a parameter, or the tensor of a computed parameter, in the shape in which the node reads it."""
+        full, shape = node.full_name(name), node.op.parameters()[name].shape
+        return self.computed.get(full, Param(full, shape)).view(*shape)
 
     def needed(self, name: str) -> bool:
         """Return whether the gradient of a result is needed."""

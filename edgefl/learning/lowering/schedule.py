@@ -80,6 +80,9 @@ class Param(NamedTuple):
     name: str
     shape: Shape
 
+    def view(self, *shape: int) -> Param:
+        return Param(self.name, shape)
+
 
 class Structure(NamedTuple):
     """An array that says which coordinates a sparse parameter has, and in which order its values lie."""

@@ -67,8 +67,10 @@ from edgefl.models.graph.operations import (
     ZeroPad2d,
 )
 from edgefl.study.export.onnx_nodes import NODES, OPSET, to_onnx
+from tests.learning.computed_graphs import COMPUTED
 from tests.learning.graphs import GRAPHS
 from tests.learning.random_graphs import trial
+from tests.learning.shared_graphs import SHARED
 
 WITHIN = 1e-5  # of the largest output
 BATCHES = (1, 7)
@@ -171,6 +173,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     yield "a sum, with names that others could take", Graph((13,), nodes)
     for name in ("gates", "maps", "skips", "recurrent", "attention"):
         yield name, GRAPHS[name]
+    yield from (SHARED | COMPUTED).items()
     for name, (shape, classes) in architectures.EXAMPLES.items():
         yield name, architectures.build(name, shape, classes)
     for seed in range(30):
