@@ -104,7 +104,7 @@ class BaseStore:
         the disk refuses.
         """
         arrays = (np.ascontiguousarray(value, np.float32) for value in params.values())
-        values = [memoryview(array).cast("B") for array in arrays if array.nbytes >= LEAST_BYTES]
+        values = [array.data.cast("B") for array in arrays if array.nbytes >= LEAST_BYTES]
         self.keep([(hashlib.sha256(value).digest(), value) for value in values])
 
     def _make_room(self, most: int) -> None:
