@@ -67,8 +67,8 @@ def _add_base(parser: argparse._ArgumentGroup) -> None:
         "--base",
         type=Path,
         metavar="FILE.safetensors",
-        help="model file on the device, as `edgefl convert` writes it. The device does not download those of its "
-        "parameters that are frozen in a run. (default: the device downloads frozen parameters once)",
+        help="model file on the device, as `edgefl convert` writes it. The device does not download frozen "
+        "parameters of a run that are in the file. (default: the device downloads frozen parameters once)",
     )
 
 
