@@ -154,9 +154,7 @@ def summarise(method: str, log_records: Sequence[dict[str, Any]], tiers: Tiers, 
     server  values that the method's server recorded in addition to its arrays
     Raises  RunError if no round has been evaluated.
     """
-    records = [
-        record for log_record in log_records for record in log_record.get("clients", ()) if record["status"] != "absent"
-    ]
+    records = [each for line in log_records for each in line.get("clients", ()) if each["status"] != "absent"]
     evaluations = [log_record["evaluation"] for log_record in log_records if log_record.get("evaluation")]
     if not evaluations:
         raise RunError(f"{method}: {len(log_records)} rounds and no evaluation; expected at least one evaluation")

@@ -19,6 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from edgefl.models.graph import Params
+from edgefl.protocol.wire.model_parts import LEAST_BYTES
 from edgefl.system.durable_files import private_directory, sync, write_atomically
 
 FOLDER, SUFFIX = "base", ".base"
@@ -94,6 +98,14 @@ class BaseStore:
         self._make_room(self._most_bytes - size)
         head = len(listed).to_bytes(LENGTH_BYTES, "little")
         write_atomically(file, b"".join([head, listed, *(data for _, data in new)]), 0o600)
+
+    def keep_model(self, params: Params) -> None:
+        """Keep the parameters of a model that lies on the device, so that no server has to send them. Raises OSError if
+        the disk refuses.
+        """
+        arrays = (np.ascontiguousarray(value, np.float32) for value in params.values())
+        values = [array.data.cast("B") for array in arrays if array.nbytes >= LEAST_BYTES]
+        self.keep([(hashlib.sha256(value).digest(), value) for value in values])
 
     def _make_room(self, most: int) -> None:
         """Remove the files that were used least recently until the others have at most so many bytes together."""

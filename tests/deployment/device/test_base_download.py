@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from edgefl.deployment.device.base_store import BaseStore
 from edgefl.deployment.device.device_model import Data
 from edgefl.deployment.device.device_protocol import Device
 from edgefl.deployment.device.run_folders import StateDirectory
@@ -17,7 +18,7 @@ from edgefl.experiment.federation import Federation
 from edgefl.models.neurons.trained_part import with_trained
 from edgefl.protocol.wire.messages import ModelRequest, PartialModelRequest
 from edgefl.protocol.wire.model_parts import frozen_parts, held_ranges
-from tests.deployment.device.device_cases import ANYBODY, METHODS, cut, scripted, world
+from tests.deployment.device.device_cases import ANYBODY, METHODS, cut, initial, scripted, world
 from tests.deployment.device.device_server import ScriptedServer, converse
 
 BODY = 4 * (288 + 18432 + 5 * 32 + 5 * 64)  # bytes of both convolutions with their biases and norms
@@ -105,6 +106,16 @@ def test_a_download_in_parts_that_breaks_off_goes_on(federation: Federation, dev
     (held._state.path / "model.part").write_bytes(second.model[:half])
     request, _ = download(device(second), second)
     assert (type(request), request.offset) == (PartialModelRequest, half)
+
+
+def test_a_model_that_lies_on_the_device_is_not_downloaded(
+    federation: Federation, device: Any, directory: StateDirectory
+) -> None:
+    server = serving(federation, "head", "one")
+    BaseStore(directory.path / "base").keep_model(initial(federation))
+    request, received = download(device(server), server)
+    assert sum(end - start for start, end in held_ranges(server.parts, request.held)) == BODY
+    assert received < 5 * 4 * (256 * 10 + 10)  # the head with the model, the round, the evaluation and the graph
 
 
 def test_a_damaged_base_is_fetched_anew(federation: Federation, device: Any, directory: StateDirectory) -> None:
