@@ -140,7 +140,7 @@ def test_neurons_and_a_mask_work_inside_the_trained_part(name: str) -> None:
     spec = ModelSpec.of(given.graph)
     names = spec.learned[len(spec.learned) // 3 :]
     draw = np.random.default_rng(1)
-    # the mask of depth.bias, 0b00101101, once counted as whole: its byte is that of the mark "-"
+    # the mask of depth.bias in the graph "depthwise" packs to the byte of "-"
     mask = Mask.of(spec, {each: draw.random(spec.params[each].shape) < 0.5 for each in names[:2]})
     rows = {each: ([0], None) for each in names[-2:]}
     data = samples(given.graph, len(ROWS), dtype=np.float64)
