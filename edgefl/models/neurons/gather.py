@@ -121,7 +121,7 @@ def _trained(trainable: TrainableParameters, spec: ModelSpec) -> dict[str, Train
 
 
 def _index(
-    selection: Selection, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
+    selection: NeuronSet | Mask | None, name: str, param: ParamSpec, spec: ModelSpec, made: dict[AxisSpec, AxisIds]
 ) -> Axes | Flat | None:
     if selection is None:
         return None
