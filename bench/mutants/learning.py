@@ -172,9 +172,9 @@ MUTANTS = (
     # Steps.
     Mutant(
         "freeze-layers",
-        "edgefl/learning/running/running_statistics.py",
-        "None if trainable is None or layer_of(name) in trainable else NONE",
-        "None",
+        "edgefl/models/neurons/trainable_parameters.py",
+        "found[name] = None if rows.size == size else rows.astype(np.int32)",
+        "found[name] = None",
         "with names of layers the running statistics of the others follow the batches, though frozen",
         FIT,
     ),

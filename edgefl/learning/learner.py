@@ -22,7 +22,7 @@ from edgefl.models.graph import Model
 from edgefl.models.graph.operations import Kind
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.neuron_set import NeuronSet
-from edgefl.models.neurons.trainable_parameters import Trainable
+from edgefl.models.neurons.trainable_parameters import Trainable, TrainableParameters
 from edgefl.models.neurons.update import KINDS, Update
 
 Array = NDArray[Any]
@@ -128,12 +128,12 @@ class Learner(Protocol):
 
     def take(
         self,
-        selection: NeuronSet | Mask | None = None,
+        selection: NeuronSet | Mask | TrainableParameters | None = None,
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,
     ) -> Update:
-        """Return a copy of the blocks that are active under these neurons, or in this mask, as gather.take makes it."""
+        """Return a copy of the blocks under these neurons, in this mask, or of what is trained. See gather.take."""
 
     def write(self, new: Update | Mapping[str, Array]) -> None:
         """Set the coordinates of an update, or whole parameters. Every other coordinate keeps its bits.

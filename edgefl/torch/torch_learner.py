@@ -139,7 +139,7 @@ class TorchLearner:
 
     def take(
         self,
-        selection: NeuronSet | Mask | None = None,
+        selection: NeuronSet | Mask | TrainableParameters | None = None,
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,

@@ -8,11 +8,14 @@ import pytest
 from edgefl.errors import SelectionError
 from edgefl.learning import SGD, Adam, FitOptions, GraphLearner
 from edgefl.learning.optimizers import Optimizer
+from edgefl.models.neurons.gather import put
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.trainable_parameters import TrainableParameters
 from edgefl.models.neurons.trainable_slice import TrainableSlice
+from edgefl.protocol.codec.decoding import decode
+from edgefl.protocol.codec.encoding import encode
 from edgefl.rng import NEURONS, stream
 from edgefl.torch import TorchLearner
 from tests.learning import oracle
@@ -69,7 +72,7 @@ def block(dense: np.ndarray, at: np.ndarray, part: TrainableSlice) -> np.ndarray
     return rows if part.cols is None else rows[:, part.cols]
 
 
-@pytest.mark.parametrize(("seed", "name"), enumerate(LABELLED))
+@pytest.mark.parametrize(("seed", "name"), list(enumerate(LABELLED)))
 def test_gradients_and_steps_are_those_of_torch(seed: int, name: str) -> None:
     given = model(GRAPHS[name])
     spec = ModelSpec.of(given.graph)
@@ -140,7 +143,7 @@ def test_neurons_and_a_mask_work_inside_the_trained_part(name: str) -> None:
     spec = ModelSpec.of(given.graph)
     names = spec.learned[len(spec.learned) // 3 :]
     draw = np.random.default_rng(1)
-    # the mask of depth.bias, 0b00101101, once counted as whole: its byte is that of the mark "-"
+    # the mask of depth.bias in the graph "depthwise" packs to the byte of "-"
     mask = Mask.of(spec, {each: draw.random(spec.params[each].shape) < 0.5 for each in names[:2]})
     rows = {each: ([0], None) for each in names[-2:]}
     data = samples(given.graph, len(ROWS), dtype=np.float64)
@@ -242,3 +245,22 @@ def test_a_layer_stands_for_its_parameters() -> None:
         learner.fit(data, BATCHES, SGD(0.1), FitOptions(part))
         results.append({name: value.tobytes() for name, value in learner.read().items()})
     assert results[0] == results[1] == results[2]
+
+
+def test_what_is_trained_is_what_travels() -> None:
+    """An update of the trained part holds every coordinate that a fit moved, and none besides, through the codec."""
+    given = model(GRAPHS["plain"])
+    spec, learner = ModelSpec.of(given.graph), GraphLearner(given)
+    neurons = TrainableParameters.of(spec, NeuronSet.draw(spec, 0.5, stream(1, NEURONS)))
+    slices = TrainableParameters.sliced(spec, {"bn1.bias": ([2], None), "conv2.weight": ([1], [0, 5])})
+    for part in (slices, neurons, neurons & TrainableParameters.named(spec, ["fc1", "fc2.bias"]), drawn(spec, 3)):
+        learner.write(given.params)
+        learner.fit(samples(given.graph, len(ROWS)), BATCHES, SGD(0.1), FitOptions(part, bn_frozen="freeze"))
+        sent = decode(encode(learner.take(part), spec), spec, limit=1 << 20)
+        start = {name: value.copy() for name, value in given.params.items()}
+        put(start, sent)
+        for name, value in learner.read().items():
+            np.testing.assert_array_equal(start[name], value, err_msg=name)
+        at = chosen(spec, part)
+        learned = sum(sent.blocks[name].values.size for name in spec.learned if name in sent.blocks)
+        assert learned == sum(int(each.sum()) for each in at.values())

@@ -70,7 +70,7 @@ class ActiveIndices:
         delta: Delta,
         masks: Mapping[str, Existing] | None = None,
     ) -> ActiveIndices:
-        """Return the lists for training `trainable`. None is everything.
+        """Return the lists for training `trainable`, or for training everything if it is None.
 
         `masks` gives the coordinates that exist of masked parameters.
 
@@ -120,8 +120,8 @@ class ActiveIndices:
 def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
     """Return for each trained parameter its active rows and columns. The axes of a group refer to one array.
 
-    Of a mask these are the rows in which it has a coordinate. A computed parameter with a trained source is there as a
-    whole.
+    The rows of a mask are the rows in which it has a coordinate. A computed parameter with a trained source is there as
+    a whole.
     """
     parts = TrainableParameters.of(spec, trainable).blocks(spec)
     blocks = {name: (_rows(part, spec.params[name].shape[0]), part.cols) for name, part in parts.items()}

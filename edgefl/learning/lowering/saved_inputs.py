@@ -48,7 +48,7 @@ def _take(recorder: Recorder, node: Node, x: Tensor) -> Tensor:
     axis = scope.spec.params[node.full_name(node.op.main)].cols
     if isinstance(node.op, Linear) and isinstance(axis, AxisSpec):
         neurons = scope.active.neurons.get(axis.group)
-        if neurons is not None and neurons.size * axis.repeat == ids.size:  # all features of these neurons
+        if neurons is not None and neurons.size * axis.repeat == ids.size:  # these are all features of the neurons
             ids, repeat = neurons, axis.repeat
     source = x if repeat == 1 else x.view(scope.batch, x.shape[1] // repeat, repeat)
     target = active if repeat == 1 else active.view(scope.batch, active.shape[1] // repeat, repeat)

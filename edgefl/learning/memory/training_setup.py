@@ -89,7 +89,8 @@ class TrainingConfiguration:
     terms     terms of the update besides plain SGD, and the number format of values that wait for the backward pass
     loss      loss that is minimised
     cut       name of the result before which nothing is trained, for "fedspu"
-    trainable what is trained of the model, for "full": names, a mask or slices, as in FitOptions. None: everything
+    trainable names, a mask or slices of what is trained, for "full", as in FitOptions, or None
+              for everything
     Raises    ValueError if a value is out of range, or the method trains all neurons and keep is not 1
     """
 

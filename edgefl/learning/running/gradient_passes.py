@@ -63,7 +63,9 @@ class GradientPasses:
         """
         store = self._workspace.store
         if name not in store.restriction:
-            rest = self._spec.params[name].shape[2:] if values.ndim > 1 else ()  # a bias and a mask's values have none
+            rest = (
+                self._spec.params[name].shape[2:] if values.ndim > 1 else ()
+            )  # a bias and the values of a mask have one axis
             return values.reshape(*values.shape[:2], *rest)
         compact = store.sparse.get(name)
         whole: Array = values if compact is None else compact.whole(values)

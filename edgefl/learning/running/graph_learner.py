@@ -102,7 +102,7 @@ class GraphLearner:
 
     def take(
         self,
-        selection: NeuronSet | Mask | None = None,
+        selection: NeuronSet | Mask | TrainableParameters | None = None,
         *,
         kinds: Collection[Kind] = KINDS,
         names: Collection[str] | None = None,

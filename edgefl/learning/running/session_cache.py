@@ -64,7 +64,7 @@ class SessionCache:
         else:
             active = ActiveIndices()
         content = trainable.content if trainable.has_slices else b""  # schedules of slices hold ids that stay
-        key = (mode, cut, active.signature, options.delta, terms, samples.x.dtype, samples.loss, content)
+        key = (mode, cut, active.signature, options.delta, terms, samples.x.dtype, content, samples.loss)
         session = self._sessions.pop(key, None)
         if session is None or grown:
             session = Session(mode, terms, active, samples, cut)

@@ -46,6 +46,7 @@ class Workspace:
     """
 
     store: ParameterStore
+    blocks: MemoryBlocks
     account: MemoryAccount
 
     def __init__(

@@ -158,7 +158,7 @@ class TrainableParameters:
         return found
 
     def statistics(self, spec: ModelSpec) -> dict[str, IdArray | None]:
-        """Return for each running statistic the channels that are trained. None: all channels.
+        """Return for each running statistic the channels that are trained, or None for all channels.
 
         A channel is trained if the statistic is selected there, or any parameter of the statistic's layer.
         """
