@@ -57,6 +57,7 @@ APART = {  # not below each other in spirit, though the order alone would allow 
 PACKAGES = {  # third-party package -> the modules that may import it
     "numpy": ["edgefl"],
     "torch": ["edgefl.torch"],
+    "transformers": ["edgefl.torch.hugging_face"],
     "numba": ["edgefl.kernels.numba.compiled"],
     "cryptography": ["edgefl.deployment.supernode.node_key", "edgefl.protocol.trust.certificates"],
     "safetensors": [

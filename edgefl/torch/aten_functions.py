@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from edgefl.errors import GraphError
 from edgefl.torch.aten_lifting import Entry, Lifting
+from edgefl.torch.code_lines import packet
 from edgefl.torch.traced_call import expect
 
 WHOLE = 2**62  # the end of a slice without an end is larger
@@ -92,14 +93,30 @@ def _cat(lift: Lifting, tensors: list[fx.Node], dim: int = 0) -> Any:
 
 def _item(lift: Lifting, source: fx.Node, index: int) -> Any:
     """Return one of several results."""
-    found = lift.lifted(source)
-    if isinstance(found, tuple):
+    found = lift.several.get(source)
+    if found is not None:
+        if index >= len(found):
+            raise GraphError("the cells of an LSTM; expected its outputs or its last states")
+        if index and len(states := lift.states.get(source, [])) > 1:
+            if any(packet(user) != "select" for user in lift.node.users):
+                raise GraphError("the last states of several layers; expected the state of one layer, as by h[-1]")
+            lift.states[lift.node] = states
         return found[index]
+    found = lift.lifted(source)
     if str(getattr(source.target, "__name__", "")).startswith("adaptive_max_pool"):
         if index:
             raise GraphError("the positions of the largest values; expected the largest values alone")
         return found
     return lift.call(operator.getitem, found, index)
+
+
+def _select(lift: Lifting, input: fx.Node, dim: int, index: int) -> Any:
+    """Return one position, which may be the last state of one layer of several."""
+    states = lift.states.get(input)
+    if not states:
+        return lift.call(torch.select, lift.lifted(input), dim, index)
+    expect("dim", dim, 0)
+    return lift.call(torch.select, states[index], 0, 0)
 
 
 def _transposed(lift: Lifting, input: fx.Node) -> Any:
@@ -160,6 +177,8 @@ def _sum(lift: Lifting, one: Any, other: Any) -> Any:
     """Return the sum of two lifted terms. A constant that is 0 everywhere leaves the other term as it is."""
     if isinstance(one, Tensor):
         one, other = other, one
+    if one is other:
+        return lift.call(torch.mul, one, lift.constant(torch.tensor(2.0)))
     if not isinstance(other, Tensor):
         return lift.call(torch.add, one, other)
     if not other.any() and other.dim() <= lift.node.meta["val"].dim():
@@ -179,7 +198,7 @@ def _shown(node: fx.Node) -> str:
 ATEN_FUNCTIONS: dict[str, Entry] = {
     **{
         name: _passed_on(getattr(torch, name))
-        for name in ("relu", "sigmoid", "tanh", "permute", "transpose", "unsqueeze", "squeeze", "unflatten", "select",
+        for name in ("relu", "sigmoid", "tanh", "permute", "transpose", "unsqueeze", "squeeze", "unflatten",
                      "narrow", "mean", "amax", "max", "movedim", "flatten", "softmax", "log_softmax", "reshape")
     },
     **{
@@ -200,6 +219,7 @@ ATEN_FUNCTIONS: dict[str, Entry] = {
     "constant_pad_nd": _constant_pad,
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     "getitem": _item,
+    "select": _select,
     "t": _transposed,
     "add": _add,
     "sub": _subtract,

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.export import ExportedProgram
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import NODE_NAME
@@ -22,6 +21,9 @@ from edgefl.torch.constant_values import Constants
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.traced_call import refused
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 COUNTER = "num_batches_tracked"
 Entry = Callable[..., Any]  # takes the lifting, the node, and the node's arguments; returns what the node becomes
@@ -50,6 +52,8 @@ class Lifting:
         self.node: fx.Node = next(iter(program.graph.nodes))
         self._program, self._batch_size, self._table = program, batch_size, table
         self._constants, self._memory = Constants(), Memory(program.graph)
+        self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
+        self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
         self._of_parameters: dict[fx.Node, str] = {}  # parameters by full name, and what is computed of them ("")
         self._live = _live(program.graph)

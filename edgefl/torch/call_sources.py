@@ -18,6 +18,8 @@ from edgefl.torch.aten_remedies import remedy
 from edgefl.torch.axis_order import Value, first
 from edgefl.torch.code_lines import line_of, module_of, packet, torch_name
 from edgefl.torch.exported_program import PREFIX
+from edgefl.torch.module_table import MODULES
+from edgefl.torch.sequence_table import SEQUENCES
 from edgefl.torch.traced_call import described
 
 Named = tuple[tuple[str, str], ...]
@@ -46,6 +48,17 @@ class Calls(Protocol):
         """Raise GraphError for a call, or return values with which the converter goes on to find further refusals."""
 
 
+class RefusedCallError(GraphError):
+    """A call that edgefl cannot take.
+
+    layer  name of the layer whose setting or operation is refused. Empty: it is not of a layer that edgefl has
+    """
+
+    def __init__(self, message: str, layer: str = "") -> None:
+        super().__init__(message)
+        self.layer = layer
+
+
 class FxCalls:
     """The calls of a trace by torch.fx."""
 
@@ -64,7 +77,9 @@ class FxCalls:
         return found.detach()
 
     def refuse(self, node: fx.Node, message: str) -> dict[fx.Node, Value]:
-        raise GraphError(f"{described(node, self.modules)}: {message}")
+        found = self.modules.get(str(node.target)) if node.op == "call_module" else None
+        layer = str(node.target) if type(found) in (*MODULES, *SEQUENCES) else ""
+        raise RefusedCallError(f"{described(node, self.modules)}: {message}", layer)
 
 
 class Refusal(NamedTuple):
@@ -109,7 +124,7 @@ class LiftedCalls:
         origin = node.meta.get("origin", node)
         found = self._refusal(origin, message)
         if self._refusals is None:
-            raise GraphError(str(found))
+            raise RefusedCallError(str(found), module_of(origin)[0].removeprefix(PREFIX))
         self._refusals.append(found)
         sizes = getattr(origin.meta.get("val"), "shape", ())
         if len(sizes) < 2 or any(isinstance(size, torch.SymInt) for size in sizes[1:]):

@@ -16,13 +16,14 @@ from edgefl.models.graph.operations import Shape
 from edgefl.torch.aten_functions import ATEN_FUNCTIONS
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Lifting
+from edgefl.torch.aten_recurrent import ATEN_RECURRENT
 from edgefl.torch.call_sources import LiftedCalls, Refusal
 from edgefl.torch.exported_program import exported
 from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
-TABLE = ATEN_FUNCTIONS | ATEN_LAYERS
+TABLE = ATEN_FUNCTIONS | ATEN_LAYERS | ATEN_RECURRENT
 
 
 class Converted(NamedTuple):

@@ -8,15 +8,20 @@ from __future__ import annotations
 import io
 import logging
 import re
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
 from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 from edgefl.errors import GraphError
 from edgefl.torch.code_lines import is_of_user, shown_line
@@ -47,6 +52,20 @@ REMEDIES: tuple[tuple[str, str], ...] = (
 LOGGERS = ("torch", "torch.fx.experimental.symbolic_shapes", "torch._export", "torch.export")
 
 
+_SPENT: ContextVar[list[float] | None] = ContextVar("seconds of each export", default=None)
+
+
+@contextmanager
+def export_times() -> Iterator[list[float]]:
+    """Yield the list of the seconds that each export of the context takes."""
+    spent: list[float] = []
+    token = _SPENT.set(spent)
+    try:
+        yield spent
+    finally:
+        _SPENT.reset(token)
+
+
 class NotExportedError(GraphError):
     """A module whose forward torch.export cannot export."""
 
@@ -71,13 +90,17 @@ def exported(module: nn.Module, example: Tensor) -> ExportedProgram:
     """
     batch = example.detach().cpu()
     batch = torch.cat([batch, batch]) if len(batch) == 1 else batch
+    began = time.perf_counter()
     try:
         with _quiet():
-            return torch.export.export(
-                _OneInput(module), (batch,), strict=False, dynamic_shapes=({0: Dim("batch", min=2)},)
-            )
+            from torch.export import Dim, export  # takes half a second that a module for torch.fx does not need
+
+            return export(_OneInput(module), (batch,), strict=False, dynamic_shapes=({0: Dim("batch", min=2)},))
     except Exception as error:  # forward is foreign code, and raises anything under torch.export
         raise NotExportedError(_failure(module, error)) from None
+    finally:
+        if (spent := _SPENT.get()) is not None:
+            spent.append(time.perf_counter() - began)
 
 
 def _failure(module: nn.Module, error: Exception) -> str:

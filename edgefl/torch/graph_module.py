@@ -186,6 +186,8 @@ def rename_parameters(root: nn.Module, node: Node) -> None:
     if isinstance(node.op, WithParameter):
         return
     layer = root.get_submodule(node.name)
+    if any(part == "running_mean" for part, _ in node.named):
+        layer.num_batches_tracked = None  # the module that was converted counts batches under another name, or nowhere
     for part, full in node.named:
         value = layer._parameters.pop(part, None)
         attach(root, full, layer._buffers.pop(part) if value is None else value)  # type: ignore[arg-type]

@@ -96,9 +96,9 @@ def _as_array(value: Tensor) -> np.ndarray:
     return np.array(plain.numpy(), order="C")
 
 
-def say_unheard(module: nn.Module, model: Model) -> None:
+def say_unheard(module: nn.Module, model: Model, lost_hooks: list[str]) -> None:
     """Warn of each property that is not followed: hooks, parameters that no operation uses, and evaluation mode."""
-    for hooks in unheard_hooks(module):
+    for hooks in lost_hooks:
         warnings.warn(f"{hooks} are not run in training", stacklevel=4)
     if idle := [name for name, _ in module.named_parameters() if name in model.unused]:
         more = f" and {len(idle) - MOST_NAMES} more" if len(idle) > MOST_NAMES else ""

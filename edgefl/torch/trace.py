@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph, Model, Params
 from edgefl.torch.attempt_warnings import warnings_of_success
+from edgefl.torch.call_sources import RefusedCallError
 from edgefl.torch.export_front_end import Converted, converted_by_export
 from edgefl.torch.exported_program import NotExportedError
 from edgefl.torch.fx_front_end import NotTracedError, TrainingLostError, converted_by_fx, lost_in_training
@@ -60,27 +61,39 @@ def read_module(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Mod
     check_inputs(module)
     if type(module) in MODULES:  # parameter names need a prefix, which a Sequential of one layer gives
         module = nn.Sequential(module).train(module.training)
-    model, left_out = _read_in_either_way(module, example_input)
-    say_unheard(module, model)
+    model, left_out, lost_hooks = _read_in_either_way(module, example_input)
+    say_unheard(module, model, lost_hooks)
     return model, left_out
 
 
-def _read_in_either_way(module: nn.Module, example_input: Tensor) -> Read:
+def _read_in_either_way(module: nn.Module, example_input: Tensor) -> tuple[Model, nn.Module, list[str]]:
     """Return the model by torch.fx, or by torch.export if torch.fx cannot trace the module or convert its trace.
 
-    torch.fx takes milliseconds and torch.export takes seconds, so torch.fx comes first.
+    torch.fx takes milliseconds and torch.export takes seconds, so torch.fx comes first. The third result names the
+    hooks that the graph does not have.
     """
     try:
         with warnings_of_success():
-            return _checked(converted_by_fx(module, tuple(example_input.shape[1:])), module, example_input)
+            found = _checked(converted_by_fx(module, tuple(example_input.shape[1:])), module, example_input)
+            return *found, unheard_hooks(module)
     except GraphError as error:
         by_fx = error
     try:
-        return _checked(converted_by_export(module, example_input), module, example_input)
+        return *_checked(converted_by_export(module, example_input), module, example_input), []
     except NotExportedError as error:
         raise (error if isinstance(by_fx, NotTracedError) else by_fx) from None
     except GraphError as error:
-        raise (lost_in_training(error) if isinstance(by_fx, TrainingLostError) else error) from None
+        raise _clearer(by_fx, error) from None
+
+
+def _clearer(by_fx: GraphError, by_export: GraphError) -> GraphError:
+    """Return the refusal that tells more: by torch.fx for a setting of a layer, and otherwise by torch.export.
+
+    torch.export sees the operations of which a layer consists, and torch.fx sees the layer.
+    """
+    if isinstance(by_fx, RefusedCallError) and isinstance(by_export, RefusedCallError):
+        return by_fx if by_fx.layer and by_fx.layer == by_export.layer else by_export
+    return lost_in_training(by_export) if isinstance(by_fx, TrainingLostError) else by_export
 
 
 def _checked(found: Converted, module: nn.Module, example_input: Tensor) -> Read:

@@ -142,7 +142,10 @@ def test_settings_are_kept() -> None:
 
 
 REFUSALS: dict[str, tuple[nn.Module, str]] = {
-    "two layers": (recurrent(nn.GRU, ends("GRU")["mean"], num_layers=2), "num_layers=2; expected 1"),
+    "the states of two layers": (
+        recurrent(nn.GRU, lambda m, x: m.r(x)[1].mean(0), num_layers=2),
+        "the last states of several layers; expected the state of one layer, as by h[-1]",
+    ),
     "two directions": (
         Forward(lambda m, x: m.r(x)[0].mean(1), r=nn.GRU(FEATURES, 4, batch_first=True, bidirectional=True)),
         "bidirectional=True; expected False",
