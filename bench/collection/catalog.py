@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 
 from bench.collection import (
     from_timm,
@@ -26,11 +25,6 @@ WRITTEN = (  # with torch alone
 )
 ALL = (*WRITTEN, *from_transformers.ENTRIES, *from_torchvision.ENTRIES, *from_timm.ENTRIES)  # the large ones last
 PACKAGES = ("torchvision", "timm", "transformers")  # a source of this name needs the package
-
-
-def taken() -> frozenset[str]:
-    """Return the names of the models that edgefl takes and trains, as the last run on this list recorded them."""
-    return frozenset(Path(__file__).with_name("taken.txt").read_text("utf-8").split())
 
 
 def missing(entry: Entry) -> str:

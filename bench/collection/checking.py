@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bench.collection import oracle
-from bench.collection.conversion import BATCH, converted, samples
+from bench.collection.conversion import BATCH, Outcome, converted, samples
 from bench.collection.entry import Entry
 from edgefl.learning import SGD, Adam, FitOptions, GraphLearner, Samples
 from edgefl.learning.optimizers import Optimizer
@@ -80,38 +80,45 @@ FROZEN = {  # what is frozen -> the steps that are taken then
 
 def check(entry: Entry, kinds: tuple[str, ...] = tuple(FROZEN)) -> Iterator[Verdict]:
     """Yield the verdicts of a model that edgefl takes and trains. Nothing is yielded for norms where there is none."""
-    yield randomness(entry)
     plain = oracle.without_dropout(entry.module())
+    outcome = converted(plain, entry.example(2))
+    yield randomness(entry, outcome)
     if oracle.is_random(plain, entry.example(BATCH)):
         yield Verdict("all trained", Error(0, 0), Error(0, 0), "random in training without dropout; nothing to compare")
         return
-    yield evaluation(entry, plain)
+    if outcome.model is None:
+        yield Verdict("outputs", Error(0, 0), Error(0, 0), f"refused: {outcome.refusal}")
+        return
+    yield evaluation(entry, plain, outcome.model)
     known: Batches | None = None
     for kind in kinds:
         module = frozen(copy.deepcopy(plain), kind)
         if module is None:
             continue
-        outcome = converted(module, entry.example(2))
-        if outcome.model is None:
-            yield Verdict(kind, Error(0, 0), Error(0, 0), f"refused: {outcome.refusal}")
+        found = outcome if kind == "all trained" else converted(module, entry.example(2))
+        if found.model is None:
+            yield Verdict(kind, Error(0, 0), Error(0, 0), f"refused: {found.refusal}")
             continue
         batches = Batches(entry, module, known if kind == "half frozen" else None)
         known = known or batches
         for keep, optimizer in FROZEN[kind]:
-            yield confirmed(batches, outcome.model, Case(kind, keep, optimizer))
+            yield confirmed(batches, found.model, Case(kind, keep, optimizer))
 
 
-def randomness(entry: Entry) -> Verdict:
-    """Compare whether training is random, as by dropout, in the module and in edgefl: two passes differ, or not."""
+def randomness(entry: Entry, plain: Outcome) -> Verdict:
+    """Compare whether training is random, as by dropout, in the module and in edgefl: two passes differ, or not.
+
+    plain  the conversion of the module without dropout, which serves where the module is not random
+    """
     module, example = entry.module(), entry.example(BATCH)
-    outcome = converted(module, entry.example(2))
+    theirs = oracle.is_random(module, example)
+    outcome = converted(module, entry.example(2)) if theirs else plain
     if outcome.model is None:
         return Verdict("randomness", Error(0, 0), Error(0, 0), f"refused: {outcome.refusal}")
     batch = samples(entry, example, entry.targets(oracle.outputs_of(copy.deepcopy(module)(*example))))
     rows = np.arange(BATCH, dtype=np.int32)
     first, second = (GraphLearner(outcome.model).gradient(batch, rows, key=key) for key in (1, 2))
     ours = not all(np.array_equal(value, second[name]) for name, value in first.items())
-    theirs = oracle.is_random(module, example)
     wrong = "" if ours == theirs else f"training is {'' if theirs else 'not '}random in torch, in edgefl the contrary"
     return Verdict("randomness", Error(float(ours), 0), Error(float(theirs), 0), wrong)
 
@@ -132,15 +139,12 @@ def frozen(module: nn.Module, kind: str) -> nn.Module | None:
     return module
 
 
-def evaluation(entry: Entry, module: nn.Module) -> Verdict:
+def evaluation(entry: Entry, module: nn.Module, model: Model) -> Verdict:
     """Compare outputs in evaluation mode."""
-    outcome = converted(module, entry.example(2))
-    if outcome.model is None:
-        return Verdict("outputs", Error(0, 0), Error(0, 0), f"refused: {outcome.refusal}")
     example = entry.example(BATCH)
     exact = oracle.evaluated(module, example, torch.float64)
     near = oracle.evaluated(module, example, torch.float32)
-    found = _outputs(entry, outcome.model, example, exact)
+    found = _outputs(entry, model, example, exact)
     size = max(float(np.abs(each).max()) for each in exact)
     ours, theirs = (
         Error(_distance(each, exact), max(float(np.abs(a - b).max()) for a, b in zip(each, exact, strict=True)) / size)

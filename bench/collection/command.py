@@ -11,12 +11,13 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench import machine
-from bench.collection import catalog, checking, conversion
+from bench.collection import catalog, checking, conversion, record, speed
 from bench.collection.entry import Entry
 
 
@@ -26,6 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--models", nargs="+", default=[], metavar="PART", help="parts of names; default: all models")
     parser.add_argument("--export", action="store_true", help="time torch.export alone, too")
     parser.add_argument("--check", action="store_true", help="compare outputs and steps with torch in float64")
+    parser.add_argument(
+        "--record", nargs="?", type=Path, const=record.FILE, metavar="FILE", help="keep what is measured"
+    )
     parser.add_argument("--speed", action="store_true", help="time steps beside eager torch")
     options = parser.parse_args(arguments)
     try:
@@ -34,26 +38,34 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(str(error))
     torch.set_num_threads(1)
     print(json.dumps(machine.facts()), flush=True)
-    taken, wrong, present = 0, 0, 0
+    rows = []
     for entry in entries:
         if package := catalog.missing(entry):
             print(json.dumps({"model": entry.name, "left_out": f"{package} is not installed"}), flush=True)
             continue
-        present += 1
-        row = taking(entry) | ({"export_s": export_s(entry)} if options.export else {})
-        print(json.dumps(row), flush=True)
-        if row["is_trained"]:
-            taken += 1
-            for each in verdicts(entry) if options.check else ():
-                wrong += bool(each["wrong"])
-                print(json.dumps(each), flush=True)
-            if options.speed:
-                from bench.collection import speed
-
-                for each in speed.measure(entry):
-                    print(json.dumps(each), flush=True)
-    print(json.dumps({"models": present, "taken_and_trained": taken, "wrong": wrong}))
+        rows.append(measured(entry, options))
+        if options.record is not None:  # after each model, because a run takes an hour
+            record.write(rows[-1:], [each.name for each in catalog.ALL], options.record)
+    wrong = sum(bool(row.get("wrong")) for row in rows)
+    print(json.dumps({"models": len(rows), "taken": sum(row["is_trained"] for row in rows), "wrong": wrong}))
     return int(wrong > 0)
+
+
+def measured(entry: Entry, options: argparse.Namespace) -> record.Row:
+    """Print what is measured of a model, and return its line of the record."""
+    row = taking(entry) | ({"export_s": export_s(entry)} if options.export else {})
+    print(json.dumps(row), flush=True)
+    if row["is_trained"] and options.check:
+        found = []
+        for each in verdicts(entry):
+            print(json.dumps(each), flush=True)
+            found.append(each)
+        row |= record.of_verdicts(found)
+    if row["is_trained"] and options.speed:
+        times = next(speed.measure(entry))
+        print(json.dumps(times), flush=True)
+        row |= times
+    return row
 
 
 def taking(entry: Entry) -> dict[str, Any]:

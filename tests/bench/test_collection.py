@@ -6,13 +6,14 @@ The models here need torch alone. tests/bench/test_whole_collection.py checks al
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from bench.collection import catalog, checking, conversion, oracle, speed
+from bench.collection import catalog, checking, conversion, oracle, record, speed
 from bench.collection.entry import Entry, values
 from edgefl.models.graph import Model
 from edgefl.torch import from_torch
@@ -74,7 +75,7 @@ def test_dropout_that_a_graph_lacks_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(checking, "converted", without)
     dropping = Entry("own/dropping", lambda: nn.Sequential(small(), nn.Dropout(0.5)), values(4))
-    assert checking.randomness(dropping).wrong == "training is random in torch, in edgefl the contrary"
+    assert next(checking.check(dropping)).wrong == "training is random in torch, in edgefl the contrary"
 
 
 def test_the_oracle_by_hand() -> None:
@@ -111,3 +112,24 @@ def test_figures_of_a_model_by_hand() -> None:
     assert (found["speed"], found["over_fastest"]) == (4.0, 3.0)
     assert found["parts"] == {"head": {"time": 0.5, "counted": 0.4}}
     assert found["slow"] == ["head"]  # 25 % more time than is counted
+
+
+def test_a_record_keeps_what_a_later_run_does_not_measure(tmp_path: Path) -> None:
+    file = tmp_path / "record.jsonl"
+    record.write([{"model": "own/b", "is_trained": True, "speed": 3.0}], ["own/a", "own/b"], file)
+    record.write(
+        [{"model": "own/b", "is_trained": True}, {"model": "own/a", "is_trained": False}], ["own/a", "own/b"], file
+    )
+    assert list(record.read(file)) == ["own/a", "own/b"]
+    assert record.read(file)["own/b"]["speed"] == 3.0
+    assert record.taken(file) == {"own/b"}
+
+
+def test_a_record_keeps_the_largest_errors() -> None:
+    def row(case: str, ours: float, torch32: float, wrong: str = "") -> dict[str, object]:
+        return {"case": case, "ours": ours, "torch32": torch32, "wrong": wrong}
+
+    rows = [row("randomness", 1, 1), row("outputs", 1e-7, 2e-7), row("p=1", 3e-7, 1e-7), row("p=.4", 2e-7, 4e-7, "bad")]
+    found = record.of_verdicts(rows)
+    assert found["errors"] == {"outputs": [1e-7, 2e-7], "steps": [3e-7, 4e-7]}
+    assert (found["compared"], found["wrong"]) == (3, ["p=.4: bad"])
