@@ -39,6 +39,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -65,6 +66,7 @@ from edgefl.models.graph.operations import (
 )
 from edgefl.torch.channels_last import (
     FlattenPositions,
+    PackedInput,
     PermuteAxes,
     PositionwiseEmbedding,
     PositionwiseLayerNorm,
@@ -290,6 +292,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     FlattenPlaces: lambda op: FlattenPositions(),
     Permute: lambda op: PermuteAxes(op.axes),
     Reshape: lambda op: ReshapeFeatures(op.places),
+    InputPart: lambda op: PackedInput(op.start, op.shape),
     Slice: lambda op: SlicePositions(op.start, op.length),
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),

@@ -9,6 +9,7 @@ from edgefl.errors import DataError, TrainingError
 from edgefl.learning.batches import occurring
 from edgefl.learning.learner import Batches, Samples
 from edgefl.models.graph import Graph
+from edgefl.models.graph.input_ids import IdValues, id_values
 from edgefl.models.graph.planar import takes
 
 
@@ -18,8 +19,8 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of shape {samples.x.shape[1:]}; expected {graph.input_shape}")
     if samples.x.dtype not in (np.uint8, floats):
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
-    if graph.vocabulary is not None and samples.x.size:
-        _check_ids(samples, graph.vocabulary)
+    for part in id_values(graph) if samples.x.size else ():
+        _check_ids(samples, part)
     outputs = graph.output_shape[0]
     samples.loss.check_outputs(outputs)
     if not samples.loss.has_labels:
@@ -30,13 +31,16 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"label {samples.y.max()}; expected labels below {outputs}")
 
 
-def _check_ids(samples: Samples, vocabulary: int) -> None:
+def _check_ids(samples: Samples, part: IdValues) -> None:
     """Raise DataError naming the first id for which an Embedding has no row."""
-    ids = samples.x if (samples.scale, samples.shift) == (1, 0) else samples.x * samples.scale + samples.shift
-    fits = (ids >= 0) & (ids < vocabulary) & (np.floor(ids) == ids)
+    values = samples.x.reshape(len(samples.x), -1)[:, part.start : part.stop]
+    ids = values if (samples.scale, samples.shift) == (1, 0) else values * samples.scale + samples.shift
+    fits = (ids >= 0) & (ids < part.rows) & (np.floor(ids) == ids)
     if not fits.all():
         at = np.unravel_index(int(fits.argmin()), fits.shape)
-        raise DataError(f"id {ids[at]:g} in sample {at[0]}; expected whole numbers from 0 to {vocabulary - 1}")
+        where = "" if part.stop - part.start == samples.x[0].size else f", value {part.start + at[1]}"
+        found = f"id {ids[at]:g} in sample {at[0]}{where}"
+        raise DataError(f"{found}; expected whole numbers from 0 to {part.rows - 1}")
 
 
 def check_index(index: NDArray[np.int32], rows: int) -> None:

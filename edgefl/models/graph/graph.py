@@ -25,6 +25,7 @@ from edgefl.models.graph.operations import (
     LARGEST_SETTING,
     BatchNorm,
     Embedding,
+    InputPart,
     ParamInfo,
     Shape,
 )
@@ -95,8 +96,12 @@ class Graph:
 
     @property
     def vocabulary(self) -> int | None:
-        """Return the number of ids that an Embedding can look up, or None if the input is not ids."""
-        sizes = [node.op.num_embeddings for node in self.nodes if isinstance(node.op, Embedding)]
+        """Return the number of ids that an Embedding can look up, or None if the input is not ids.
+
+        An input with some ids (InputPart) counts as an input that is not ids.
+        """
+        tables = [node for node in self.nodes if isinstance(node.op, Embedding) and node.inputs == (INPUT,)]
+        sizes = [node.op.num_embeddings for node in tables if isinstance(node.op, Embedding)]
         return min(sizes, default=None)
 
     @property
@@ -243,9 +248,10 @@ def _check_structure(graph: Graph) -> None:
     if not graph.nodes:
         raise GraphError("graph with 0 nodes; expected at least one")
     names = {node.name for node in graph.nodes}
-    known, unused = {INPUT}, {INPUT}
+    known, unused, of_input = {INPUT}, {INPUT}, {INPUT}
     for node in graph.nodes:
         _check_node(node, known, names)
+        _check_source(node, of_input)
         known.add(node.name)
         unused = (unused - set(node.inputs)) | {node.name}
     if idle := unused - {graph.nodes[-1].name}:
@@ -284,10 +290,23 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         if name not in known:
             why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
-    if isinstance(node.op, Embedding) and node.inputs != (INPUT,):
-        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
+
+
+def _check_source(node: Node, of_input: set[str]) -> None:
+    """Raise GraphError unless ids come from the input or from a part of it, and a part comes from the input.
+
+    of_input  names of the input and of its parts so far
+    """
+    if isinstance(node.op, Embedding) and node.inputs[0] not in of_input:
+        raise GraphError(
+            f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r} or a part of it"
+        )
+    if isinstance(node.op, InputPart):
+        if node.inputs != (INPUT,):
+            raise GraphError(f"node {node.name!r}: a part of {node.inputs[0]!r}; expected a part of {INPUT!r}")
+        of_input.add(node.name)
 
 
 def _check_named(node: Node) -> None:

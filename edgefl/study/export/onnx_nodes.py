@@ -46,6 +46,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -279,6 +280,12 @@ def _slice(op: Slice, inputs: list[str], to: Writer) -> str:
     return to.node("Slice", *inputs, *ends, to.constant("axes", [2]))
 
 
+def _part(op: InputPart, inputs: list[str], to: Writer) -> str:
+    ends = to.constant("starts", [op.start]), to.constant("ends", [op.stop])
+    part = to.node("Slice", *inputs, *ends, to.constant("axes", [1]))
+    return to.node("Reshape", part, to.constant("shape", [0, *op.shape]))
+
+
 def _embedding(op: Embedding, inputs: list[str], to: Writer) -> str:
     rows = to.node("Gather", to.parameter("weight"), to.node("Cast", *inputs, to=INT64))
     return to.node("Transpose", rows, perm=[0, 2, 1])
@@ -326,6 +333,7 @@ NODES: dict[type[Operation], Callable[[Any, list[str], Writer], str]] = {
     MulParameter: _with_parameter,
     Reshape: _reshape,
     Permute: _permute,
+    InputPart: _part,
     Slice: _slice,
     Add: lambda op, inputs, to: to.node("Add", *inputs),
     Mul: lambda op, inputs, to: to.node("Mul", *inputs),
