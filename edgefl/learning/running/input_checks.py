@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -21,14 +23,26 @@ def check_samples(samples: Samples, graph: Graph, floats: DTypeLike) -> None:
         raise DataError(f"samples of type {samples.x.dtype}; expected uint8 or {floats}")
     for part in id_values(graph) if samples.x.size else ():
         _check_ids(samples, part)
-    outputs = graph.output_shape[0]
+    _check_targets(samples, samples.y, graph.output_shape[0], floats)
+    if len(samples.auxiliary) not in (0, len(graph.auxiliary)):
+        expected = f"none, or {len(graph.auxiliary)}, one for each auxiliary output"
+        raise DataError(f"targets of {len(samples.auxiliary)} auxiliary outputs; expected {expected}")
+    if samples.auxiliary and getattr(samples.loss, "weight", None) is not None:
+        raise DataError(f"loss={samples.loss} with targets of auxiliary outputs; expected no weights of classes")
+    given = samples.auxiliary or (samples.y,) * len(graph.auxiliary)
+    for each, targets in zip(graph.auxiliary, given, strict=True):
+        _check_targets(samples, targets, graph.shapes[each.result][0], floats)
+
+
+def _check_targets(samples: Samples, y: NDArray[Any], outputs: int, floats: DTypeLike) -> None:
+    """Raise DataError unless the targets fit an output with this number of values."""
     samples.loss.check_outputs(outputs)
     if not samples.loss.has_labels:
-        if samples.y.shape[1] != outputs or samples.y.dtype != floats:
-            found = f"{samples.y.dtype} of shape {samples.y.shape}"
+        if y.shape[1] != outputs or y.dtype != floats:
+            found = f"{y.dtype} of shape {y.shape}"
             raise DataError(f"targets {found}; expected {np.dtype(floats)} of shape ({len(samples)}, {outputs})")
-    elif len(samples) and samples.y.max() >= outputs:
-        raise DataError(f"label {samples.y.max()}; expected labels below {outputs}")
+    elif len(samples) and y.max() >= outputs:
+        raise DataError(f"label {y.max()}; expected labels below {outputs}")
 
 
 def _check_ids(samples: Samples, part: IdValues) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput, check_outputs
 from edgefl.models.graph.computed_parameters import ComputedParameter
 from edgefl.models.graph.initial_values import initial, uniform
 from edgefl.models.graph.narrower import IdArray, resized
@@ -66,11 +67,12 @@ class Graph:
 
     input_shape  shape of one sample without the batch: [channels, height, width], [channels, length] or [features]. Its
                  name among the results is "input"
-    nodes        nodes in topological order. The last node is the output, and every other result is used
+    nodes        nodes in topological order. The last node is the output. Every other result is used, or is auxiliary
     frozen       full names of the parameters that no training moves and no message of a round carries. A BatchNorm
                  whose running statistics are frozen normalises by its running statistics in training, too
     computed     parameters that follow from other parameters, in topological order. The parameters of the graph are
                  their sources
+    auxiliary    results whose losses training adds to the loss of the output. Evaluations do not compute them
     Raises  GraphError that names the node and the value that does not fit.
     """
 
@@ -78,8 +80,10 @@ class Graph:
     nodes: tuple[Node, ...]
     frozen: frozenset[str] = frozenset()
     computed: tuple[ComputedParameter, ...] = ()
+    auxiliary: tuple[AuxiliaryOutput, ...] = ()
 
     def __post_init__(self) -> None:
+        check_outputs(self.nodes, self.auxiliary)
         _check_structure(self)
         check_uses(self.nodes, self.frozen)
         check_computed(self.nodes, self.computed, self.frozen)
@@ -150,8 +154,11 @@ class Graph:
 
         Parameters that are frozen in this graph are frozen in the new graph, too.
         """
-        computed = needed_for(parameter_uses(nodes), self.computed)
-        return Graph(input_shape, nodes, self.frozen.intersection(parameter_infos(nodes, computed)), computed)
+        computed, names = needed_for(parameter_uses(nodes), self.computed), {node.name for node in nodes[:-1]}
+        auxiliary = tuple(each for each in self.auxiliary if each.result in names)
+        return Graph(
+            input_shape, nodes, self.frozen.intersection(parameter_infos(nodes, computed)), computed, auxiliary
+        )
 
     def macs(self) -> dict[str, int]:
         """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""
@@ -254,7 +261,7 @@ def _check_structure(graph: Graph) -> None:
         _check_source(node, of_input)
         known.add(node.name)
         unused = (unused - set(node.inputs)) | {node.name}
-    if idle := unused - {graph.nodes[-1].name}:
+    if idle := unused - {graph.nodes[-1].name} - {each.result for each in graph.auxiliary}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model
+from edgefl.models.graph.cuts import before
 from edgefl.models.graph.model_files import class_metadata
 from edgefl.models.graph.operations import (
     ELU,
@@ -88,7 +89,7 @@ def to_onnx(model: Model, classes: Sequence[int] | None = None, class_names: Seq
     """
     model.graph.check(model.params)
     writer = Writer(model)
-    for node in model.graph.nodes:
+    for node in before(model.graph, model.graph.nodes[-1].name):
         if type(node.op) not in NODES:
             raise GraphError(f"node {node.name!r}: edgefl does not write {node.op.title} to ONNX")
         writer.add(node, NODES[type(node.op)])
