@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import INPUT, Graph, Model, Node
+from edgefl.models.graph.cuts import before
 from edgefl.models.graph.operations import (
     ELU,
     GELU,
@@ -39,6 +40,7 @@ from edgefl.models.graph.operations import (
     GroupNorm,
     Hardsigmoid,
     Hardswish,
+    InputPart,
     LayerNorm,
     LeakyReLU,
     Linear,
@@ -65,6 +67,7 @@ from edgefl.models.graph.operations import (
 )
 from edgefl.torch.channels_last import (
     FlattenPositions,
+    PackedInput,
     PermuteAxes,
     PositionwiseEmbedding,
     PositionwiseLayerNorm,
@@ -165,12 +168,23 @@ class GraphModule(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs [batch, *output_shape] for x [batch, *input_shape]."""
+        """Return the outputs [batch, *output_shape] for x [batch, *input_shape]. Auxiliary outputs are left out."""
+        last = self.edgefl_graph.nodes[-1].name
+        nodes = before(self.edgefl_graph, last) if self.edgefl_graph.auxiliary else self.edgefl_graph.nodes
+        return self._results(x, nodes)[last]
+
+    def outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the output and the auxiliary outputs, in the order of the graph's list."""
+        found = self._results(x, self.edgefl_graph.nodes)
+        names = (self.edgefl_graph.nodes[-1].name, *(each.result for each in self.edgefl_graph.auxiliary))
+        return tuple(found[name] for name in names)
+
+    def _results(self, x: Tensor, nodes: tuple[Node, ...]) -> dict[str, Tensor]:
         results = {INPUT: x}
         computed = computed_tensors(self.edgefl_graph, partial(_value, self))
         for path, part, full in self._moved:
             _bind(self.get_submodule(path), part, computed[full] if full in computed else _value(self, full))
-        for node in self.edgefl_graph.nodes:
+        for node in nodes:
             inputs = [results[name] for name in node.inputs]
             if isinstance(node.op, WithParameter):
                 places = len(self.edgefl_graph.shapes[node.name]) - 1
@@ -179,7 +193,7 @@ class GraphModule(nn.Module):
                 results[node.name] = _combined(node.op, inputs[0], value, places)
             else:
                 results[node.name] = self.layer(node)(*inputs)
-        return results[node.name]
+        return results
 
 
 def _value(root: nn.Module, name: str) -> Tensor:
@@ -292,6 +306,7 @@ _LAYERS: dict[type[Operation], Callable[[Any], nn.Module]] = {
     FlattenPlaces: lambda op: FlattenPositions(),
     Permute: lambda op: PermuteAxes(op.axes),
     Reshape: lambda op: ReshapeFeatures(op.places),
+    InputPart: lambda op: PackedInput(op.start, op.shape),
     Slice: lambda op: SlicePositions(op.start, op.length),
     GRU: lambda op: SequenceGRU(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),
     LSTM: lambda op: SequenceLSTM(op.input_size, op.hidden_size, bias=op.bias, batch_first=True),

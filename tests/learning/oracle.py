@@ -34,6 +34,7 @@ from edgefl.models.graph.operations import (
     GlobalAvgPool,
     GroupNorm,
     Hardsigmoid,
+    InputPart,
     LayerNorm,
     Linear,
     Mul,
@@ -151,6 +152,8 @@ def _run(node: Node, params: Tensors, inputs: list[torch.Tensor], training: bool
         return x.permute(0, *(axis + 1 for axis in op.axes))
     if isinstance(op, FlattenPlaces):
         return x.movedim(1, -1).flatten(1)
+    if isinstance(op, InputPart):
+        return torch.narrow(x, 1, op.start, math.prod(op.shape)).reshape(len(x), *op.shape)
     if isinstance(op, Slice):
         return x[:, :, op.start : op.start + op.length]
     if isinstance(op, LayerNorm):

@@ -8,7 +8,8 @@ overwritten in place where nothing else reads its buffer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from edgefl.learning.lowering import (
     activation,
@@ -55,12 +56,18 @@ from edgefl.models.graph.operations import (
 )
 
 
-def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
+def backward(
+    recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor, further: Mapping[str, Tensor] = MappingProxyType({})
+) -> Iterator[Gradients]:
     """Record all nodes in reverse, and yield each node's parameter gradients when the gradient of its input is
     recorded. The gradient of a shared parameter comes with the last node that adds to it.
+
+    further  gradients of auxiliary outputs, by result
     """
     output_grads, shared = ActivationGradients(recorder), SharedGradients(recorder)
     output_grads.give(nodes[-1].name, dlogits)
+    for name, gradient in further.items():
+        output_grads.give(name, gradient)
     for node in reversed(nodes):
         dy, found = output_grads.take(node.name), Gradients()
         if dy is not None:

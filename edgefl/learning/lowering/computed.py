@@ -172,13 +172,17 @@ def _times_backward(
     return tuple(found)
 
 
-def _scale(recorder: Recorder, op: ScaledParameter, sources: Values) -> Tensor:
-    """Record x / sqrt(1 / factor^2)."""
-    y, zero, flat = recorder.new(op.result), recorder.new((1,)), (1, 1, math.prod(op.result))
+def scaled(recorder: Recorder, x: Value, factor: float) -> Tensor:
+    """Record x / sqrt(1 / factor^2), and return it in a new buffer."""
+    y, zero, flat = recorder.new(x.shape), recorder.new((1,)), (1, 1, math.prod(x.shape))
     recorder.call("fill_zero", zero)
     gain = ones(recorder, zero)
-    recorder.call("batchnorm_eval", sources[0].view(*flat), gain, zero, zero, zero, y.view(*flat), op.factor**-2)
+    recorder.call("batchnorm_eval", x.view(*flat), gain, zero, zero, zero, y.view(*flat), factor**-2)
     return y
+
+
+def _scale(recorder: Recorder, op: ScaledParameter, sources: Values) -> Tensor:
+    return scaled(recorder, sources[0], op.factor)
 
 
 def _scale_backward(

@@ -138,6 +138,9 @@ def _is_centred(recorder: Recorder, node: Node) -> bool:
     """
     graph = recorder.scope.graph
     readers = [other for other in graph.nodes if node.name in other.inputs]
-    return bool(readers) and all(
-        isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers
+    is_output = any(each.result == node.name for each in graph.auxiliary)
+    return (
+        bool(readers)
+        and not is_output
+        and all(isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers)
     )

@@ -238,8 +238,10 @@ class Readers:
             kept = _kept_by(node, scope)
             self._saved.update(self.root(name) for name in kept)
             self._count.update(self.root(name) for name in kept if name == node.name)
-        if nodes:
-            self._last[self.root(nodes[-1].name)] = "output"
+        kept_to_the_end = [each.result for each in scope.graph.auxiliary] if scope.trains else []
+        for name in (*kept_to_the_end, *(node.name for node in nodes[-1:])):
+            self._last[self.root(name)] = "output"
+            self._count[self.root(name)] += name in kept_to_the_end
 
     def root(self, name: str) -> str:
         return self._root.get(name, name)

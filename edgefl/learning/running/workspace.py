@@ -77,7 +77,8 @@ class Workspace:
         self.meter: FlopCounter = FlopCounter() if relative is None else relative.meter
         self.store = ParameterStore(spec, params, shared, backend, dtype)
         lender = relative.blocks if relative is not None and in_its_arena else None
-        self.scalars, self.blocks = PassScalars(dtype), MemoryBlocks(self.store.home, lender)
+        self.scalars = PassScalars(dtype, [each.weight for each in graph.auxiliary])
+        self.blocks = MemoryBlocks(self.store.home, lender)
         self._bound_to = self.blocks.arena
         self.sessions = SessionCache(graph, spec)
         self._planner = SchedulePlanner(graph, spec, self.store, backend)

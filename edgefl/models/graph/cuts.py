@@ -34,7 +34,7 @@ def cuts(graph: Graph) -> tuple[str, ...]:
         count += node.name in products
         is_beyond_dropout = _drops(node) or (is_beyond_dropout and node.name not in products)
         if 0 < count < len(products) and not is_beyond_dropout and _is_crossed_alone(graph, at):
-            if _shared_across(graph, {each.name for each in graph.nodes[: at + 1]}):
+            if _outputs_before(graph, at + 1) or _shared_across(graph, {each.name for each in graph.nodes[: at + 1]}):
                 continue
             found.setdefault(count, []).append(node.name)
     return tuple(min(reversed(names), key=lambda name: math.prod(graph.shapes[name])) for names in found.values())
@@ -68,7 +68,8 @@ def after(graph: Graph, cut: str) -> Graph:
     """Return everything that follows from a result as a graph with this result as input.
 
     Raises  GraphError if there is no such result, if nothing comes after it, if a later node reads a result from
-            before the cut, or if both sides share a parameter that is trained.
+            before the cut, or if both sides share a parameter that is trained, or if an auxiliary output comes
+            before the cut.
     """
     names = {node.name for node in before(graph, cut)}
     rest = tuple(
@@ -81,9 +82,15 @@ def after(graph: Graph, cut: str) -> Graph:
     reads = {name for node in graph.nodes if node.name not in names for name in node.inputs}
     if beside := sorted(reads & ({INPUT} | names) - {cut}):
         raise GraphError(f"cut after {cut!r}, after which {beside[0]!r} is read as well; expected {_listed(graph)}")
+    if early := [each.result for each in graph.auxiliary if each.result in names]:
+        raise GraphError(f"cut after {cut!r}, before which {early[0]!r} is an output; expected {_listed(graph)}")
     if shared := _shared_across(graph, names):
         raise GraphError(f"cut after {cut!r}, both sides of which share {shared!r}; expected {_listed(graph)}")
     return graph.part(graph.shapes[cut], rest)
+
+
+def _outputs_before(graph: Graph, at: int) -> bool:
+    return any(each.result == node.name for each in graph.auxiliary for node in graph.nodes[:at])
 
 
 def _shared_across(graph: Graph, names: Collection[str]) -> str | None:

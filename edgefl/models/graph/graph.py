@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from edgefl.errors import GraphError
+from edgefl.models.graph.auxiliary_outputs import AuxiliaryOutput, check_outputs
 from edgefl.models.graph.computed_parameters import ComputedParameter
 from edgefl.models.graph.initial_values import initial, uniform
 from edgefl.models.graph.narrower import IdArray, resized
@@ -25,6 +26,7 @@ from edgefl.models.graph.operations import (
     LARGEST_SETTING,
     BatchNorm,
     Embedding,
+    InputPart,
     ParamInfo,
     Shape,
 )
@@ -65,11 +67,12 @@ class Graph:
 
     input_shape  shape of one sample without the batch: [channels, height, width], [channels, length] or [features]. Its
                  name among the results is "input"
-    nodes        nodes in topological order. The last node is the output, and every other result is used
+    nodes        nodes in topological order. The last node is the output. Every other result is used, or is auxiliary
     frozen       full names of the parameters that no training moves and no message of a round carries. A BatchNorm
                  whose running statistics are frozen normalises by its running statistics in training, too
     computed     parameters that follow from other parameters, in topological order. The parameters of the graph are
                  their sources
+    auxiliary    results whose losses training adds to the loss of the output. Evaluations do not compute them
     Raises  GraphError that names the node and the value that does not fit.
     """
 
@@ -77,8 +80,10 @@ class Graph:
     nodes: tuple[Node, ...]
     frozen: frozenset[str] = frozenset()
     computed: tuple[ComputedParameter, ...] = ()
+    auxiliary: tuple[AuxiliaryOutput, ...] = ()
 
     def __post_init__(self) -> None:
+        check_outputs(self.nodes, self.auxiliary)
         _check_structure(self)
         check_uses(self.nodes, self.frozen)
         check_computed(self.nodes, self.computed, self.frozen)
@@ -95,8 +100,12 @@ class Graph:
 
     @property
     def vocabulary(self) -> int | None:
-        """Return the number of ids that an Embedding can look up, or None if the input is not ids."""
-        sizes = [node.op.num_embeddings for node in self.nodes if isinstance(node.op, Embedding)]
+        """Return the number of ids that an Embedding can look up, or None if the input is not ids.
+
+        An input with some ids (InputPart) counts as an input that is not ids.
+        """
+        tables = [node for node in self.nodes if isinstance(node.op, Embedding) and node.inputs == (INPUT,)]
+        sizes = [node.op.num_embeddings for node in tables if isinstance(node.op, Embedding)]
         return min(sizes, default=None)
 
     @property
@@ -145,8 +154,11 @@ class Graph:
 
         Parameters that are frozen in this graph are frozen in the new graph, too.
         """
-        computed = needed_for(parameter_uses(nodes), self.computed)
-        return Graph(input_shape, nodes, self.frozen.intersection(parameter_infos(nodes, computed)), computed)
+        computed, names = needed_for(parameter_uses(nodes), self.computed), {node.name for node in nodes[:-1]}
+        auxiliary = tuple(each for each in self.auxiliary if each.result in names)
+        return Graph(
+            input_shape, nodes, self.frozen.intersection(parameter_infos(nodes, computed)), computed, auxiliary
+        )
 
     def macs(self) -> dict[str, int]:
         """Return the multiply-accumulates of one sample's forward pass, by the name of each node that multiplies."""
@@ -243,12 +255,13 @@ def _check_structure(graph: Graph) -> None:
     if not graph.nodes:
         raise GraphError("graph with 0 nodes; expected at least one")
     names = {node.name for node in graph.nodes}
-    known, unused = {INPUT}, {INPUT}
+    known, unused, of_input = {INPUT}, {INPUT}, {INPUT}
     for node in graph.nodes:
         _check_node(node, known, names)
+        _check_source(node, of_input)
         known.add(node.name)
         unused = (unused - set(node.inputs)) | {node.name}
-    if idle := unused - {graph.nodes[-1].name}:
+    if idle := unused - {graph.nodes[-1].name} - {each.result for each in graph.auxiliary}:
         raise GraphError(f"results {sorted(idle)} are never used; expected only the last node {graph.nodes[-1].name!r}")
 
 
@@ -284,10 +297,23 @@ def _check_node(node: Node, known: set[str], names: set[str]) -> None:
         if name not in known:
             why = "comes later; expected topological order" if name in names else "is unknown; expected a result"
             raise GraphError(f"node {node.name!r}: input {name!r} {why}")
-    if isinstance(node.op, Embedding) and node.inputs != (INPUT,):
-        raise GraphError(f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r}")
     if len(set(node.inputs)) < len(node.inputs):
         raise GraphError(f"node {node.name!r}: inputs {node.inputs}; expected two different results")
+
+
+def _check_source(node: Node, of_input: set[str]) -> None:
+    """Raise GraphError unless ids come from the input or from a part of it, and a part comes from the input.
+
+    of_input  names of the input and of its parts so far
+    """
+    if isinstance(node.op, Embedding) and node.inputs[0] not in of_input:
+        raise GraphError(
+            f"node {node.name!r}: ids from {node.inputs[0]!r}; expected ids from {INPUT!r} or a part of it"
+        )
+    if isinstance(node.op, InputPart):
+        if node.inputs != (INPUT,):
+            raise GraphError(f"node {node.name!r}: a part of {node.inputs[0]!r}; expected a part of {INPUT!r}")
+        of_input.add(node.name)
 
 
 def _check_named(node: Node) -> None:

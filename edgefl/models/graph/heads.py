@@ -40,6 +40,9 @@ def with_classes(graph: Graph, classes: int) -> Graph:
     if not isinstance(last.op, Linear):
         raise GraphError(f"head {last.name!r} is {last.op.title}; expected a Linear layer as the last node")
     resized = replace(last, op=replace(last.op, out_features=classes))
+    if graph.auxiliary:
+        found = ", ".join(each.result for each in graph.auxiliary)
+        raise GraphError(f"head {last.name!r} of a graph with the auxiliary outputs {found}; expected one output")
     own = {last.full_name(name) for name in last.op.parameters()}
     if computed := sorted(own & graph.roots.keys()):
         raise GraphError(f"head {last.name!r}: {computed[0]} is computed; expected a head whose weight is a parameter")

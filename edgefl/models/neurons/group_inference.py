@@ -13,8 +13,8 @@ The rules (docs/algorithms.md section 1.1):
 6. A depthwise convolution has the neurons of its input, each repeated by the channel multiplier.
 7. Results that are summed or multiplied share one group, named after the earliest layer in it.
 8. Results that are put one after another keep their groups, each along its part of the axis.
-9. Some results belong to no group and are always active: the input and the output (the classes) of the graph, the input
-   of a grouped convolution that is not depthwise, and whatever is summed with such an unrestricted result.
+9. Some results belong to no group and are always active: the input and all outputs (the classes) of the graph, the
+   input of a grouped convolution that is not depthwise, and whatever is summed with such an unrestricted result.
 10. All uses of a shared parameter have one group along each axis. Groups that meet along an axis become one group. If
     one use has no group along an axis, the neurons of all uses are always active along this axis. No group lies along a
     computed parameter or its sources, because every value of a source may depend on all of them.
@@ -69,7 +69,8 @@ def _follow_axes(graph: Graph, groups: JoinedGroups) -> dict[str, Axis | None]:
     axes: dict[str, Axis | None] = {INPUT: None}
     for node in graph.nodes:
         axes[node.name] = _result_axis(node, axes, graph.shapes, groups)
-    groups.free(axes[graph.nodes[-1].name])
+    for name in (graph.nodes[-1].name, *(each.result for each in graph.auxiliary)):
+        groups.free(axes[name])
     return axes
 
 
