@@ -25,13 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "factory",
         metavar="MODULE:FACTORY",
-        help=f"{HELP}; or an ONNX file, FILE.onnx",
+        help=f"{HELP}. An ONNX file is named by FILE.onnx",
     )
     parser.add_argument(
         "--input",
         type=extents,
         metavar="C,H,W",
-        help="shape of one example (for example: 3,32,32; default for an ONNX file: the shape in the file)",
+        help="shape of one example, such as 3,32,32 (default: the shape in the ONNX file)",
     )
     parser.add_argument(
         "-o",
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert the model, write the file, and say what the file has. With --explain, print what is refused."""
+    """Convert the model, write the file, and say what the file has. With --explain, print the refused operations."""
     if options.explain:
         return _explain(options)
     if options.output is None:

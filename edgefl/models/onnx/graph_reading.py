@@ -1,6 +1,6 @@
 """The reading of an ONNX graph: each node becomes operations, a constant, or the reason why it becomes neither.
 
-OPERATORS says what an operator means. A node that cannot be read stops nothing at first: only the output may not
+OPERATORS has the meaning of every operator. A node that cannot be read stops nothing at first: only the output may not
 depend on it. So a file is refused with all of its causes at once.
 """
 
@@ -63,14 +63,14 @@ OPERATORS: dict[str, Callable[[OnnxCall], Any]] = {
     "Neg": arithmetic.neg,
     "Concat": arithmetic.concat,
 }
-"""What ONNX's operators mean, by name."""
+"""The meanings of ONNX's operators, by name."""
 
 SOFTMAXES = ("Softmax", "LogSoftmax")
 READS_IDS = ("Gather", "Cast", "Identity", "Shape", "Squeeze", "Unsqueeze")
 MOST_CAUSES = 64  # causes that are kept for one value
 
 
-class Reading:
+class OnnxReading:
     """One pass over the nodes of a file."""
 
     def __init__(self, content: OnnxContent, input_shape: Shape | None = None) -> None:
@@ -95,7 +95,7 @@ class Reading:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Return every reason why the output cannot be had. There are none if it can."""
+        """Return every reason why the output cannot be had. The tuple is empty if the output can be had."""
         found = self._values.get(self._content.output)
         return found.causes if isinstance(found, Unavailable) else ()
 

@@ -203,4 +203,4 @@ SHAPES: dict[str, Callable[[OnnxCall], OnnxResult | Constant | tuple[OnnxResult,
     "Expand": expand,
     "Identity": lambda call: call.value(),
 }
-"""What operators on axes, shapes and positions mean, by name."""
+"""The meanings of operators on axes, shapes and positions, by name."""
