@@ -26,7 +26,7 @@ REMEDIES = {
 }  # fmt: skip
 """The advice for operators that edgefl lacks, by name."""
 
-PARTS = ("Softmax", "Erf", "Pow", "Sqrt", "Where", "Greater", "Max", "Min", "Exp", "Reciprocal", "Abs", "LogSoftmax")
+PARTS = ("Softmax", "LogSoftmax", "Erf")
 """Operators that have a meaning only within patterns. Behind a value that cannot be had, they are not a cause."""
 
 
