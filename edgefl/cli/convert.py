@@ -30,13 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "factory",
         metavar="MODULE:FACTORY",
-        help=f"{HELP}; or an ONNX file, FILE.onnx; or a directory that Hugging Face's save_pretrained has written",
+        help=f"{HELP}. An ONNX file is named by FILE.onnx, and a model of Hugging Face by its directory",
     )
     parser.add_argument(
         "--input",
         type=extents,
         metavar="C,H,W",
-        help="shape of one example (for example: 3,32,32; default for an ONNX file: the shape in the file)",
+        help="shape of one example, such as 3,32,32 (default: the shape in the ONNX file)",
     )
     parser.add_argument(
         "-o",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert the model, write the file, and say what the file has. With --explain, print what is refused."""
+    """Convert the model, write the file, and say what the file has. With --explain, print the refused operations."""
     if options.explain:
         return _explain(options)
     if options.output is None:

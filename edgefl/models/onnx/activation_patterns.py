@@ -153,8 +153,8 @@ class Expressions:
             for pattern, op in PATTERNS:
                 if is_alike(form, pattern):
                     return op, leaf
-            if (op := _softplus(form) or _leaky(form)) is not None:
-                return op, leaf
+            if (found := _softplus(form) or _leaky(form)) is not None:
+                return found, leaf
         return None
 
     def _leaves(self, node: OnnxNode) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Self-attention that exporters write out: softmax(q k / sqrt(d)) v with q, k and v from one value.
 
-Which rows of which weights become q, k and v of which head is found by tracing indices. So it does not matter how an
+The rows of the weights that become q, k and v of each head are found by tracing indices. So it does not matter how an
 exporter splits the heads. The rows are then put in the order in which SelfAttention has them.
 """
 
@@ -116,7 +116,7 @@ class AttentionPatterns:
 
     def _built(self, call: OnnxCall, scores: _Scores, values: str, is_turned: bool) -> OnnxResult:
         traced = [self._tracer.traced(name) for name in (scores.queries, scores.keys, values)]
-        moved = [traced[0].index, traced[1].index.swapaxes(-1, -2), traced[2].index]
+        moved = [traced[0].indices, traced[1].indices.swapaxes(-1, -2), traced[2].indices]
         if is_turned:
             moved[2] = moved[2].swapaxes(-1, -2)
         if len({each.shape for each in moved}) != 1:

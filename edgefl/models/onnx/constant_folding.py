@@ -33,7 +33,8 @@ def folded(call: OnnxCall) -> Constant | tuple[Constant, ...]:
     except GraphError:
         raise
     except (ValueError, TypeError, IndexError, OverflowError, AttributeError, ZeroDivisionError, MemoryError) as error:
-        raise GraphError(f"on constants of shapes {[np.shape(each) for each in arrays]}: {error}") from None
+        shapes = [each.shape for each in arrays if each is not None]
+        raise GraphError(f"constants of shapes {shapes} do not fit ({error}); expected constants that fit") from None
     owners = {each.lineage for each in call.inputs if isinstance(each, Constant) and each.array.dtype.kind == "f"}
     lineage = owners.pop() if len(owners) == 1 else ""
     if isinstance(found, list):
@@ -113,7 +114,8 @@ def _sizes(shape: np.ndarray) -> tuple[int, ...]:
 def _gather(call: OnnxCall, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
     axis = call.attribute("axis", 0)
     if ids.ndim == 0:
-        return x[(*(slice(None),) * (axis % max(x.ndim, 1)), int(ids))]
+        index = (*(slice(None),) * (axis % max(x.ndim, 1)), int(ids))
+        return x[index]
     call.budget.spend(x.size // max(x.shape[axis], 1) * ids.size)
     return np.take(x, ids, axis)
 
@@ -124,8 +126,7 @@ def _slice(call: OnnxCall, x: np.ndarray, *_: Any) -> np.ndarray:
     steps = call.integers("steps", 4) or [1] * len(starts)
     index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        end = None if step < 0 and end < -x.shape[axis] else end
-        index[axis] = slice(start, end, step)
+        index[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
     return x[tuple(index)]
 
 
@@ -140,7 +141,8 @@ def _unsqueezed(call: OnnxCall, x: np.ndarray, *_: Any) -> np.ndarray:
 
 def _range(call: OnnxCall, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
     call.budget.spend(math.ceil((limit.item() - start.item()) / delta.item()))
-    return np.arange(start.item(), limit.item(), delta.item(), start.dtype)
+    numbers: tuple[Any, ...] = (start.item(), limit.item(), delta.item())
+    return np.arange(*numbers, dtype=start.dtype)
 
 
 def _tiled(call: OnnxCall, x: np.ndarray, repeats: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The reading of an ONNX graph: each node becomes operations, a constant, or the reason why it becomes neither.
 
-OPERATORS says what an operator means. A node that cannot be read stops nothing at first: only the output may not
+OPERATORS has the meaning of every operator. A node that cannot be read stops nothing at first: only the output may not
 depend on it. So a file is refused with all of its causes at once.
 """
 
@@ -24,10 +24,11 @@ from edgefl.models.onnx import operators_of_products as products
 from edgefl.models.onnx.activation_patterns import ANCHORS, Expressions
 from edgefl.models.onnx.attention_pattern import AttentionPatterns
 from edgefl.models.onnx.axis_atoms import BATCH, OPEN_BATCH, OnnxResult, standard
-from edgefl.models.onnx.constant_folding import folded
+from edgefl.models.onnx.constant_folding import FOLDS, folded
 from edgefl.models.onnx.graph_assembly import Assembly
 from edgefl.models.onnx.index_tracing import Tracer
 from edgefl.models.onnx.node_names import Naming
+from edgefl.models.onnx.norm_pattern import NormPatterns
 from edgefl.models.onnx.onnx_call import Cause, ComputationBudget, Constant, OnnxCall, OnnxValue, Unavailable
 from edgefl.models.onnx.onnx_content import OnnxContent, OnnxInput, OnnxNode
 from edgefl.models.onnx.operators_of_activations import ACTIVATIONS, applied
@@ -63,14 +64,14 @@ OPERATORS: dict[str, Callable[[OnnxCall], Any]] = {
     "Neg": arithmetic.neg,
     "Concat": arithmetic.concat,
 }
-"""What ONNX's operators mean, by name."""
+"""The meanings of ONNX's operators, by name."""
 
 SOFTMAXES = ("Softmax", "LogSoftmax")
 READS_IDS = ("Gather", "Cast", "Identity", "Shape", "Squeeze", "Unsqueeze")
 MOST_CAUSES = 64  # causes that are kept for one value
 
 
-class Reading:
+class OnnxReading:
     """One pass over the nodes of a file."""
 
     def __init__(self, content: OnnxContent, input_shape: Shape | None = None) -> None:
@@ -90,12 +91,13 @@ class Reading:
         self._budget = ComputationBudget()
         tracer = Tracer(self._makers, self._values, self._budget)
         self._attention = AttentionPatterns(tracer, self._makers, self._assembly)
+        self._norms = NormPatterns(tracer, self._makers, self._values)
         for node in content.nodes:
             self._read(node)
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Return every reason why the output cannot be had. There are none if it can."""
+        """Return every reason why the output cannot be had. The tuple is empty if the output can be had."""
         found = self._values.get(self._content.output)
         return found.causes if isinstance(found, Unavailable) else ()
 
@@ -140,12 +142,12 @@ class Reading:
         )
         if all(each is None or isinstance(each, Constant) for each in inputs):
             return folded(call)
-        if (written_out := self._written_out(call) or self._attention.attention(call)) is not None:
+        if (written_out := self._written_out(call)) is not None:
             return written_out
         if lost := [each for each in inputs if isinstance(each, Unavailable)]:
             apart = {id(each.causes): each.causes for each in lost}
             causes = dict.fromkeys(cause for each in apart.values() for cause in each)
-            own = () if node.operator in OPERATORS or node.operator in PARTS else (unknown(node),)
+            own = () if node.operator in {*OPERATORS, *FOLDS, *PARTS} else (unknown(node),)
             return Unavailable((*causes, *own)[:MOST_CAUSES])
         if node.operator in SOFTMAXES:
             return self._without_softmax(call)
@@ -156,7 +158,9 @@ class Reading:
         return OPERATORS[node.operator](call)
 
     def _written_out(self, call: OnnxCall) -> OnnxResult | None:
-        """Return the result of an activation that the file writes as several operators, or None."""
+        """Return the result of an operation that the file writes as several operators, or None."""
+        if (found_whole := self._norms.layer_norm(call) or self._attention.attention(call)) is not None:
+            return found_whole
         if call.node.operator not in ANCHORS or (found := self._expressions.activation(call.node)) is None:
             return None
         value = self._values[found[1]]

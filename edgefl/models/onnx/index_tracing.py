@@ -1,4 +1,4 @@
-"""Where values end up after ONNX operators that only move them, found by moving the values' own indices.
+"""The places to which ONNX operators move values, found by moving the values' own indices.
 
 A chain of operators from a source to a target may transpose, reshape, slice and scale by a constant, in any order that
 an exporter has. The result says for each value of the target which value of the source it is. It is computed for a
@@ -27,13 +27,13 @@ PRIMES = (5, 7, 11, 13, 17, 19, 23)  # batch sizes, of which one does not divide
 class Traced(NamedTuple):
     """The values of a target: where they come from.
 
-    source  the value from which the chain begins
-    index   for each value of the target, the index of a value of the source, for a batch of batch_of(source) samples
-    scale   number by which all values are multiplied on the way
+    source   the value from which the chain begins
+    indices  for each value of the target, the index of a value of the source, for a batch of batch_of(source) samples
+    scale    number by which all values are multiplied on the way
     """
 
     source: OnnxResult
-    index: np.ndarray
+    indices: np.ndarray
     scale: float
 
 

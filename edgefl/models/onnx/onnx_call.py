@@ -73,7 +73,7 @@ OnnxValue = OnnxResult | Constant | Unavailable
 
 
 class OnnxCall(NamedTuple):
-    """One node with the values of its inputs. None stands for an input that is left out.
+    """One node with the values of its inputs. An input that is left out is None.
 
     uses      number of nodes that read each value of the file, by its name
     aliases   names of the file's values that are one result of the graph, by the name of this result
@@ -122,7 +122,7 @@ class OnnxCall(NamedTuple):
         return found
 
     def integers(self, name: str, index: int | None = None) -> list[int] | None:
-        """Return integers that are an attribute, or in later opsets an input. None: they are left out."""
+        """Return integers that are an attribute, or in later opsets an input. Return None if they are left out."""
         if name in self.node.attributes:
             found = self.node.attributes[name]
             listed = found if isinstance(found, list) else [found]
@@ -172,6 +172,16 @@ def parameter(constant: Constant, shape: Sequence[int] | None = None) -> np.ndar
     if shape is not None and array.size != math.prod(shape):
         raise GraphError(f"{named(constant)} has the shape {array.shape}; expected {tuple(shape)}")
     return array if shape is None else array.reshape(tuple(shape))
+
+
+def widened(array: np.ndarray, rank: int) -> np.ndarray:
+    """Return an array with further axes of extent 1 in front, as it is combined with a value of more axes."""
+    return array.reshape((1,) * (rank - array.ndim) + array.shape)
+
+
+def long_axes(array: np.ndarray) -> list[int]:
+    """Return the indices of the axes that are longer than 1."""
+    return [at for at in range(array.ndim) if array.shape[at] > 1]
 
 
 def named(constant: Constant) -> str:

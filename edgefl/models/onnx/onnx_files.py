@@ -8,11 +8,11 @@ from pathlib import Path
 from edgefl.errors import GraphError
 from edgefl.models.graph.graph import Model
 from edgefl.models.graph.operations import Shape
-from edgefl.models.onnx.graph_reading import Reading
+from edgefl.models.onnx.graph_reading import OnnxReading
 from edgefl.models.onnx.onnx_content import read_content
 from edgefl.models.onnx.refusals import lines
 
-MOST_BYTES = (1 << 30) + (64 << 20)  # of a file, and of all weights beside it: 2**28 parameters, and the graph
+MOST_BYTES = (1 << 30) + (64 << 20)  # bytes of one file, and bytes of the weights in other files: 2**28 parameters
 
 
 def load_onnx(path: str | os.PathLike[str], input_shape: Shape | None = None) -> Model:
@@ -43,13 +43,13 @@ def explain_onnx(path: str | os.PathLike[str], input_shape: Shape | None = None)
         raise GraphError(f"{path}: {error}") from None
 
 
-def _reading(path: Path, input_shape: Shape | None) -> Reading:
+def _reading(path: Path, input_shape: Shape | None) -> OnnxReading:
     if not path.is_file():
         raise GraphError("no such file; expected an ONNX file")
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise GraphError(f"{size} bytes; the limit is {MOST_BYTES}")
-    return Reading(read_content(path.read_bytes(), _Beside(path.parent).read), input_shape)
+    return OnnxReading(read_content(path.read_bytes(), _Beside(path.parent).read), input_shape)
 
 
 class _Beside:

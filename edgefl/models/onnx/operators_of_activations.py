@@ -6,14 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import (
     ELU,
     GELU,
+    AddParameter,
     Dropout,
     Hardsigmoid,
     Hardswish,
     LeakyReLU,
+    MulParameter,
     Operation,
     PReLU,
     ReLU,
@@ -73,9 +77,20 @@ def _written(number: float) -> float:
 
 def hard_sigmoid(call: OnnxCall) -> OnnxResult:
     slope, middle = call.number("alpha", None, 0.2), call.number("beta", None, 0.5)
-    if abs(slope - 1 / 6) > 1e-6 or middle != 0.5:
-        raise GraphError(f"alpha={slope:g}, beta={middle:g}; expected 1/6 and 0.5")
-    return applied(call, Hardsigmoid(), call.value())
+    value = call.value()
+    if abs(slope - 1 / 6) > 1e-6:  # alpha x + beta is y / 6 + 1/2 with y = 6 alpha x + 6 (beta - 1/2)
+        value = with_number(call, value, 6 * slope, is_product=True)
+    if middle != 0.5:
+        value = with_number(call, value, 6 * (middle - 0.5), is_product=False)
+    return applied(call, Hardsigmoid(), value)
+
+
+def with_number(call: OnnxCall, value: OnnxResult, number: float, is_product: bool) -> OnnxResult:
+    """Add a sum or a product with one number, which is not trained."""
+    shape = value.shape[:1]
+    op = MulParameter(shape) if is_product else AddParameter(shape)
+    held = {"": np.full(shape, number, np.float32)}
+    return replace(value, name=call.assembly.add(op, (value.name,), held, frozen=True))
 
 
 def gelu(call: OnnxCall) -> OnnxResult:

@@ -23,7 +23,7 @@ from edgefl.models.graph.operations import (
     WithParameter,
 )
 from edgefl.models.onnx.axis_atoms import BATCH, OnnxResult, laid, regrouped, with_axes
-from edgefl.models.onnx.onnx_call import Constant, OnnxCall, parameter
+from edgefl.models.onnx.onnx_call import Constant, OnnxCall, long_axes, parameter, widened
 from edgefl.models.onnx.operators_of_norms import with_affine
 
 
@@ -83,8 +83,8 @@ def _with_constant(call: OnnxCall, value: OnnxResult, constant: Constant, is_pro
         value = with_axes(value, range(array.ndim - value.rank))
     if with_affine(call, value, constant, is_product) or (not is_product and _with_bias(call, value, constant)):
         return value
-    wide = array.reshape((1,) * (value.rank - array.ndim) + array.shape)
-    long = [at for at, size in enumerate(wide.shape) if size > 1]
+    wide = widened(array, value.rank)
+    long = long_axes(wide)
     if any(wide.shape[at] != value.extents[at] or BATCH in value.axes[at] for at in long):
         raise GraphError(f"a constant of shape {array.shape} with {value}; expected extents of the value, or 1")
     kind = MulParameter if is_product else AddParameter
@@ -137,16 +137,16 @@ def _added_parameter(
 
 
 def _with_bias(call: OnnxCall, value: OnnxResult, constant: Constant) -> bool:
-    """Take a sum with a value per channel as the bias of the product before it, if it has none. Return whether it was.
+    """Take a sum with a value per channel as the bias of the product before it. Return whether the sum was taken.
 
-    Nobody else may read the result of the product.
+    The product must be without a bias, and nobody else may read the result of the product.
     """
     draft = call.assembly.drafts.get(value.name)
     if draft is None or not isinstance(draft.op, Linear | Conv1d | Conv2d) or draft.op.bias:
         return False
     channels = draft.shape[0]
-    wide = constant.array.reshape((1,) * (value.rank - constant.array.ndim) + constant.array.shape)
-    long = [at for at, size in enumerate(wide.shape) if size > 1]
+    wide = widened(constant.array, value.rank)
+    long = long_axes(wide)
     if len(long) != 1 or value.axes[long[0]] != (0,) or value.atoms[0] != channels or wide.size != channels:
         return False
     if not constant.is_trained or not call.is_sole_use(value.name):
@@ -198,7 +198,7 @@ def _aligned(call: OnnxCall, a: OnnxResult, b: OnnxResult) -> tuple[OnnxResult, 
 def _ordered_like(call: OnnxCall, value: OnnxResult, other: OnnxResult) -> OnnxResult:
     """Return a value of equal extents whose values lie in memory in the order of another value."""
     waiting, order = list(range(len(other.atoms))), list[int]()
-    pairs = {}
+    pairs = dict[int, int]()
     for axis, own in zip(other.axes, value.axes, strict=True):
         if [other.size(atom) for atom in axis] != [value.size(atom) for atom in own]:
             raise GraphError(f"{value} with {other}, whose axes are made of other parts; expected equal parts")

@@ -9,7 +9,7 @@ import numpy as np
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, Operation
 from edgefl.models.onnx.axis_atoms import BATCH, OnnxResult, laid, standard
-from edgefl.models.onnx.onnx_call import Constant, OnnxCall, parameter
+from edgefl.models.onnx.onnx_call import Constant, OnnxCall, long_axes, parameter, widened
 from edgefl.models.onnx.operators_of_products import (
     channels_first,
     features_first,
@@ -58,7 +58,7 @@ def layer_normed(
         raise GraphError(f"a norm over axes {axes} of {value}; expected one axis, or all axes but the batch")
     if len(long) == 1:
         name, rest = features_first(call, value, value.axes[long[0]])
-        shape = (value.extents[long[0]],)
+        shape: tuple[int, ...] = (value.extents[long[0]],)
     else:
         name, rest = call.assembly.placed(value, [value.axes[at] for at in long]), []
         shape = tuple(value.extents[at] for at in long)
@@ -141,8 +141,8 @@ def with_affine(call: OnnxCall, value: OnnxResult, constant: Constant, is_produc
 def _along_channels(value: OnnxResult, constant: Constant, op: Operation) -> np.ndarray | None:
     """Return a constant in the shape of the norm's parameters, or None if it does not lie along their axes."""
     (shape,) = {info.shape for info in op.parameters().values()}
-    wide = constant.array.reshape((1,) * (value.rank - constant.array.ndim) + constant.array.shape)
-    long = [at for at, size in enumerate(wide.shape) if size > 1]
+    wide = widened(constant.array, value.rank)
+    long = long_axes(wide)
     found = tuple(atom for at in long for atom in value.axes[at])
     is_long = all(wide.shape[at] == value.extents[at] for at in long)
     if wide.ndim != value.rank or wide.size != math.prod(shape) or not is_long:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,13 @@ from edgefl.models.onnx.onnx_call import OnnxCall
 from edgefl.models.onnx.operators_of_products import channels_first, paddings, zeros_around
 
 LONGEST_RESIZED = 1 << 14  # cells along an axis
+ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+}
+"""The ways in which Resize finds the nearest cell, by ONNX's names."""
 
 
 def max_pool(call: OnnxCall) -> OnnxResult:
@@ -71,9 +79,10 @@ class _Window:
 
     def op(self, is_average: bool, counts: bool, rounds_up: bool) -> Operation:
         before = tuple(pair[0] for pair in self.pads)
+        window: tuple[Any, ...] = self.kernel, self.stride, before
         further = (counts, rounds_up) if is_average else (rounds_up,)
         if len(self.kernel) == 2:
-            return (AvgPool2d if is_average else MaxPool2d)(self.kernel, self.stride, before, *further)
+            return (AvgPool2d if is_average else MaxPool2d)(*window, *further)
         return (AvgPool1d if is_average else MaxPool1d)(self.kernel[0], self.stride[0], before[0], *further)
 
 
@@ -225,12 +234,7 @@ def _is_repeated(call: OnnxCall, size: int, times: int) -> bool:
         raise GraphError(f"{size} cells, each {times} times; the limit is {LONGEST_RESIZED} cells")
     new = np.arange(size * times, dtype=np.float64)
     shift = {"asymmetric": 0.0, "half_pixel": 0.5, "pytorch_half_pixel": 0.5}.get(how)
-    rounds = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    }.get(rounding)
+    rounds: Callable[[np.ndarray], np.ndarray] | None = ROUNDINGS.get(rounding)
     if shift is None or rounds is None:
         found = f"coordinate_transformation_mode={how!r}, nearest_mode={rounding!r}"
         raise GraphError(f"{found}; expected 'asymmetric' and 'floor'")

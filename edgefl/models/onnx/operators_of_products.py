@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -78,8 +79,8 @@ def conv(call: OnnxCall) -> OnnxResult:
         name = name if places == 2 else call.assembly.placed(planes, [planes.axes[1], planes.axes[3]])
     padding = tuple(before if is_even else 0 for before, _ in pads)
     window = (tuple(kernel), tuple(stride), padding, tuple(dilation))
-    plain = window if places == 2 else tuple(each[0] for each in window)
-    kind = Conv2d if places == 2 else Conv1d
+    plain: tuple[Any, ...] = window if places == 2 else tuple(each[0] for each in window)
+    kind: Callable[..., Operation] = Conv2d if places == 2 else Conv1d
     op = kind(channels, weight.array.shape[0], *plain, groups, call.has(2))
     return _with_weights(call, op, name, value.batch)
 
@@ -113,14 +114,16 @@ def conv_transpose(call: OnnxCall) -> OnnxResult:
     if min(more) < 0:
         raise GraphError(f"pads={pads} with less before than after; expected equal pads")
     before = 2 - places
-    window = (
+    window: tuple[Any, ...] = (
         (*(1,) * before, *kernel),
         (*(1,) * before, *stride),
         (*(0,) * before, *(first for first, _ in pads)),
         (*(0,) * before, *more),
     )
     out = weight.array.shape[1] * groups
-    op = ConvTranspose2d(value.extents[1], out, *window, groups, call.has(2), (*(1,) * before, *dilation))
+    apart: Any = (*(1,) * before, *dilation)
+    rest: tuple[Any, ...] = (*window, groups, call.has(2), apart)
+    op = ConvTranspose2d(value.extents[1], out, *rest)
     found = _with_weights(call, op, channels_first(call, value, as_planes=True), value.batch)
     if places == 2:
         return found

@@ -67,7 +67,7 @@ def _check(call: OnnxCall, kind: type[Recurrent]) -> None:
 
 
 def _first_values(array: np.ndarray) -> np.ndarray:
-    """Return the values of an array without those that are repeated along an axis."""
+    """Return one of the values that are repeated along an axis, and all other values."""
     return array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
 
 
@@ -83,4 +83,4 @@ def _origin(constant: Constant, part: str) -> str:
 
 
 SEQUENCES: dict[str, Callable[[OnnxCall], tuple[OnnxResult, ...]]] = {"LSTM": lstm, "GRU": gru}
-"""What operators on sequences mean, by name."""
+"""The meanings of operators on sequences, by name."""

@@ -128,12 +128,22 @@ def slice_of(call: OnnxCall) -> OnnxResult:
     for start, end, axis, step in zip(starts, ends, axes, steps):
         axis = value.axis(axis)
         size = value.extents[axis]
+        if step > 1 and start == max(start, 0) < step and end >= min(size, ENOUGH) and size % step == 0:
+            value = _strided(call, value, axis, start, step)
+            continue
         call.expect("step", step, 1)
         if BATCH in value.axes[axis] and start == 0 and end >= min(size, ENOUGH):
             continue
         first, after, _ = slice(start, end, step).indices(size)
         value = sliced(call, value, axis, first, after - first)
     return value
+
+
+def _strided(call: OnnxCall, value: OnnxResult, axis: int, start: int, step: int) -> OnnxResult:
+    """Take every position that is `start` above a multiple of `step`: one column of a table with `step` columns."""
+    extents = list(value.extents)
+    table = _reshaped(call, value, [*extents[:axis], extents[axis] // step, step, *extents[axis + 1 :]])
+    return without_axes(sliced(call, table, axis + 1, start, 1), [axis + 1])
 
 
 def gather(call: OnnxCall) -> OnnxResult:
@@ -203,4 +213,4 @@ SHAPES: dict[str, Callable[[OnnxCall], OnnxResult | Constant | tuple[OnnxResult,
     "Expand": expand,
     "Identity": lambda call: call.value(),
 }
-"""What operators on axes, shapes and positions mean, by name."""
+"""The meanings of operators on axes, shapes and positions, by name."""

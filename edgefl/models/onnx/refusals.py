@@ -1,4 +1,4 @@
-"""What is said about a file that edgefl does not take: which nodes, how many like them, and what to write instead."""
+"""The sentences about a file that edgefl refuses. They name nodes, count nodes like them, and say what to write."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ REMEDIES = {
     "LRN": "use BatchNormalization",
     "LpNormalization": "use LayerNormalization",
 }  # fmt: skip
-"""What to write instead of an operator."""
+"""The advice for operators that edgefl lacks, by name."""
 
-PARTS = ("Softmax", "Erf", "Pow", "Sqrt", "Where", "Greater", "Max", "Min", "Exp", "Reciprocal", "Abs", "LogSoftmax")
+PARTS = ("Softmax", "LogSoftmax", "Erf")
 """Operators that have a meaning only within patterns. Behind a value that cannot be had, they are not a cause."""
 
 

@@ -1,8 +1,8 @@
 """The number of fields in an ONNX file, counted in its bytes before anything is made of them.
 
 A file of a few megabytes can hold millions of empty messages, each of which takes a hundred times its bytes once the
-onnx package has read it. This walk follows the lengths of protobuf's wire format and makes no objects. Which fields
-hold messages is what the onnx package itself says. The wire format is described at protobuf.dev, "Encoding".
+onnx package has read it. This walk follows the lengths of protobuf's wire format and makes no objects. The onnx
+package itself says which fields hold messages. The wire format is described at protobuf.dev, "Encoding".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_VARINT = frozenset((1, 2, 9, 11, 12))  # double, float, string, message, byt
 
 
 class _Fields(NamedTuple):
-    """What the fields of a message hold, by the number of the field."""
+    """The fields of a message: the messages in them, and which of them are integers."""
 
     messages: dict[int, Any]
     integers: frozenset[int]

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgefl.learning import GraphLearner
 from edgefl.models.graph import Graph, Model, Node
 from edgefl.models.graph.operations import Flatten
-from edgefl.models.onnx.graph_reading import Reading
+from edgefl.models.onnx.graph_reading import OnnxReading
 from edgefl.models.onnx.onnx_content import read_content
 
 Extents = Sequence[int | str]
@@ -58,7 +58,7 @@ def model_of(
 
 
 def read(content: bytes, shape: tuple[int, ...] | None = None) -> Model:
-    return Reading(read_content(content, nothing_beside), shape).model()
+    return OnnxReading(read_content(content, nothing_beside), shape).model()
 
 
 def nothing_beside(location: str, offset: int, length: int) -> bytes:

@@ -125,6 +125,31 @@ CASES = {
         "Hardswish",
         {"three": np.float32(3), "zero": np.float32(0), "six": np.float32(6)},
     ),
+    "hard sigmoid of another slope": Case(
+        one("HardSigmoid", alpha=0.2, beta=0.25), IMAGE, "MulParameter AddParameter Hardsigmoid"
+    ),
+    "layer norm before opset 17": Case(
+        [
+            node("ReduceMean", "x", "mean", axes=[-1]),
+            node("Sub", "x mean", "d"),
+            node("Pow", "d two", "q"),
+            node("ReduceMean", "q", "v", axes=[-1]),
+            node("Add", "v eps", "e"),
+            node("Sqrt", "e", "root"),
+            node("Div", "d root", "n"),
+            node("Mul", "n s", "m"),
+            node("Add", "m b", "y"),
+        ],
+        (6, 4),
+        "Permute LayerNorm Permute",
+        {"two": np.float32(2), "eps": np.float32(0.01), "s": drawn(4), "b": drawn(4)},
+    ),
+    "every second column": Case(
+        one("Slice", "s e a t"),
+        (4, 6, 8),
+        "Reshape Slice Reshape",
+        {"s": np.array([1]), "e": np.array([2**63 - 1]), "a": np.array([3]), "t": np.array([2])},
+    ),
     "leaky relu by max": Case(
         [node("Mul", "x a", "m"), node("Max", "x m", "y")], IMAGE, "LeakyReLU", {"a": np.float32(0.25)}
     ),
