@@ -220,8 +220,8 @@ def _move_parameters(root: GraphModule) -> list[tuple[str, str, str]]:
             for held in (layer._parameters, layer._buffers):
                 if (full != f"{path}.{part}" or full in graph.roots) and (value := held.pop(part, None)) is not None:
                     found[str(path), part, full] = value
-                    if part == "running_mean":  # the original module counts batches under another name, or nowhere
-                        layer.num_batches_tracked = None  # type: ignore[assignment]
+                    if part == "running_mean":  # the converted module counts batches elsewhere, or not at all
+                        layer.register_buffer("num_batches_tracked", None)
     for (_, _, full), value in found.items():
         known = root.state_dict(keep_vars=True).get(full)
         if full in graph.roots:
