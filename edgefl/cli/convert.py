@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.output)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
-        with working(f"importing and converting {options.factory}"):
+        with working(f"{'reading' if is_onnx(options.factory) else 'importing'} and converting {options.factory}"):
             model = onnx_model(options) if is_onnx(options.factory) else _model(options.factory, options.input)
     for warning in said:
         print(f"edgefl convert: {warning.message}", file=sys.stderr)
