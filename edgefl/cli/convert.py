@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.output)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
-        with working(f"importing and converting {options.factory}"):
+        with working(f"{'reading' if is_onnx(options.factory) else 'importing'} and converting {options.factory}"):
             model, seconds = _model(options)
     try:
         model = model._replace(graph=with_trained(model.graph, options.train))

@@ -120,4 +120,5 @@ def test_it_needs_onnx_and_not_torch(desk: Path) -> None:
             f"import sys; sys.modules[{lacking!r}] = None; from edgefl.cli import cli; sys.exit(cli.main({arguments}))"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (code, said)
+        assert done.returncode == code
+        assert done.stderr.endswith(said)  # a slow machine says before that what takes long

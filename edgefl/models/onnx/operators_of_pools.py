@@ -95,13 +95,20 @@ def _fitting(
     """
     for rounds_up in (False, True):
         op = window.op(is_average, counts, rounds_up)
-        if list(op.output(shape)[1:]) == wanted:
+        if _has_windows(op, shape, wanted):
             return [op]
     is_along_both = len(wanted) == 2 and window.along(0).kernel != window.kernel != window.along(1).kernel
     if not is_along_both:
         raise GraphError(f"padding that gives {wanted} windows; expected equal padding before and after each axis")
     rows = _fitting(window.along(0), shape, [wanted[0], shape[2]], is_average, counts)
     return [*rows, *_fitting(window.along(1), rows[-1].output(shape), wanted, is_average, counts)]
+
+
+def _has_windows(op: Operation, shape: tuple[int, ...], wanted: list[int]) -> bool:
+    try:
+        return list(op.output(shape)[1:]) == wanted
+    except GraphError:  # rounded down, there may be no window at all
+        return False
 
 
 def _positions(size: int, kernel: int, stride: int, pads: tuple[int, int], rounds_up: bool) -> int:

@@ -17,21 +17,24 @@ DEEPEST = 12  # messages within messages: a weight in the node of a graph is at 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 FIXED_BYTES = {FIXED64: 8, FIXED32: 4}
 LONGEST_VARINT = 10  # bytes
-NOT_VARINT = frozenset((1, 2, 9, 11, 12))  # double, float, string, message, bytes
+TEXT = 9  # protobuf's number of the type string
+NOT_VARINT = frozenset((1, 2, TEXT, 11, 12))  # double, float, string, message, bytes
 
 
 class _Fields(NamedTuple):
-    """The fields of a message: the messages in them, and which of them are integers."""
+    """The fields of a message: the messages in them, and the numbers of the fields of integers and of texts."""
 
     messages: dict[int, Any]
     integers: frozenset[int]
+    texts: frozenset[int]
 
 
 @lru_cache(maxsize=64)
 def _fields_of(descriptor: Any) -> _Fields:
     fields = descriptor.fields
     messages = {field.number: field.message_type for field in fields if field.message_type is not None}
-    return _Fields(messages, frozenset(field.number for field in fields if field.type not in NOT_VARINT))
+    integers = frozenset(field.number for field in fields if field.type not in NOT_VARINT)
+    return _Fields(messages, integers, frozenset(field.number for field in fields if field.type == TEXT))
 
 
 def check_bounds(content: bytes, descriptor: Any) -> None:
@@ -53,10 +56,19 @@ def check_bounds(content: bytes, descriptor: Any) -> None:
             if length is not None:
                 if number in fields.messages:
                     waiting.append((at, at + length, fields.messages[number], depth + 1))
+                if number in fields.texts:
+                    _check_text(view[at : at + length], at)
                 count += length * (number in fields.integers)  # each byte may be an integer, which takes 8 bytes
                 at += length
             if count > MOST_FIELDS:
                 raise GraphError(f"more than {MOST_FIELDS} fields; expected a model with fewer nodes")
+
+
+def _check_text(content: memoryview, at: int) -> None:
+    try:
+        bytes(content).decode()
+    except UnicodeDecodeError:
+        raise GraphError(f"the text at byte {at} is not UTF-8; expected an undamaged ONNX file") from None
 
 
 def _field(view: memoryview, at: int, end: int) -> tuple[int, int, int | None]:

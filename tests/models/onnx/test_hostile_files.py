@@ -63,6 +63,7 @@ def damaged_tensor(**settings: Any) -> bytes:
 def test_bytes_that_are_not_onnx() -> None:
     assert "has no end; expected an undamaged ONNX file" in refused(b"PK\x03\x04 a zip file that is not protobuf")
     assert "has no end" in refused(b"\xff" * 100)
+    assert refused(b"\x12\x02\xff\xff") == "the text at byte 2 is not UTF-8; expected an undamaged ONNX file"
     assert refused(b"") == "no graph; expected an ONNX model"
     assert refused(bytes(1000)).startswith("the field at byte 0 of 1000 has no end")
 

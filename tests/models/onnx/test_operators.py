@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from edgefl.learning import SGD, GraphLearner, Samples
+from edgefl.learning.batches import Keyed, Listed
 from edgefl.models.graph import Model
 from tests.models.onnx.onnx_models import by_edgefl, by_onnxruntime, distance, file_of, node, read
 
@@ -302,3 +304,20 @@ def test_a_weight_in_two_places_is_copied_with_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"'w' is used by 2 layers; each layer gets a copy of its own"):
         model = read(file_of(nodes, (2,), {"w": [[0.0, 1.0], [2.0, 0.0]]}))
     assert by_edgefl(model, np.array([[1, 10]], np.float32)).tolist() == [[2.0, 20.0]]
+
+
+def test_a_value_that_is_read_twice_has_the_gradient_of_both() -> None:
+    """a + a is trained as 2 a, where the 2 is a constant of the file."""
+    draw = np.random.default_rng(7)
+    constants = {"w": draw.standard_normal((3, 4)), "v": draw.standard_normal((4, 2)), "two": 2.0}
+    x, labels = draw.standard_normal((6, 3)).astype(np.float32), np.array([0, 1, 0, 1, 1, 0], np.int32)
+    trained = []
+    for middle in (node("Add", "a a", "b"), node("Mul", "a two", "b")):
+        nodes = [node("Gemm", "x w", "a"), middle, node("Tanh", "b", "t"), node("Gemm", "t v", "y")]
+        learner = GraphLearner(read(file_of(nodes, (3,), constants)))
+        learner.fit(Samples(x, labels), Listed([np.arange(6, dtype=np.int32)] * 3, Keyed(key=1)), SGD(0.5))
+        trained.append(learner.read())
+    first, second = trained
+    assert not np.allclose(first["a.weight"], constants["w"].T, atol=0.01)
+    for name in ("a.weight", "y.weight"):
+        np.testing.assert_allclose(first[name], second[name], atol=1e-5)
