@@ -20,6 +20,7 @@ from edgefl.torch.code_lines import packet
 from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.in_place_writes import Memory, is_in_place
+from edgefl.torch.lifted_parameters import LiftedParameters
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Lifting:
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
-        self._of_parameters: dict[fx.Node, str] = {}  # parameters by full name, and what is computed of them ("")
+        self.weights = LiftedParameters(self.known)
         self._live = _live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
 
@@ -79,7 +80,8 @@ class Lifting:
         signature, state = self._program.graph_signature, self._program.state_dict
         if full := signature.inputs_to_parameters.get(node.name):
             name = full.removeprefix(PREFIX)
-            self._of_parameters[node], self.tensors[name] = name, state[full].detach()
+            self.tensors[name] = state[full].detach()
+            self.weights.add(node, name, self.tensors[name])
             self.parameters.append(name)
         elif full := signature.inputs_to_buffers.get(node.name):
             own = state[full] if full in state else self._program.constants[full]
@@ -105,7 +107,7 @@ class Lifting:
             self._constants.compute(node)
         elif packet(node) in FILLING:
             self._constants.fill(node, self._batch_size)
-        elif all(each in self._constants or each in self._of_parameters for each in sources):
+        elif all(each in self._constants or each in self.weights for each in sources):
             self._view_parameter(node)
         else:
             entry = self._table.get(packet(node))
@@ -126,38 +128,37 @@ class Lifting:
             )
 
     def _view_parameter(self, node: fx.Node) -> None:
-        """Lift a node that reads parameters and constants alone: a view of one parameter."""
+        """Lift a node that reads parameters and constants alone: a view of a parameter, or a computed parameter."""
         name, source = packet(node), node.args[0]
-        self._of_parameters[node] = ""
+        self.weights.follow(node)
         if name in ("alias", "contiguous", "clone", "expand") or _is_whole_slice(node) or _is_cast_to_itself(node):
-            self._of_parameters[node] = self._of_parameters[source]  # type: ignore[index]
+            assert isinstance(source, fx.Node)
+            if source in self.weights.names:
+                self.weights.names[node] = self.weights.names[source]
             self._lifted[node] = self.lifted(source)
-        elif name == "embedding":
-            self._lifted[node] = self._rows(node)
         elif name == "t":
             self._lifted[node] = self.method("transpose", self.lifted(source), 0, 1)
         elif name.removeprefix("_unsafe_") in VIEWING:
             args = [self.known(each) for each in node.args[1:]]
             self._lifted[node] = self.method(name.removeprefix("_unsafe_"), self.lifted(source), *args, **node.kwargs)
         else:
-            raise GraphError("a value that forward computes from parameters; expected parameters as they are")
+            self._lifted[node] = self._read(self._weight(node))
 
-    def _rows(self, node: fx.Node) -> fx.Node:
-        """Return the rows of a table at constant ids, which must be all rows in order."""
-        weight, ids = node.args[0], self.known(node.args[1])
-        rows, features = weight.meta["val"].shape  # type: ignore[union-attr]
-        if ids.shape[-1] != rows or not torch.equal(ids, torch.arange(rows).expand(ids.shape)):
-            found = f"rows {ids.flatten().tolist()[:4]}... of a table of {rows} rows at constant ids"
-            raise GraphError(f"{found}; expected all rows in order: a table with as many rows as an input has places")
-        return self.method("view", self.lifted(weight), *ids.shape, features)
+    def _weight(self, node: fx.Node) -> str:
+        """Return the name of a parameter or of a computed parameter, which calls may read by its name."""
+        name = self.weights.name_of(node)
+        if name not in self.tensors:
+            self.parameters += [each.name for each in self.weights.computed if each.name not in self.tensors]
+            self.tensors |= {each: self.weights.values[each] for each in self.parameters if each not in self.tensors}
+        return name
 
     def is_value(self, argument: Any) -> bool:
         """Return whether an argument depends on the input of the module."""
-        return isinstance(argument, fx.Node) and not (argument in self._constants or argument in self._of_parameters)
+        return isinstance(argument, fx.Node) and not (argument in self._constants or argument in self.weights)
 
     def is_parameter(self, argument: Any) -> bool:
         """Return whether an argument is a parameter, or computed from parameters."""
-        return argument in self._of_parameters
+        return argument in self.weights
 
     def known(self, argument: Any) -> Any:
         """Return the value of a constant or of a number. Raises GraphError for the batch size, as a number."""
@@ -174,8 +175,8 @@ class Lifting:
     def _one(self, node: fx.Node) -> Any:
         if node in self._lifted:
             return self._lifted[node]
-        if node in self._of_parameters:
-            return self._read(self._of_parameters[node])
+        if node in self.weights:
+            return self._read(self._weight(node))
         if isinstance(node.meta.get("val"), torch.SymInt):
             return self._size(node)
         found = self._constants.of(node)
@@ -228,8 +229,8 @@ class Lifting:
         """Return the full name of a parameter, or of a constant that takes a parameter's place."""
         if isinstance(source, Tensor):
             return str(self.constant(source).target)
-        if name := self._of_parameters.get(source, ""):
-            return name
+        if source in self.weights:
+            return self._weight(source)
         if source in self._constants:
             return str(self.constant(self._constants.of(source)).target)
         raise GraphError("a weight that forward computes; expected a parameter that forward uses as it is")

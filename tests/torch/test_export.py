@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import Dropout, Linear
@@ -115,6 +116,24 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
         Own(lambda m, x: m.fc((h := m.r(x)[1])[-1]) + m.fd(h[0]), r=nn.GRU(6, 4, 3, batch_first=True), fc=classes(4),
             fd=nn.Linear(4, 3)), STEPS,
         "Permute GRU GRU GRU Slice Slice Flatten Linear Flatten Linear Add"),
+    "rows of a longer table of positions": (
+        Own(lambda m, x: m.fc(x + m.table(torch.arange(x.size(1)))).mean(1), table=nn.Embedding(12, 6),
+            fc=classes(6)), STEPS, "AddParameter Permute Linear GlobalAvgPool Flatten"),
+    "a slice of a longer parameter": (
+        Own(lambda m, x: m.fc(x + m.table[:, : x.size(1)]).mean(1), table=weight(1, 20, 6), fc=classes(6)), STEPS,
+        "AddParameter Permute Linear GlobalAvgPool Flatten"),
+    "a low-rank sum": (
+        Own(lambda m, x: F.linear(x, m.w + (m.b @ m.a) * 0.5), w=weight(3, 5), a=weight(2, 5), b=weight(3, 2)),
+        FEATURES, "Linear"),
+    "a normalised weight": (
+        Own(lambda m, x: m.fc(m.a(x)), a=parametrizations.weight_norm(nn.Linear(5, 4)), fc=classes(4)), FEATURES,
+        "Linear Linear"),
+    "a layer that is called twice": (
+        Own(lambda m, x: m.fc(m.a(F.relu(m.a(x)))), a=nn.Linear(5, 5), fc=classes()), FEATURES,
+        "Linear ReLU Linear Linear"),
+    "a tied table": (
+        Own(lambda m, x: F.linear(m.rows(x).mean(1), m.rows.weight), rows=nn.Embedding(9, 6)),
+        torch.arange(42).reshape(6, 7) % 9, "Embedding GlobalAvgPool Flatten Linear"),
     "ids": (
         Own(lambda m, x: (m.fc(m.rows(x)) * 2).mean(1), rows=nn.Embedding(9, 6), fc=classes(6)),
         torch.arange(42).reshape(6, 7) % 9, "Embedding Linear MulParameter GlobalAvgPool Flatten"),
