@@ -21,6 +21,7 @@ from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.lifted_parameters import LiftedParameters
+from edgefl.torch.moved_values import MOVING, moved
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Lifting:
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
+        self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}  # results of attention that forward moves
         self.weights = LiftedParameters(self.known)
         self._live = _live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
@@ -69,12 +71,20 @@ class Lifting:
             elif node.op == "output":
                 found = [self.lifted(each) for each in node.args[0]]
                 self.graph.output(found[0] if len(found) == 1 else tuple(found))
+                self._erase_dead()
             elif node.op == "call_function" and node in self._live:
                 try:
                     self._visit(node)
                 except GraphError as error:
                     self._lifted[node] = self.call(refused, str(error))
+                    self._lifted[node].meta["kept"] = is_in_place(node)
         return self.graph
+
+    def _erase_dead(self) -> None:
+        """Erase the calls that nothing reads, such as a layer whose parameters an attention has taken over."""
+        for call in reversed(self.graph.nodes):
+            if not call.users and call.op not in ("placeholder", "output") and not call.meta.get("kept"):
+                self.graph.erase_node(call)
 
     def _place(self, node: fx.Node) -> None:
         signature, state = self._program.graph_signature, self._program.state_dict
@@ -110,12 +120,43 @@ class Lifting:
         elif all(each in self._constants or each in self.weights for each in sources):
             self._view_parameter(node)
         else:
+            if self._follow(node):
+                return
             entry = self._table.get(packet(node))
             if entry is None:
                 raise GraphError("edgefl has no operation for it")
             earlier = self._memory.overwritten(node) if is_in_place(node) else []
             found = _called(entry, self, *node.args, **node.kwargs)
             self._lifted |= dict.fromkeys([node, *earlier], found)
+
+    def _follow(self, node: fx.Node) -> bool:
+        """Return whether a node moves the result of an attention, and lift it where the heads are joined."""
+        if packet(node) not in MOVING or node.args[0] not in self.attended:
+            return False
+        result, places, joined = self.attended[node.args[0]]  # type: ignore[index]
+        found = moved(self, node, node.args[0], places)  # type: ignore[arg-type]
+        self.attended[node] = (result, found, joined)
+        if found.shape == joined.shape and torch.equal(found, joined):
+            self._lifted[node] = result
+            del self.attended[node]
+        else:
+            self._lifted[node] = self.call(refused, "the result of attention in an order without joined heads")
+        return True
+
+    def extents(self, node: fx.Node) -> tuple[int, ...]:
+        """Return the sizes of a node, with the example's batch size."""
+        sizes = node.meta["val"].shape
+        return tuple(self._batch_size if isinstance(size, torch.SymInt) else int(size) for size in sizes)
+
+    def concrete(self, arguments: Any) -> Any:
+        """Return arguments with numbers in place of sizes."""
+        return self._constants.concrete(arguments)
+
+    def stacked(self, sources: list[fx.Node]) -> str:
+        """Return the name of the rows of several parameters below each other, as one parameter."""
+        name = self.weights.stacked(sources)
+        self._publish()
+        return name
 
     def _check_buffer(self, node: fx.Node) -> None:
         """Raise GraphError if a node writes into a parameter, or into a buffer that is not a count of batches."""
@@ -147,10 +188,13 @@ class Lifting:
     def _weight(self, node: fx.Node) -> str:
         """Return the name of a parameter or of a computed parameter, which calls may read by its name."""
         name = self.weights.name_of(node)
-        if name not in self.tensors:
-            self.parameters += [each.name for each in self.weights.computed if each.name not in self.tensors]
-            self.tensors |= {each: self.weights.values[each] for each in self.parameters if each not in self.tensors}
+        self._publish()
         return name
+
+    def _publish(self) -> None:
+        """Let calls read all computed parameters by their names."""
+        self.parameters += [each.name for each in self.weights.computed if each.name not in self.tensors]
+        self.tensors |= {each: self.weights.values[each] for each in self.parameters if each not in self.tensors}
 
     def is_value(self, argument: Any) -> bool:
         """Return whether an argument depends on the input of the module."""
@@ -229,6 +273,8 @@ class Lifting:
         """Return the full name of a parameter, or of a constant that takes a parameter's place."""
         if isinstance(source, Tensor):
             return str(self.constant(source).target)
+        if isinstance(source, str):
+            return source
         if source in self.weights:
             return self._weight(source)
         if source in self._constants:

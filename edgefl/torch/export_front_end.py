@@ -14,6 +14,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import Shape
 from edgefl.models.graph.parameter_sources import needed_for
+from edgefl.torch.aten_attention import ATEN_ATTENTION
 from edgefl.torch.aten_functions import ATEN_FUNCTIONS
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Lifting
@@ -24,7 +25,7 @@ from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
-TABLE = ATEN_FUNCTIONS | ATEN_LAYERS | ATEN_RECURRENT
+TABLE = ATEN_FUNCTIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
 
 
 class Converted(NamedTuple):

@@ -66,6 +66,24 @@ def asserted(m: Any, x: Tensor) -> Tensor:
     return m.fc(hidden if hidden.ndim == 2 else hidden.flatten(1))
 
 
+class Attending(nn.Module):
+    """Attention of two heads, written out on one layer for queries, keys and values, or on three layers."""
+
+    def __init__(self, **layers: nn.Module) -> None:
+        super().__init__()
+        self.layers, self.out, self.fc, self.token = nn.ModuleDict(layers), nn.Linear(6, 6), classes(6), weight(1, 1, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(x.size(0), -1, -1), x], 1)
+        batch, steps, features = x.shape
+        if len(self.layers) == 1:
+            q, k, v = self.layers["whole"](x).reshape(batch, steps, 3, 2, 3).permute(2, 0, 3, 1, 4).unbind(0)
+        else:
+            q, k, v = (layer(x).view(batch, steps, 2, 3).transpose(1, 2) for layer in self.layers.values())
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=len(self.layers) > 1)
+        return self.fc((x + self.out(y.transpose(1, 2).reshape(batch, steps, features)))[:, 0])
+
+
 CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
     "batch_norm of own parameters": (
         Own(normed, conv=nn.Conv2d(2, 4, 3), mean=torch.zeros(4), var=torch.ones(4), gain=weight(4), shift=weight(4),
@@ -128,6 +146,14 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
     "a normalised weight": (
         Own(lambda m, x: m.fc(m.a(x)), a=parametrizations.weight_norm(nn.Linear(5, 4)), fc=classes(4)), FEATURES,
         "Linear Linear"),
+    "attention of one layer, with a class token": (
+        Attending(whole=nn.Linear(6, 18)), STEPS,
+        "Permute Slice MulParameter AddParameter Permute Concat Permute SelfAttention Linear Permute Add Permute Slice "
+        "Flatten Linear"),
+    "causal attention of three layers": (
+        Attending(q=nn.Linear(6, 6), k=nn.Linear(6, 6), v=nn.Linear(6, 6)), STEPS,
+        "Permute Slice MulParameter AddParameter Permute Concat Permute SelfAttention Linear Permute Add Permute Slice "
+        "Flatten Linear"),
     "a layer that is called twice": (
         Own(lambda m, x: m.fc(m.a(F.relu(m.a(x)))), a=nn.Linear(5, 5), fc=classes()), FEATURES,
         "Linear ReLU Linear Linear"),
@@ -231,7 +257,8 @@ def test_what_training_would_lose_is_refused(name: str) -> None:
 def test_a_refusal_names_the_line_and_the_count() -> None:
     with pytest.raises(GraphError) as error:
         from_torch(Own(lambda m, x: torch.erf(torch.erf(m.a(x))), a=classes()), FEATURES)
+    line = Own.forward.__code__.co_firstlineno + 1
     assert str(error.value) == (
-        "test_export.py, line 38 (`return self.step(self, x)`): torch.erf: edgefl has no operation for it "
+        f"test_export.py, line {line} (`return self.step(self, x)`): torch.erf: edgefl has no operation for it "
         "(the module has 2 such operations)"
     )
