@@ -238,7 +238,7 @@ def _bind(layer: nn.Module, part: str, value: Tensor) -> None:
     """Let a layer read a parameter that is registered elsewhere."""
     vars(layer)[part] = value
     if isinstance(layer, nn.RNNBase):
-        layer._flat_weights = [getattr(layer, name) for name in layer._flat_weights_names]
+        layer._flat_weights = [getattr(layer, name, None) for name in layer._flat_weights_names]
 
 
 def _has(root: nn.Module, name: str) -> bool:
