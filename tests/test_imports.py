@@ -103,6 +103,8 @@ WORLDLY = {  # standard modules with files, clocks, sockets, threads or randomne
 }  # fmt: skip
 GRANTED = {
     "edgefl.kernels": {"os"},  # EDGEFL_KERNELS
+    "edgefl.torch.exported_program": {"io", "time"},  # what torch.export prints, and the seconds that it takes
+    "edgefl.torch.module_state": {"random"},  # a forward may draw from it
     "edgefl.kernels.cuda.device": {"threading"},  # one device for all threads
     "edgefl.kernels.cuda.compiled_images": {"pathlib"},  # the compiled kernels
 }

@@ -112,5 +112,5 @@ def _made(factory: str) -> object:
     if Path(factory).is_dir():
         from edgefl.torch.hugging_face import model_in
 
-        return model_in(Path(factory))
+        return model_in(factory)
     return found(factory)

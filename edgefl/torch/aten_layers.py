@@ -41,7 +41,7 @@ def _convolution(kind: type[nn.Conv1d] | type[nn.Conv2d]) -> Entry:
     ) -> Any:  # fmt: skip
         out, each, *window = weight.meta["val"].shape
         settings = (_pair(stride, window), _pair(padding, window), _pair(dilation, window))
-        module = kind(each * groups, out, tuple(window), *settings, groups, bias is not None, **BARE)  # type: ignore[arg-type]
+        module = kind(each * groups, out, tuple(window), *settings, groups, bias is not None, **BARE)
         return lift.layer(module, {"weight": weight, "bias": bias}, lift.lifted(input))
 
     return entry
@@ -54,7 +54,8 @@ def _transposed_convolution(
     channels, each, *window = weight.meta["val"].shape
     settings = [_pair(value, window) for value in (stride, padding, output_padding)]
     sizes = (channels, each * groups, tuple(window))
-    module = nn.ConvTranspose2d(*sizes, *settings, groups, bias is not None, _pair(dilation, window), **BARE)
+    rest: Any = (*settings, groups, bias is not None, _pair(dilation, window))
+    module = nn.ConvTranspose2d(*sizes, *rest, **BARE)
     return lift.layer(module, {"weight": weight, "bias": bias}, lift.lifted(input))
 
 

@@ -17,7 +17,7 @@ from edgefl.errors import GraphError
 from edgefl.models.graph.graph import NODE_NAME
 from edgefl.torch.bare_parameters import VIEWING
 from edgefl.torch.code_lines import packet
-from edgefl.torch.constant_values import Constants
+from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.in_place_writes import Memory, is_in_place
 from edgefl.torch.traced_call import refused
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 COUNTER = "num_batches_tracked"
-Entry = Callable[..., Any]  # takes the lifting, the node, and the node's arguments; returns what the node becomes
+Entry = Callable[..., Any]  # takes the lifting and the arguments of a node, and returns the calls for it
 
 
 class Lifting:
@@ -103,6 +103,8 @@ class Lifting:
             self._constants.set(node, self._batch_size)
         elif all(each in self._constants for each in sources):
             self._constants.compute(node)
+        elif packet(node) in FILLING:
+            self._constants.fill(node, self._batch_size)
         elif all(each in self._constants or each in self._of_parameters for each in sources):
             self._view_parameter(node)
         else:
@@ -127,7 +129,7 @@ class Lifting:
         """Lift a node that reads parameters and constants alone: a view of one parameter."""
         name, source = packet(node), node.args[0]
         self._of_parameters[node] = ""
-        if name in ("alias", "contiguous", "clone", "expand") or _is_whole_slice(node):
+        if name in ("alias", "contiguous", "clone", "expand") or _is_whole_slice(node) or _is_cast_to_itself(node):
             self._of_parameters[node] = self._of_parameters[source]  # type: ignore[index]
             self._lifted[node] = self.lifted(source)
         elif name == "embedding":
@@ -255,6 +257,13 @@ def _is_whole_slice(node: fx.Node) -> bool:
     return (
         packet(node) == "slice" and isinstance(source, fx.Node) and node.meta["val"].shape == source.meta["val"].shape
     )
+
+
+def _is_cast_to_itself(node: fx.Node) -> bool:
+    if packet(node) not in ("to", "_to_copy", "type_as"):
+        return False
+    kept: bool = node.meta["val"].dtype == node.all_input_nodes[0].meta["val"].dtype
+    return kept
 
 
 def _called(entry: Entry, *args: Any, **settings: Any) -> Any:

@@ -7,6 +7,7 @@ names. sequence_table.py says what a layer means in a graph.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,15 +30,17 @@ def _recurrent(kind: type[nn.LSTM] | type[nn.GRU]) -> Entry:
         expect("bidirectional", bidirectional, False)
         _check_state(lift, state if isinstance(state, list | tuple) else [state])
         each = len(weights) // num_layers
-        expect("proj_size", int(each - (4 if has_biases else 2)), 0)
-        source, ends = lift.lifted(input), []
+        if each not in (2, 4):
+            raise GraphError(f"proj_size={weights[each - 1].meta['val'].shape[0]}; expected 0")
+        source: fx.Node = lift.lifted(input)
+        ends: list[fx.Node] = []
         for layer in range(num_layers):
             if layer and dropout and train:
                 source = lift.call(functional.dropout, source, dropout, True)
             own = dict(zip(PARTS, weights[layer * each : layer * each + each], strict=False))
             rows, features = own[PARTS[0]].meta["val"].shape
             units = rows // (4 if kind is nn.LSTM else 3)
-            module = kind(features, units, bias=has_biases, batch_first=batch_first, **BARE)  # type: ignore[arg-type]
+            module = kind(features, units, bias=has_biases, batch_first=batch_first, **BARE)
             result = lift.layer(module, own, source)
             source, ends = lift.call(operator.getitem, result, 0), [*ends, result]
         last = [_last(lift, result, kind) for result in ends] if _reads_states(lift.node) else []
@@ -58,7 +61,7 @@ def _reads_states(node: fx.Node) -> bool:
     return any(user.args[1] == 1 and user.users for user in node.users)
 
 
-def _check_state(lift: Lifting, states: list[Any]) -> None:
+def _check_state(lift: Lifting, states: Sequence[Any]) -> None:
     """Raise GraphError unless the initial states are zeros."""
     for state in states:
         if lift.is_value(state) or lift.is_parameter(state) or bool(torch.as_tensor(lift.known(state)).any()):

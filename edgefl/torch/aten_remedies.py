@@ -1,4 +1,4 @@
-"""What to write in place of an operation of torch that edgefl does not have, by the name of the ATen operation."""
+"""The replacements of operations of torch that edgefl does not have, by the name of the ATen operation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REMEDIES: dict[str, str] = {
     "selu": "write nn.ELU",
     "instance_norm": "write nn.GroupNorm(channels, channels)",
     "conv3d": "write nn.Conv2d on planes",
-    "pow": "write a layer that edgefl has; squares and roots of results are not among them",
+    "pow": "write a layer that edgefl has, because squares and roots of results have no operation",
     "exp": "leave the exponential to the loss",
     "sum": "write the mean, and a Linear layer after it",
 }

@@ -1,4 +1,4 @@
-"""Where the calls of a graph_converter.Converter come from: a trace by torch.fx, or a lifted export of torch.export.
+"""The sources of the calls that graph_converter.py converts: a trace by torch.fx, or a lifted export of torch.export.
 
 A source knows the layers and tensors that calls name, and says what happens to a call that edgefl cannot take.
 """
@@ -6,7 +6,7 @@ A source knows the layers and tensors that calls name, and says what happens to 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 import torch
@@ -19,14 +19,13 @@ from edgefl.torch.axis_order import Value, first
 from edgefl.torch.code_lines import line_of, module_of, packet, torch_name
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.module_table import MODULES
-from edgefl.torch.sequence_table import SEQUENCES
 from edgefl.torch.traced_call import described
 
 Named = tuple[tuple[str, str], ...]
 
 
 class Calls(Protocol):
-    """What a converter asks of the source of its calls.
+    """A source of calls, as graph_converter.py asks for it.
 
     modules    layers by the name that a call has for its layer
     named      full names of a layer's parameters that do not follow from its name, by the layer's name
@@ -36,8 +35,8 @@ class Calls(Protocol):
     """
 
     modules: dict[str, nn.Module]
-    named: Mapping[str, Named]
-    names: Mapping[int, str]
+    named: dict[str, Named]
+    names: dict[int, str]
     parameters: Collection[str]
     constants: dict[str, Tensor] | None
 
@@ -78,7 +77,8 @@ class FxCalls:
 
     def refuse(self, node: fx.Node, message: str) -> dict[fx.Node, Value]:
         found = self.modules.get(str(node.target)) if node.op == "call_module" else None
-        layer = str(node.target) if type(found) in (*MODULES, *SEQUENCES) else ""
+        is_known = type(found) in MODULES or isinstance(found, nn.MultiheadAttention)
+        layer = str(node.target) if is_known else ""
         raise RefusedCallError(f"{described(node, self.modules)}: {message}", layer)
 
 
@@ -87,19 +87,19 @@ class Refusal(NamedTuple):
 
     line       line of the user's code, in words
     operation  torch's name of the operation, and its module
-    count      number of operations of this name in the module
+    like      number of operations of this name in the module
     message    what is wrong, and what is expected
     """
 
     line: str
     operation: str
-    count: int
+    like: int
     message: str
 
     def __str__(self) -> str:
         where = f"{self.line}: " if self.line else ""
-        like = f" (the module has {self.count} such operations)" if self.count > 1 else ""
-        return f"{where}{self.operation}: {self.message}{like}"
+        more = f" (the module has {self.like} such operations)" if self.like > 1 else ""
+        return f"{where}{self.operation}: {self.message}{more}"
 
 
 class LiftedCalls:

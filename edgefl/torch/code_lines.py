@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import linecache
 import re
-from pathlib import Path
 
 import torch
 from torch import fx
 from torch.nn import functional
 
-NOT_OF_USERS = (
-    str(Path(torch.__file__).parent),
-    str(Path(__file__).parent),
-    str(Path(linecache.__file__).parent / "contextlib"),
-)
+LIBRARY = linecache.__file__.replace("linecache", "contextlib")
+NOT_OF_USERS = (*(str(file).replace("\\", "/").rpartition("/")[0] for file in (torch.__file__, __file__)), LIBRARY)
 LONGEST_LINE = 80
 
 
 def is_of_user(file: str) -> bool:
     """Return whether a file is not one of torch's or of this room's, nor of the interpreter's own."""
-    return not file.startswith(("<", *NOT_OF_USERS))
+    return not file.replace("\\", "/").startswith(("<", *NOT_OF_USERS))
 
 
 def shown_line(file: str, number: int) -> str:
     """Return a line of code in words: its file, its number and its text."""
     text = linecache.getline(file, number).strip()[:LONGEST_LINE]
-    return f"{Path(file).name}, line {number}" + (f" (`{text}`)" if text else "")
+    name = file.replace("\\", "/").rpartition("/")[2]
+    return f"{name}, line {number}" + (f" (`{text}`)" if text else "")
 
 
 def line_of(node: fx.Node) -> str:

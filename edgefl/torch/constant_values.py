@@ -12,6 +12,10 @@ import torch
 from torch import Tensor, fx
 
 from edgefl.errors import GraphError
+from edgefl.torch.code_lines import packet
+
+FILLING = {"new_zeros": 0.0, "zeros_like": 0.0, "new_ones": 1.0, "ones_like": 1.0}
+"""The value of tensors that have nothing but the type or the shape of another tensor, by the operation's name."""
 
 
 class Constants:
@@ -39,6 +43,12 @@ class Constants:
             raise GraphError("random values; expected a Dropout, or a forward without random values")
         with torch.no_grad():
             self._values[node] = node.target(*self.concrete(node.args), **self.concrete(node.kwargs))  # type: ignore[operator]
+
+    def fill(self, node: fx.Node, batch_size: int) -> None:
+        """Set a node of FILLING, whose shape is known but for the batch."""
+        found = node.meta["val"]
+        sizes = [batch_size if isinstance(size, torch.SymInt) else size for size in found.shape]
+        self._values[node] = torch.full(sizes, FILLING[packet(node)], dtype=found.dtype)
 
     def of(self, node: fx.Node) -> Any:
         """Return a known value. An axis of the batch has length 1.

@@ -70,6 +70,10 @@ def _in_mode(
 ) -> Converted:  # fmt: skip
     with in_mode(module, training), unchanged(module), without_random_numbers():
         program = exported(module, example)
+    outputs = program.call_spec.out_spec
+    if not outputs.is_leaf() and outputs.num_leaves == 1:
+        kind = getattr(outputs.type, "__name__", outputs.type)
+        raise GraphError(f"the module returns a {kind} of one tensor; expected the tensor itself")
     lifting = Lifting(program, max(2, len(example)), TABLE)
     lifted = lifting.lift()
     calls = LiftedCalls(lifting, refused)

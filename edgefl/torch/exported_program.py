@@ -30,7 +30,7 @@ INNER = "module"  # the attribute of the wrapper that holds the user's module
 PREFIX = f"{INNER}."
 REMEDIES: tuple[tuple[str, str], ...] = (
     (
-        r"pack_padded_sequence|packed_sequence",
+        r"pack_padded_sequence|tuple of ints,but got FakeTensor",
         "the lengths of sequences are data: give sequences of one length, without pack_padded_sequence",
     ),
     (
@@ -47,7 +47,7 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     ),
     (r"last_hidden_state|has no attribute 'logits'", "the model returns tuples: set config.return_dict=True"),
 )
-"""What torch says of an export that failed, as a pattern, and what it means."""
+"""Patterns of the sentences with which an export fails, and the remedies."""
 
 LOGGERS = ("torch", "torch.fx.experimental.symbolic_shapes", "torch._export", "torch.export")
 

@@ -91,7 +91,7 @@ class Converter:
             self._visit_module(node, self._modules[str(node.target)])
         elif node.op in ("call_function", "call_method"):
             if node.target is refused:
-                refused(*node.args)  # type: ignore[arg-type]
+                refused(*node.args)
             elif node.target in SOFTMAXES:
                 dim = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
                 self._leave_out(node, SOFTMAXES[node.target](1), dim)
@@ -254,7 +254,9 @@ class Converter:
         """Fold shapes, their items and arithmetic, and items of several results. Return whether `node` was folded."""
         arguments: list[Any] = [*node.args, *node.kwargs.values()]
         source, *rest = arguments or [None]
-        if node.target is operator.getitem and source in self._known:
+        if node.target is operator.getitem and self._known.get(source) is ZEROS:
+            self._known[node] = ZEROS
+        elif node.target is operator.getitem and source in self._known:
             self._known[node] = self._known[source][self._resolved(rest[0])]
         elif node.target in (operator.getitem, getattr) and isinstance(source, fx.Node) and source in self._several:
             self._take(node, source, rest[0])

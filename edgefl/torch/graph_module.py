@@ -187,7 +187,7 @@ def rename_parameters(root: nn.Module, node: Node) -> None:
         return
     layer = root.get_submodule(node.name)
     if any(part == "running_mean" for part, _ in node.named):
-        layer.num_batches_tracked = None  # the module that was converted counts batches under another name, or nowhere
+        layer.register_buffer("num_batches_tracked", None)  # the converted module counts elsewhere, or not at all
     for part, full in node.named:
         value = layer._parameters.pop(part, None)
         attach(root, full, layer._buffers.pop(part) if value is None else value)  # type: ignore[arg-type]

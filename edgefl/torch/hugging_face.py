@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from edgefl.errors import GraphError
 HEADS = ("ForImageClassification", "ForSequenceClassification", "ForCausalLM", "LMHeadModel", "ForMaskedLM")
 
 
-def model_in(directory: Path) -> nn.Module:
+def model_in(directory: str) -> nn.Module:
     """Return the model of a directory, whose forward takes one tensor and returns logits.
 
     Its parameters keep their names. Token models keep no cache.
@@ -25,9 +24,11 @@ def model_in(directory: Path) -> nn.Module:
             f"{directory} is a directory of Hugging Face, and transformers is not installed; expected "
             "pip install 'edgefl[transformers]'"
         ) from None
-    if not (directory / "config.json").is_file():
-        raise GraphError(f"{directory} has no config.json; expected a directory that save_pretrained wrote")
-    config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+    try:
+        config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+    except (OSError, ValueError) as error:
+        told = str(error).splitlines()[0][:200]
+        raise GraphError(f"{directory}: {told}; expected a directory that save_pretrained wrote") from None
     name = next(iter(config.architectures or []), "")
     if not name.endswith(HEADS) or not hasattr(transformers, name):
         raise GraphError(f"{directory} holds {name or 'no architecture'}; expected one that ends in {', '.join(HEADS)}")

@@ -24,7 +24,7 @@ def is_in_place(node: fx.Node) -> bool:
 
 
 class Memory:
-    """Which nodes of an exported graph may share memory."""
+    """The memory of an exported graph: nodes that may share it."""
 
     def __init__(self, graph: fx.Graph) -> None:
         self._order = {node: at for at, node in enumerate(graph.nodes)}

@@ -34,8 +34,7 @@ def made_by(factory: object, name: str, input_shape: Shape) -> Model:
 def refusals_of(factory: object, name: str, input_shape: Shape) -> list[str]:
     """Return a sentence for each operation that edgefl cannot take, or no sentence for a module that is taken.
 
-    The arguments are those of `made_by`. A module is refused for a reason of its own, such as its number of inputs, in
-    one sentence.
+    The function has the arguments of `made_by`. If no operation is refused, but the module, the sentence says why.
     """
     made = module_by(factory, name)
     try:

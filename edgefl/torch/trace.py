@@ -32,7 +32,7 @@ TOLERANCE = 1e-4  # share of the largest output, far below real differences, as 
 def from_torch(module: nn.Module, example_input: Tensor) -> Model:
     """Read the graph and the parameters of a torch module that is made of edgefl's operations.
 
-    module         any nn.Module that torch.fx can trace. The module is not changed
+    module         any nn.Module that torch.fx can trace or torch.export can export. The module is not changed
     example_input  float32 [batch, channels, height, width], [batch, features] or the like, or int64 ids [batch,
                    length]. The example gives the input shape, and checks the result in evaluation mode
     Raises         GraphError that names the first operation or argument that edgefl cannot take

@@ -1,4 +1,4 @@
-"""What a module computes in training and not in evaluation, told by the graphs of both modes.
+"""The comparison of a module in training with the module in evaluation, by the graphs of both modes.
 
 Dropout and batch statistics are known differences: the engine follows them. Every other difference is refused, because
 training would be lost.

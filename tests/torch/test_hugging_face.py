@@ -17,8 +17,8 @@ def test_a_directory_that_is_no_model_is_named(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
     from edgefl.torch.hugging_face import model_in
 
-    with pytest.raises(GraphError, match=r"has no config\.json; expected a directory that save_pretrained wrote"):
-        model_in(tmp_path)
+    with pytest.raises(GraphError, match="expected a directory that save_pretrained wrote"):
+        model_in(str(tmp_path))
 
 
 def test_a_residual_network_of_a_directory_is_converted(tmp_path: Path) -> None:
@@ -40,4 +40,4 @@ def test_without_transformers_the_extra_is_named(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(GraphError, match=r"expected pip install 'edgefl\[transformers\]'"):
-        model_in(tmp_path)
+        model_in(str(tmp_path))

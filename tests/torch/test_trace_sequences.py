@@ -163,13 +163,9 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
         ),
         "an initial state; expected no state, or torch.zeros",
     ),
-    "zeros elsewhere": (
-        recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + x.new_zeros(x.size(0), 4)),
-        "summand torch.zeros; expected the result of an operation",
-    ),
     "state of the batch before": (Stateful(), "its output differs at a second call; expected a forward that keeps"),
-    "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "result 1; expected one of the first 1"),
-    "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "called twice"),
+    "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "the cells of an LSTM; expected its outputs"),
+    "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "belongs to two nodes"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
     "its weights": (attention(lambda m, x: m.a(x, x, x)[1].flatten(1)), "result 1; expected one of the first 1"),
@@ -191,7 +187,7 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
             lambda m, x: m.e(x, src_key_padding_mask=LATER[:3, :7]),
             e=nn.TransformerEncoderLayer(FEATURES, 2, 4, 0.0, batch_first=True),
         ),
-        "src_key_padding_mask is given; expected None",
+        "forward ties itself to one batch size",
     ),
 }
 
