@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "session-of-any-loss",
         "edgefl/learning/running/session_cache.py",
-        "samples.x.dtype, samples.loss)",
-        "samples.x.dtype)",
+        "samples.x.dtype, content, samples.loss)",
+        "samples.x.dtype, content)",
         "a learner trains by the loss that it was first given",
         LOSSES,
     ),

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert the model, write the file, and say what the file has. With --explain, print the refused operations."""
+    """Convert the model, write the file, and say what the file has. Print the refused operations with --explain."""
     if options.explain:
         return _explain(options)
     if options.output is None:

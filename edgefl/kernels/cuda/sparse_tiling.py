@@ -159,7 +159,7 @@ class TilingChoice(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """Where a call unpacks to, in words of 8 bytes, and room for shares of gradients behind it."""
+    """The memory to which a call unpacks, in words of 8 bytes. Room for shares of gradients follows it."""
 
     entries: Scratch
     lists: Scratch

@@ -66,7 +66,7 @@ class Workspace:
                      limit holds
         relative     workspace of the learner from which this one derives. Parameters that are the very arrays of the
                      relative are shared with it
-        in_its_arena whether the passes lie in the relative's arena. Then the two learners never run at once
+        in_its_arena  whether the passes lie in the relative's arena. Then the two learners never run at once
         Raises       MemoryLimitError if the parameters alone exceed the limit
         """
         shared = {} if relative is None else relative.store.params

@@ -67,7 +67,7 @@ class Writer:
     def parameter(self, name: str, shape: Sequence[int] | None = None) -> str:
         """Return the name of a parameter of the present node, which is stored in its own shape or in another shape.
 
-        A shared parameter is stored once. A node that needs it in another shape reshapes it.
+        A shared parameter is stored once. A Reshape node gives it another shape where a node needs one.
         """
         full, value = self._at.full_name(name), self.value(name)
         value = value if shape is None else value.reshape(shape)
