@@ -109,7 +109,7 @@ class LiftedParameters:
                 return ScaledParameter(shape, float(factor) if name == "mul" else 1 / float(factor)), sources
         if name == "slice" and _step(node) == 1 and math.prod(before[: _dim(node)]) == 1:
             rows = before[_dim(node) :]
-            start = int(node.args[2] or 0) if len(node.args) > 2 else 0  # type: ignore[call-overload]
+            start: Any = (node.args[2] or 0) if len(node.args) > 2 else 0
             return ParameterRows(rows, start % rows[0] if start < 0 else start, shape[_dim(node)]), sources
         if name == "embedding":
             return self._rows(node), sources
