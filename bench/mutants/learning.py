@@ -253,8 +253,8 @@ MUTANTS = (
     Mutant(
         "label-beyond",
         "edgefl/learning/running/input_checks.py",
-        "samples.y.max() >= outputs",
-        "samples.y.max() > outputs",
+        "y.max() >= outputs",
+        "y.max() > outputs",
         "a label one beyond the classes is read",
         LEARNER,
     ),

@@ -136,27 +136,27 @@ class GraphModule(nn.Module):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.edgefl_graph, self._paths = graph, layer_paths(graph)
+        self.edgefl_graph, self._edgefl_paths = graph, layer_paths(graph)
         for node in graph.nodes:
             if isinstance(node.op, WithParameter) and node.full_name("") not in graph.roots:
                 start = torch.full((*(1,) * node.op.ones, *node.op.shape), float(isinstance(node.op, MulParameter)))
                 attach(self, node.full_name(""), nn.Parameter(start))
         made: set[str] = set()
         for node in graph.nodes:
-            path = self._paths.get(node.name)
+            path = self._edgefl_paths.get(node.name)
             if path is not None and path not in made:
                 attach(self, path, _layer(node.op, graph.shapes[node.inputs[0]]))
                 made.add(path)
-        self._moved = _move_parameters(self)
+        self._edgefl_moved = _move_parameters(self)
         for name, info in graph.parameters().items():
             if any(name in sources for sources in graph.roots.values()) and not _has(self, name):
                 attach(self, name, nn.Parameter(torch.zeros(info.shape)))
         freeze(self, graph.frozen)
         self.train()
 
-    def layer(self, node: Node) -> nn.Module:
+    def edgefl_layer(self, node: Node) -> nn.Module:
         """Return the layer of a node."""
-        path = self._paths[node.name]
+        path = self._edgefl_paths[node.name]
         return self._modules.get(path) or self.get_submodule(path)  # most paths have no dots
 
     def train(self, mode: bool = True) -> GraphModule:
@@ -164,25 +164,25 @@ class GraphModule(nn.Module):
         super().train(mode)
         for node in self.edgefl_graph.nodes:
             if self.edgefl_graph.keeps_statistics(node):
-                self.layer(node).eval()
+                self.edgefl_layer(node).eval()
         return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs [batch, *output_shape] for x [batch, *input_shape]. Auxiliary outputs are left out."""
         last = self.edgefl_graph.nodes[-1].name
         nodes = before(self.edgefl_graph, last) if self.edgefl_graph.auxiliary else self.edgefl_graph.nodes
-        return self._results(x, nodes)[last]
+        return self._edgefl_results(x, nodes)[last]
 
-    def outputs(self, x: Tensor) -> tuple[Tensor, ...]:
+    def edgefl_outputs(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the output and the auxiliary outputs, in the order of the graph's list."""
-        found = self._results(x, self.edgefl_graph.nodes)
+        found = self._edgefl_results(x, self.edgefl_graph.nodes)
         names = (self.edgefl_graph.nodes[-1].name, *(each.result for each in self.edgefl_graph.auxiliary))
         return tuple(found[name] for name in names)
 
-    def _results(self, x: Tensor, nodes: tuple[Node, ...]) -> dict[str, Tensor]:
+    def _edgefl_results(self, x: Tensor, nodes: tuple[Node, ...]) -> dict[str, Tensor]:
         results = {INPUT: x}
         computed = computed_tensors(self.edgefl_graph, partial(_value, self))
-        for path, part, full in self._moved:
+        for path, part, full in self._edgefl_moved:
             _bind(self.get_submodule(path), part, computed[full] if full in computed else _value(self, full))
         for node in nodes:
             inputs = [results[name] for name in node.inputs]
@@ -192,7 +192,7 @@ class GraphModule(nn.Module):
                 value = computed[full] if full in computed else _value(self, full)
                 results[node.name] = _combined(node.op, inputs[0], value, places)
             else:
-                results[node.name] = self.layer(node)(*inputs)
+                results[node.name] = self.edgefl_layer(node)(*inputs)
         return results
 
 
@@ -214,9 +214,9 @@ def _move_parameters(root: GraphModule) -> list[tuple[str, str, str]]:
     """
     graph, found = root.edgefl_graph, dict[tuple[str, str, str], Tensor]()
     for node in graph.nodes:
-        path = root._paths.get(node.name)
+        path = root._edgefl_paths.get(node.name)
         for part in () if path is None else node.op.parameters():
-            full, layer = node.full_name(part), root.layer(node)
+            full, layer = node.full_name(part), root.edgefl_layer(node)
             for held in (layer._parameters, layer._buffers):
                 if (full != f"{path}.{part}" or full in graph.roots) and (value := held.pop(part, None)) is not None:
                     found[str(path), part, full] = value

@@ -90,7 +90,7 @@ def test_gradients_are_torchs_in_float64(loss: Loss, own: bool, keep: float) -> 
     given, (data, targets) = model(graph), _data(graph, loss, own)
     learner, twin = GraphLearner(given, "reference", np.float64), to_torch(given).double()
     neurons = NeuronSet.draw(learner.spec, keep, rng.stream(3, rng.NEURONS))
-    total = _torch_loss(graph, twin.outputs(torch.tensor(data.x)), targets, loss)
+    total = _torch_loss(graph, twin.edgefl_outputs(torch.tensor(data.x)), targets, loss)
     total.backward()
     found = learner.gradient(data, ROWS, neurons)
     assert found.loss_sum == pytest.approx(6 * total.item(), rel=1e-9)
@@ -113,7 +113,7 @@ def test_steps_are_torchs(terms: str, backend: str) -> None:
         twin.parameters(), 0.01, eps=1e-4)  # fmt: skip
     for _ in range(2):
         steps.zero_grad()
-        _torch_loss(graph, twin.outputs(torch.tensor(data.x).double()), targets, CrossEntropy()).backward()
+        _torch_loss(graph, twin.edgefl_outputs(torch.tensor(data.x).double()), targets, CrossEntropy()).backward()
         steps.step()
     learner.fit(data, [ROWS, ROWS], optimizer)
     bound = 2e-3 if terms == "fp16" else 2e-5
