@@ -55,6 +55,7 @@ def _is_causal(lift: Lifting, mask: Any) -> bool:
     if lift.is_value(mask) or lift.is_parameter(mask):
         raise GraphError("attn_mask is computed from the input; expected a constant")
     found = lift.known(mask)
+    found = ~found if found.dtype == torch.bool else found  # True takes part here, and is left out in a module's mask
     return is_causal_mask(found.reshape(found.shape[-2:]) if math.prod(found.shape[:-2]) == 1 else found)
 
 

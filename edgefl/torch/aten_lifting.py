@@ -75,8 +75,10 @@ class Lifting:
             elif node.op == "call_function" and node in self._live:
                 try:
                     self._visit(node)
-                except GraphError as error:
-                    self._lifted[node] = self.call(refused, str(error))
+                except Exception as error:  # an ATen call may have a form that no entry expects
+                    told = str(error) if isinstance(error, GraphError) else "a form that edgefl does not know"
+                    read = [self._lifted[each] for each in node.all_input_nodes if each in self._lifted]
+                    self._lifted[node] = self.call(refused, told, *read)  # it reads them, so that they are not dead
                     self._lifted[node].meta["kept"] = is_in_place(node)
         return self.graph
 

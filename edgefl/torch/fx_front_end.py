@@ -30,7 +30,11 @@ class NotTracedError(GraphError):
 
 
 class TrainingLostError(GraphError):
-    """A module that can be converted in evaluation mode alone."""
+    """A module that can be converted in evaluation mode alone. `refusal` is its refusal in training mode."""
+
+    def __init__(self, message: str, refusal: GraphError) -> None:
+        super().__init__(message)
+        self.refusal = refusal
 
 
 def converted_by_fx(module: nn.Module, input_shape: Shape) -> Converted:
@@ -66,7 +70,8 @@ def lost_in_training(error: GraphError) -> TrainingLostError:
     return TrainingLostError(
         f"in training mode: {error}; in evaluation mode the module can be converted, and its training would be "
         "lost: expected a forward without branches on self.training, and without further outputs in training (as by "
-        "aux_logits=False)"
+        "aux_logits=False)",
+        error,
     )
 
 

@@ -66,6 +66,8 @@ class LiftedParameters:
         Raises  GraphError for a computation that edgefl does not have
         """
         if node not in self.names:
+            if packet(node) == "embedding" and (row := self._repeated_row(node)):
+                return row
             op, sources = self._operation(node)
             names = tuple(self.name_of(each) for each in sources)
             self._append(node, f"computed-{len(self.computed)}", op, names)
@@ -107,11 +109,26 @@ class LiftedParameters:
                 return ScaledParameter(shape, float(factor) if name == "mul" else 1 / float(factor)), sources
         if name == "slice" and _step(node) == 1 and math.prod(before[: _dim(node)]) == 1:
             rows = before[_dim(node) :]
-            start = int(node.args[2] or 0) if len(node.args) > 2 else 0  # type: ignore[call-overload]
+            start: Any = (node.args[2] or 0) if len(node.args) > 2 else 0
             return ParameterRows(rows, start % rows[0] if start < 0 else start, shape[_dim(node)]), sources
         if name == "embedding":
             return self._rows(node), sources
         raise GraphError("a value that forward computes from parameters; expected parameters as they are")
+
+    def _repeated_row(self, node: fx.Node) -> str:
+        """Return the name of one row of a table that constant ids repeat, such as a token type, or an empty text."""
+        ids, source = self._known(node.args[1]).flatten(), node.all_input_nodes[0]
+        table = _shape(source)
+        if len(ids) < 2 or bool((ids != ids[0]).any()):
+            return ""
+        row, name = f"computed-{len(self.computed)}", f"computed-{len(self.computed) + 1}"
+        rows = ParameterRows(table, int(ids[0]), 1)
+        self.computed.append(ComputedParameter(row, rows, (self.name_of(source),)))
+        self.computed.append(ComputedParameter(name, ReshapedParameter(rows.result, table[1:]), (row,)))
+        self.values[row] = self.values[self.name_of(source)][int(ids[0])][None].clone()
+        self.values[name] = self.values[row].clone().view(*(1 for _ in node.meta["val"].shape[1:]), table[1])
+        self.names[node] = name
+        return name
 
     def _rows(self, node: fx.Node) -> ParameterRows:
         """Return the operation for neighbouring rows of a table at constant ids."""

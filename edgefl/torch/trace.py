@@ -91,9 +91,10 @@ def _clearer(by_fx: GraphError, by_export: GraphError) -> GraphError:
 
     torch.export sees the operations of which a layer consists, and torch.fx sees the layer.
     """
-    if isinstance(by_fx, RefusedCallError) and isinstance(by_export, RefusedCallError):
-        return by_fx if by_fx.layer and by_fx.layer == by_export.layer else by_export
-    return lost_in_training(by_export) if isinstance(by_fx, TrainingLostError) else by_export
+    found, told = by_export, by_fx.refusal if isinstance(by_fx, TrainingLostError) else by_fx
+    if isinstance(told, RefusedCallError) and isinstance(by_export, RefusedCallError):
+        found = told if told.layer and told.layer == by_export.layer else by_export
+    return lost_in_training(found) if isinstance(by_fx, TrainingLostError) else found
 
 
 def _checked(found: Converted, module: nn.Module, example_input: Tensor) -> Read:

@@ -167,7 +167,10 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
     "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "the cells of an LSTM; expected its outputs"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
-    "its weights": (attention(lambda m, x: m.a(x, x, x)[1].flatten(1)), "result 1; expected one of the first 1"),
+    "its weights": (
+        attention(lambda m, x: m.a(x, x, x)[1].flatten(1)),
+        "torch.bmm in module 'a' (MultiheadAttention)",
+    ),
     "dropout": (attention(attended(), dropout=0.2), "dropout=0.2 of attention's shares; expected 0"),
     "a band": (attention(attended(LATER[:7, :7] | LATER[:7, :7].T)), "attn_mask of shape (7, 7); expected no mask"),
     "weights of scores": (attention(attended(torch.ones(7, 7))), "attn_mask of shape (7, 7); expected no mask"),
