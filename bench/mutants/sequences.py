@@ -13,7 +13,7 @@ K, L = "csrc/kernels/", "edgefl/learning/lowering/"
 MUTANTS = (
     Mutant(
         "gates-of-a-unit",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/parameter_axes.py",
         "return JoinedAxis(((own, size),) * gates)",
         "return AxisSpec(own.group, own.repeat * gates)",
         "a hidden unit's gates are taken to lie side by side",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "columns-of-states",
-        "edgefl/models/neurons/model_spec.py",
+        "edgefl/models/neurons/parameter_axes.py",
         'cols = {op.main: source, "weight_hh_l0": own}',
         "cols = {op.main: source}",
         "the weight of the states is trained from frozen units",

@@ -93,6 +93,7 @@ class Samples:
 
     x       uint8 or floating [N, *input_shape], C-contiguous. A floating type must be the learner's (float32)
     y       targets as the loss has them: int32 [N], labels from 0, or [N, outputs] of the learner's type
+    auxiliary  targets of each auxiliary output of the model, in the form of `y`. () stands for `y` at every output
     Raises  DataError if types or lengths do not fit, a label is negative, or a target does not fit the loss
     """
 
@@ -101,11 +102,13 @@ class Samples:
     scale: float = 1.0
     shift: float = 0.0
     loss: Loss = CROSS_ENTROPY
+    auxiliary: tuple[Array, ...] = ()
 
     def __post_init__(self) -> None:
         if self.x.dtype not in (np.uint8, np.float32, np.float64) or not self.x.flags.c_contiguous:
             raise DataError(f"x: {self.x.dtype} with strides {self.x.strides}; expected contiguous uint8 or float32")
-        self.loss.check_targets(self.y, len(self.x))
+        for targets in (self.y, *self.auxiliary):
+            self.loss.check_targets(targets, len(self.x))
 
     def __len__(self) -> int:
         return len(self.y)

@@ -86,9 +86,22 @@ def _constant_pad(lift: Lifting, input: fx.Node, pad: Any, value: Any = 0) -> An
 def _cat(lift: Lifting, tensors: list[fx.Node], dim: int = 0) -> Any:
     if len(tensors) == 1:
         return lift.lifted(tensors[0])
-    if any(not lift.is_value(each) for each in tensors):
+    values = [each for each in tensors if lift.is_value(each)]
+    return lift.call(torch.cat, [_beside(lift, each, values[0], dim) for each in tensors], dim)
+
+
+def _beside(lift: Lifting, part: fx.Node, like: fx.Node, dim: int) -> fx.Node:
+    """Return a part of a concatenation as a result. A class token becomes 0 times a result, plus the token."""
+    if lift.is_value(part):
+        found: fx.Node = lift.lifted(part)
+        return found
+    sizes, length = lift.extents(like), lift.extents(part)[dim]
+    if len(sizes) != 3 or not 0 < dim % 3 < 3 or length > sizes[dim]:
         raise GraphError("a parameter or constant beside results; expected results of operations")
-    return lift.call(torch.cat, lift.lifted(tensors), dim)
+    whole = (slice(None),) * (dim % 3)
+    none = lift.call(torch.mul, lift.call(operator.getitem, lift.lifted(like), (*whole, slice(0, length))),
+                     lift.constant(torch.tensor(0.0)))  # fmt: skip
+    return lift.call(torch.add, none, lift.lifted(part))
 
 
 def _item(lift: Lifting, source: fx.Node, index: int) -> Any:

@@ -20,6 +20,8 @@ from edgefl.torch.code_lines import packet
 from edgefl.torch.constant_values import FILLING, Constants
 from edgefl.torch.exported_program import PREFIX
 from edgefl.torch.in_place_writes import Memory, is_in_place
+from edgefl.torch.lifted_parameters import LiftedParameters
+from edgefl.torch.moved_values import MOVING, moved
 from edgefl.torch.traced_call import refused
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class Lifting:
         self.several: dict[fx.Node, tuple[fx.Node, ...]] = {}  # calls for the results of a node that has several
         self.states: dict[fx.Node, list[fx.Node]] = {}  # last states of the layers of a recurrent node
         self._lifted: dict[fx.Node, Any] = {}
-        self._of_parameters: dict[fx.Node, str] = {}  # parameters by full name, and what is computed of them ("")
+        self.attended: dict[fx.Node, tuple[fx.Node, Tensor, Tensor]] = {}  # results of attention that forward moves
+        self.weights = LiftedParameters(self.known)
         self._live = _live(program.graph)
         self.nodes = [node for node in program.graph.nodes if node in self._live]
 
@@ -68,18 +71,28 @@ class Lifting:
             elif node.op == "output":
                 found = [self.lifted(each) for each in node.args[0]]
                 self.graph.output(found[0] if len(found) == 1 else tuple(found))
+                self._erase_dead()
             elif node.op == "call_function" and node in self._live:
                 try:
                     self._visit(node)
-                except GraphError as error:
-                    self._lifted[node] = self.call(refused, str(error))
+                except Exception as error:  # an ATen call may have a form that no entry expects
+                    told = str(error) if isinstance(error, GraphError) else "a form that edgefl does not know"
+                    self._lifted[node] = self.call(refused, told)
+                    self._lifted[node].meta["kept"] = is_in_place(node)
         return self.graph
+
+    def _erase_dead(self) -> None:
+        """Erase the calls that nothing reads, such as a layer whose parameters an attention has taken over."""
+        for call in reversed(self.graph.nodes):
+            if not call.users and call.op not in ("placeholder", "output") and not call.meta.get("kept"):
+                self.graph.erase_node(call)
 
     def _place(self, node: fx.Node) -> None:
         signature, state = self._program.graph_signature, self._program.state_dict
         if full := signature.inputs_to_parameters.get(node.name):
             name = full.removeprefix(PREFIX)
-            self._of_parameters[node], self.tensors[name] = name, state[full].detach()
+            self.tensors[name] = state[full].detach()
+            self.weights.add(node, name, self.tensors[name])
             self.parameters.append(name)
         elif full := signature.inputs_to_buffers.get(node.name):
             own = state[full] if full in state else self._program.constants[full]
@@ -105,15 +118,46 @@ class Lifting:
             self._constants.compute(node)
         elif packet(node) in FILLING:
             self._constants.fill(node, self._batch_size)
-        elif all(each in self._constants or each in self._of_parameters for each in sources):
+        elif all(each in self._constants or each in self.weights for each in sources):
             self._view_parameter(node)
         else:
+            if self._follow(node):
+                return
             entry = self._table.get(packet(node))
             if entry is None:
                 raise GraphError("edgefl has no operation for it")
             earlier = self._memory.overwritten(node) if is_in_place(node) else []
             found = _called(entry, self, *node.args, **node.kwargs)
             self._lifted |= dict.fromkeys([node, *earlier], found)
+
+    def _follow(self, node: fx.Node) -> bool:
+        """Return whether a node moves the result of an attention, and lift it where the heads are joined."""
+        if packet(node) not in MOVING or node.args[0] not in self.attended:
+            return False
+        result, places, joined = self.attended[node.args[0]]  # type: ignore[index]
+        found = moved(self, node, node.args[0], places)  # type: ignore[arg-type]
+        self.attended[node] = (result, found, joined)
+        if found.shape == joined.shape and torch.equal(found, joined):
+            self._lifted[node] = result
+            del self.attended[node]
+        else:
+            self._lifted[node] = self.call(refused, "the result of attention in an order without joined heads")
+        return True
+
+    def extents(self, node: fx.Node) -> tuple[int, ...]:
+        """Return the sizes of a node, with the example's batch size."""
+        sizes = node.meta["val"].shape
+        return tuple(self._batch_size if isinstance(size, torch.SymInt) else int(size) for size in sizes)
+
+    def concrete(self, arguments: Any) -> Any:
+        """Return arguments with numbers in place of sizes."""
+        return self._constants.concrete(arguments)
+
+    def stacked(self, sources: list[fx.Node]) -> str:
+        """Return the name of the rows of several parameters below each other, as one parameter."""
+        name = self.weights.stacked(sources)
+        self._publish()
+        return name
 
     def _check_buffer(self, node: fx.Node) -> None:
         """Raise GraphError if a node writes into a parameter, or into a buffer that is not a count of batches."""
@@ -126,38 +170,40 @@ class Lifting:
             )
 
     def _view_parameter(self, node: fx.Node) -> None:
-        """Lift a node that reads parameters and constants alone: a view of one parameter."""
+        """Lift a node that reads parameters and constants alone: a view of a parameter, or a computed parameter."""
         name, source = packet(node), node.args[0]
-        self._of_parameters[node] = ""
+        self.weights.follow(node)
         if name in ("alias", "contiguous", "clone", "expand") or _is_whole_slice(node) or _is_cast_to_itself(node):
-            self._of_parameters[node] = self._of_parameters[source]  # type: ignore[index]
+            assert isinstance(source, fx.Node)
+            if source in self.weights.names:
+                self.weights.names[node] = self.weights.names[source]
             self._lifted[node] = self.lifted(source)
-        elif name == "embedding":
-            self._lifted[node] = self._rows(node)
         elif name == "t":
             self._lifted[node] = self.method("transpose", self.lifted(source), 0, 1)
         elif name.removeprefix("_unsafe_") in VIEWING:
             args = [self.known(each) for each in node.args[1:]]
             self._lifted[node] = self.method(name.removeprefix("_unsafe_"), self.lifted(source), *args, **node.kwargs)
         else:
-            raise GraphError("a value that forward computes from parameters; expected parameters as they are")
+            self._lifted[node] = self._read(self._weight(node))
 
-    def _rows(self, node: fx.Node) -> fx.Node:
-        """Return the rows of a table at constant ids, which must be all rows in order."""
-        weight, ids = node.args[0], self.known(node.args[1])
-        rows, features = weight.meta["val"].shape  # type: ignore[union-attr]
-        if ids.shape[-1] != rows or not torch.equal(ids, torch.arange(rows).expand(ids.shape)):
-            found = f"rows {ids.flatten().tolist()[:4]}... of a table of {rows} rows at constant ids"
-            raise GraphError(f"{found}; expected all rows in order: a table with as many rows as an input has places")
-        return self.method("view", self.lifted(weight), *ids.shape, features)
+    def _weight(self, node: fx.Node) -> str:
+        """Return the name of a parameter or of a computed parameter, which calls may read by its name."""
+        name = self.weights.name_of(node)
+        self._publish()
+        return name
+
+    def _publish(self) -> None:
+        """Let calls read all computed parameters by their names."""
+        self.parameters += [each.name for each in self.weights.computed if each.name not in self.tensors]
+        self.tensors |= {each: self.weights.values[each] for each in self.parameters if each not in self.tensors}
 
     def is_value(self, argument: Any) -> bool:
         """Return whether an argument depends on the input of the module."""
-        return isinstance(argument, fx.Node) and not (argument in self._constants or argument in self._of_parameters)
+        return isinstance(argument, fx.Node) and not (argument in self._constants or argument in self.weights)
 
     def is_parameter(self, argument: Any) -> bool:
         """Return whether an argument is a parameter, or computed from parameters."""
-        return argument in self._of_parameters
+        return argument in self.weights
 
     def known(self, argument: Any) -> Any:
         """Return the value of a constant or of a number. Raises GraphError for the batch size, as a number."""
@@ -174,8 +220,8 @@ class Lifting:
     def _one(self, node: fx.Node) -> Any:
         if node in self._lifted:
             return self._lifted[node]
-        if node in self._of_parameters:
-            return self._read(self._of_parameters[node])
+        if node in self.weights:
+            return self._read(self._weight(node))
         if isinstance(node.meta.get("val"), torch.SymInt):
             return self._size(node)
         found = self._constants.of(node)
@@ -228,8 +274,10 @@ class Lifting:
         """Return the full name of a parameter, or of a constant that takes a parameter's place."""
         if isinstance(source, Tensor):
             return str(self.constant(source).target)
-        if name := self._of_parameters.get(source, ""):
-            return name
+        if isinstance(source, str):
+            return source
+        if source in self.weights:
+            return self._weight(source)
         if source in self._constants:
             return str(self.constant(self._constants.of(source)).target)
         raise GraphError("a weight that forward computes; expected a parameter that forward uses as it is")

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from edgefl.errors import GraphError
 from edgefl.models.graph import Graph
 from edgefl.models.graph.operations import Shape
+from edgefl.models.graph.parameter_sources import needed_for
+from edgefl.torch.aten_attention import ATEN_ATTENTION
 from edgefl.torch.aten_functions import ATEN_FUNCTIONS
 from edgefl.torch.aten_layers import ATEN_LAYERS
 from edgefl.torch.aten_lifting import Lifting
@@ -23,7 +25,7 @@ from edgefl.torch.graph_converter import Converter
 from edgefl.torch.module_state import in_mode, unchanged, without_random_numbers
 from edgefl.torch.training_difference import check_modes
 
-TABLE = ATEN_FUNCTIONS | ATEN_LAYERS | ATEN_RECURRENT
+TABLE = ATEN_FUNCTIONS | ATEN_LAYERS | ATEN_RECURRENT | ATEN_ATTENTION
 
 
 class Converted(NamedTuple):
@@ -85,7 +87,9 @@ def _in_mode(
 
 def _frozen(graph: Graph, left_out: nn.Module, module: nn.Module, lifting: Lifting, calls: LiftedCalls) -> Converted:
     """Return the graph with its frozen parameters: constants, parameters without requires_grad, kept statistics."""
-    infos = graph.parameters()
+    used = {node.full_name(part) for node in graph.nodes for part in node.op.parameters()}
+    computed = needed_for(used, tuple(lifting.weights.computed))
+    infos = Graph(graph.input_shape, graph.nodes, frozenset(), computed).parameters()
     own = dict(module.named_parameters(remove_duplicate=False))
     assert calls.constants is not None
     constants = dict(calls.constants)
@@ -94,4 +98,4 @@ def _frozen(graph: Graph, left_out: nn.Module, module: nn.Module, lifting: Lifti
             constants.setdefault(name, lifting.tensors.get(name, Tensor()))
     still = {name for name in infos if name in own and not own[name].requires_grad}
     frozen = still | constants.keys() | (lifting.kept & infos.keys())
-    return Converted(Graph(graph.input_shape, graph.nodes, frozenset(frozen)), left_out, constants)
+    return Converted(Graph(graph.input_shape, graph.nodes, frozenset(frozen), computed), left_out, constants)

@@ -236,6 +236,8 @@ class Converter:
         """Add an operation that puts results one after another along their channels."""
         values = [self._value_of(source) for source in tensors]
         axes = values[0].axes
+        if -len(axes) <= dim < len(axes) and axes[dim] > 1:
+            axes = with_channels(axes, dim)
         if not -len(axes) <= dim < len(axes) or axes[dim] != 1:
             raise GraphError(f"dim={dim}; expected the axis of channels, {axes.index(1)}")
         placed = tuple(self._build.placed(value, axes) for value in values)

@@ -81,7 +81,8 @@ class MaskedParameters:
         if isinstance(trainable, NeuronSet):
             self.check_whole("neurons", "names of layers, or None")
         ids = self.restriction.only(list(self.restriction)).ids
-        blocks = trained_blocks(self._spec, trainable)
+        found = trained_blocks(self._spec, trainable).items()
+        blocks = {name: block for name, block in found if name not in self._spec.computed}
         return {name: TrainedCoordinates.of(axes, ids.get(name), self._place) for name, axes in blocks.items()}
 
     @contextmanager

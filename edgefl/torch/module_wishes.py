@@ -37,6 +37,8 @@ def check_wishes(module: nn.Module) -> None:
     for name, part in module.named_modules():
         where = f"module {name!r} ({type(part).__name__})" if name else type(part).__name__
         for weight, how, remedy in _computed_weights(part):
+            if how.split(", ") == ["WeightNorm"]:
+                continue  # a graph computes it (models/graph/computed_parameters.py)
             raise GraphError(
                 f"{where}: {weight} is computed by {how}, and training would change only the result; "
                 f"expected a plain parameter: {remedy} keeps the present values"

@@ -43,7 +43,7 @@ def operand(kind: type[WithParameter], seen: Tensor, value: Value, calls: Calls,
     if name in calls.parameters:
         if seen.numel() != whole.numel():
             raise GraphError(f"values of shape {tuple(seen.shape)}; expected a whole parameter")
-        if name in build.taken:
+        if name in build.taken and calls.constants is None:
             raise GraphError(f"parameter {name!r} used twice; edgefl has no shared weights")
         return _of_parameter(kind, whole, seen, value, build, name)
     if calls.constants is None:
@@ -66,10 +66,19 @@ def _of_parameter(
         value = build.placed(value, with_channels(value.axes, long[0]))
     op = combined(kind, whole, seen, value)
     op.output(value.shape)
-    node = re.sub(r"[^A-Za-z0-9_.]", "_", name)
+    node = free_name(re.sub(r"[^A-Za-z0-9_.]", "_", name), build)
     if node != name:
         build.named[node] = (("", name),)
     return Operand(op, value, node)
+
+
+def free_name(name: str, build: Builder) -> str:
+    """Return the first of name, name_1, name_2, ... that no node has."""
+    node, count = name, 0
+    while node in build.taken:
+        count += 1
+        node = f"{name}_{count}"
+    return node
 
 
 def _of_constant(
@@ -90,10 +99,7 @@ def _of_constant(
     rows = own.flatten(1)[:, :1] if own.dim() > 1 else own
     if own.dim() > 1 and bool((own.flatten(1) == rows).all()):
         own = rows[:, 0]
-    node, count = free, 0
-    while node in build.taken:
-        count += 1
-        node = f"{free}_{count}"
+    node = free_name(free, build)
     assert calls.constants is not None
     name = f"{CONSTANT}{node}"
     calls.constants[name] = own.contiguous()

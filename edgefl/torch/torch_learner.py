@@ -89,6 +89,9 @@ class TorchLearner:
         graph = None if model is None else model.graph
         spec = neurons if graph is None else ModelSpec.of(graph)
         assert spec is not None
+        if graph is not None and graph.auxiliary:
+            found = ", ".join(each.result for each in graph.auxiliary)
+            raise GraphError(f"TorchLearner of a graph with the auxiliary outputs {found}; expected a GraphLearner")
         own = deepcopy(module) if module is not None else GraphModule(graph)  # type: ignore[arg-type]
         self._dtype, self._device = np.dtype(dtype), torch.device(device)
         if model is not None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 from edgefl.errors import GraphError
 from edgefl.models.graph.operations import Dropout, Linear
@@ -65,6 +66,24 @@ def asserted(m: Any, x: Tensor) -> Tensor:
     return m.fc(hidden if hidden.ndim == 2 else hidden.flatten(1))
 
 
+class Attending(nn.Module):
+    """Attention of two heads, written out on one layer for queries, keys and values, or on three layers."""
+
+    def __init__(self, **layers: nn.Module) -> None:
+        super().__init__()
+        self.layers, self.out, self.fc, self.token = nn.ModuleDict(layers), nn.Linear(6, 6), classes(6), weight(1, 1, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.token.expand(x.size(0), -1, -1), x], 1)
+        batch, steps, features = x.shape
+        if len(self.layers) == 1:
+            q, k, v = self.layers["whole"](x).reshape(batch, steps, 3, 2, 3).permute(2, 0, 3, 1, 4).unbind(0)
+        else:
+            q, k, v = (layer(x).view(batch, steps, 2, 3).transpose(1, 2) for layer in self.layers.values())
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=len(self.layers) > 1)
+        return self.fc((x + self.out(y.transpose(1, 2).reshape(batch, steps, features)))[:, 0])
+
+
 CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
     "batch_norm of own parameters": (
         Own(normed, conv=nn.Conv2d(2, 4, 3), mean=torch.zeros(4), var=torch.ones(4), gain=weight(4), shift=weight(4),
@@ -115,6 +134,32 @@ CASES: dict[str, tuple[nn.Module, Tensor, str]] = {
         Own(lambda m, x: m.fc((h := m.r(x)[1])[-1]) + m.fd(h[0]), r=nn.GRU(6, 4, 3, batch_first=True), fc=classes(4),
             fd=nn.Linear(4, 3)), STEPS,
         "Permute GRU GRU GRU Slice Slice Flatten Linear Flatten Linear Add"),
+    "rows of a longer table of positions": (
+        Own(lambda m, x: m.fc(x + m.table(torch.arange(x.size(1)))).mean(1), table=nn.Embedding(12, 6),
+            fc=classes(6)), STEPS, "AddParameter Permute Linear GlobalAvgPool Flatten"),
+    "a slice of a longer parameter": (
+        Own(lambda m, x: m.fc(x + m.table[:, : x.size(1)]).mean(1), table=weight(1, 20, 6), fc=classes(6)), STEPS,
+        "AddParameter Permute Linear GlobalAvgPool Flatten"),
+    "a low-rank sum": (
+        Own(lambda m, x: F.linear(x, m.w + (m.b @ m.a) * 0.5), w=weight(3, 5), a=weight(2, 5), b=weight(3, 2)),
+        FEATURES, "Linear"),
+    "a normalised weight": (
+        Own(lambda m, x: m.fc(m.a(x)), a=parametrizations.weight_norm(nn.Linear(5, 4)), fc=classes(4)), FEATURES,
+        "Linear Linear"),
+    "attention of one layer, with a class token": (
+        Attending(whole=nn.Linear(6, 18)), STEPS,
+        "Permute Slice MulParameter AddParameter Permute Concat Permute SelfAttention Linear Permute Add Permute Slice "
+        "Flatten Linear"),
+    "causal attention of three layers": (
+        Attending(q=nn.Linear(6, 6), k=nn.Linear(6, 6), v=nn.Linear(6, 6)), STEPS,
+        "Permute Slice MulParameter AddParameter Permute Concat Permute SelfAttention Linear Permute Add Permute Slice "
+        "Flatten Linear"),
+    "a layer that is called twice": (
+        Own(lambda m, x: m.fc(m.a(F.relu(m.a(x)))), a=nn.Linear(5, 5), fc=classes()), FEATURES,
+        "Linear ReLU Linear Linear"),
+    "a tied table": (
+        Own(lambda m, x: F.linear(m.rows(x).mean(1), m.rows.weight), rows=nn.Embedding(9, 6)),
+        torch.arange(42).reshape(6, 7) % 9, "Embedding GlobalAvgPool Flatten Linear"),
     "ids": (
         Own(lambda m, x: (m.fc(m.rows(x)) * 2).mean(1), rows=nn.Embedding(9, 6), fc=classes(6)),
         torch.arange(42).reshape(6, 7) % 9, "Embedding Linear MulParameter GlobalAvgPool Flatten"),
@@ -212,7 +257,8 @@ def test_what_training_would_lose_is_refused(name: str) -> None:
 def test_a_refusal_names_the_line_and_the_count() -> None:
     with pytest.raises(GraphError) as error:
         from_torch(Own(lambda m, x: torch.erf(torch.erf(m.a(x))), a=classes()), FEATURES)
+    line = Own.forward.__code__.co_firstlineno + 1
     assert str(error.value) == (
-        "test_export.py, line 38 (`return self.step(self, x)`): torch.erf: edgefl has no operation for it "
+        f"test_export.py, line {line} (`return self.step(self, x)`): torch.erf: edgefl has no operation for it "
         "(the module has 2 such operations)"
     )

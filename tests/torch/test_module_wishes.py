@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name every torch user writes)
 from torch import nn
-from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
+from torch.nn.utils import parametrizations, prune, spectral_norm
 
 from edgefl.errors import GraphError
 from edgefl.models.graph import Model, model_files
@@ -46,16 +46,7 @@ def dropping(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
 
 
 REFUSED = {
-    "weight_norm": (
-        lambda: nn.Sequential(weight_norm(nn.Linear(4, 3))),
-        "module '0' (Linear): weight is computed by WeightNorm, and training would change only the result; expected a "
-        "plain parameter: torch.nn.utils.remove_weight_norm(module, 'weight') keeps the present values",
-    ),
     "spectral_norm": (lambda: nn.Sequential(spectral_norm(nn.Linear(4, 3))), "remove_spectral_norm(module, 'weight')"),
-    "parametrized weight_norm": (
-        lambda: nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 3))),
-        "module '0' (ParametrizedLinear): weight is computed by WeightNorm",
-    ),
     "parametrized spectral_norm": (
         lambda: nn.Sequential(parametrizations.spectral_norm(nn.Linear(4, 3))),
         "torch.nn.utils.parametrize.remove_parametrizations(module, 'weight')",

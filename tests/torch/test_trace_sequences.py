@@ -165,7 +165,6 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
     ),
     "state of the batch before": (Stateful(), "its output differs at a second call; expected a forward that keeps"),
     "cells": (recurrent(nn.LSTM, lambda m, x: m.r(x)[1][1][0]), "the cells of an LSTM; expected its outputs"),
-    "called twice": (recurrent(nn.GRU, lambda m, x: m.r(x)[0][:, 0] + m.r(x)[0][:, 1]), "belongs to two nodes"),
     "of features": (Forward(lambda m, x: m.r(x[:, 0])[0], r=nn.GRU(6, 4)), "input of 1 extents; expected steps"),
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
     "its weights": (attention(lambda m, x: m.a(x, x, x)[1].flatten(1)), "result 1; expected one of the first 1"),

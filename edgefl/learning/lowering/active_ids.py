@@ -116,7 +116,18 @@ class ActiveIndices:
 
 
 def trained_blocks(spec: ModelSpec, trainable: Trainable) -> Mapping[str, RowsCols]:
-    """Return for each learnable parameter its active rows and columns. The axes of a group refer to one array."""
+    """Return for each learnable parameter its active rows and columns. The axes of a group refer to one array.
+
+    A computed parameter with a trained source is there as a whole.
+    """
+    blocks = _trained_parameters(spec, trainable)
+    for name, sources in spec.computed.items():  # a computed parameter needs a gradient if one of its sources does
+        if not blocks.keys().isdisjoint(sources):
+            blocks[name] = (None, None)
+    return blocks
+
+
+def _trained_parameters(spec: ModelSpec, trainable: Trainable) -> dict[str, RowsCols]:
     learned = {name: param for name, param in spec.params.items() if param.kind == "learn"}
     if not isinstance(trainable, NeuronSet):
         return {name: (None, None) for name in learned if trainable is None or layer_of(name) in trainable}

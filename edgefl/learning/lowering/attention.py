@@ -69,9 +69,9 @@ def _parameter_gradients(recorder: Recorder, node: Node, dqkv: Tensor) -> Gradie
     return gradients
 
 
-def _weight(recorder: Recorder, node: Node) -> Param:
-    name, shape = recorder.param(node, "in_proj_weight")
-    return Param(name, (*shape, 1, 1))
+def _weight(recorder: Recorder, node: Node) -> Param | Tensor:
+    weight = recorder.param(node, "in_proj_weight")
+    return weight.view(*weight.shape, 1, 1)
 
 
 def _sequence(x: Tensor) -> Tensor:

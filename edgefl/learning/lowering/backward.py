@@ -8,7 +8,8 @@ overwritten in place where nothing else reads its buffer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from edgefl.learning.lowering import (
     activation,
@@ -37,6 +38,7 @@ from edgefl.learning.lowering.growth import CONVOLUTION_ROWS, LINEAR_ROWS, rank,
 from edgefl.learning.lowering.mask_zeroing import mask
 from edgefl.learning.lowering.recorder import Recorder
 from edgefl.learning.lowering.schedule import Index, Tensor, TrainedBlock
+from edgefl.learning.lowering.shared_gradients import SharedGradients
 from edgefl.models.graph import Node
 from edgefl.models.graph.operations import (
     AdaptiveAvgPool2d,
@@ -53,21 +55,28 @@ from edgefl.models.graph.operations import (
 )
 
 
-def backward(recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor) -> Iterator[Gradients]:
+def backward(
+    recorder: Recorder, nodes: tuple[Node, ...], dlogits: Tensor, further: Mapping[str, Tensor] = MappingProxyType({})
+) -> Iterator[Gradients]:
     """Record all nodes in reverse, and yield each node's parameter gradients when the gradient of its input is
-    recorded.
+    recorded. The gradient of a shared parameter comes with the last node that adds to it.
+
+    further  gradients of auxiliary outputs, by result
     """
-    output_grads = ActivationGradients(recorder)
+    output_grads, shared = ActivationGradients(recorder), SharedGradients(recorder)
     output_grads.give(nodes[-1].name, dlogits)
+    for name, gradient in further.items():
+        output_grads.give(name, gradient)
     for node in reversed(nodes):
-        dy = output_grads.take(node.name)
+        dy, found = output_grads.take(node.name), Gradients()
         if dy is not None:
             recorder.node = node.name
             found = _TABLE[type(node.op)](recorder, output_grads, node, dy)
-            gradients = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
-            _rank(recorder, gradients)
-            _mask(recorder, gradients)
-            yield gradients
+        trained = {name: block for name, block in found.items() if name in recorder.scope.active.blocks}
+        gradients = shared.completed(node, trained)
+        _rank(recorder, gradients)
+        _mask(recorder, gradients)
+        yield gradients
 
 
 def _rank(recorder: Recorder, gradients: Gradients) -> None:
@@ -127,7 +136,7 @@ def _linear(recorder: Recorder, output_grads: ActivationGradients, node: Node, d
 
 def _linear_weight(recorder: Recorder, node: Node, dy: Tensor) -> Gradients:
     (x, ids), weight, active = recorder.inputs[node.name], node.full_name("weight"), recorder.scope.active
-    if recorder.scope.in_place and weight not in recorder.scope.sparse:
+    if recorder.scope.defers(weight):
         return {weight: DeferredWeightGradient(*active.blocks[weight], x, ids, dy)}
 
     def grad_weight(dw: Tensor, outs: Index) -> None:
@@ -141,7 +150,7 @@ def _weight(
 ) -> Gradients:
     """Record the gradient of a layer's weight. Nothing is returned where it is only searched, tile by tile."""
     name = node.full_name("weight")
-    if name in recorder.scope.active.grown:
+    if name in recorder.scope.active.grown and name not in recorder.scope.graph.collected:
         rank_tiles(recorder, name, tile_rows, grad_weight)
         return {}
     masked = recorder.scope.sparse.get(name)

@@ -84,7 +84,7 @@ def trained_block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """Return the trained block of a parameter, with a new buffer for its gradient."""
     param = recorder.param(node, name)
     blocks = recorder.scope.active.blocks
-    rows, cols = blocks.get(param.name, (own_rows(node, blocks), NONE))  # a norm's call writes both gradients
+    rows, cols = blocks.get(node.full_name(name), (own_rows(node, blocks), NONE))  # a norm's call writes both gradients
     shape = (count(rows, param.shape[0]), *param.shape[1:])
     if len(shape) > 1:
         shape = (shape[0], count(cols, shape[1]), *shape[2:])
@@ -110,6 +110,9 @@ def _is_centred(recorder: Recorder, node: Node) -> bool:
     """
     graph = recorder.scope.graph
     readers = [other for other in graph.nodes if node.name in other.inputs]
-    return bool(readers) and all(
-        isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers
+    is_output = any(each.result == node.name for each in graph.auxiliary)
+    return (
+        bool(readers)
+        and not is_output
+        and all(isinstance(reader.op, BatchNorm) and not graph.keeps_statistics(reader) for reader in readers)
     )

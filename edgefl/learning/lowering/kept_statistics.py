@@ -41,7 +41,7 @@ def backward(recorder: Recorder, output_grads: ActivationGradients, node: Node, 
         weight, mean = trained_block(recorder, node, "weight"), recorder.param(node, "running_mean")
         x = recorder.extras[node.name, "x"]
         xhat = recorder.like(x)
-        _scaled(recorder, node, x, (_ones(recorder, zeros), zeros, mean), xhat)
+        _scaled(recorder, node, x, (ones(recorder, zeros), zeros, mean), xhat)
         products = recorder.new(dy.channels.shape[:2])
         recorder.call("channel_dot", dy.channels, xhat.channels, products)
         recorder.call("channel_sum", products, weight.values, weight.rows)
@@ -65,7 +65,7 @@ def _scaled(recorder: Recorder, node: Node, x: Tensor, terms: tuple[Values, Valu
     recorder.call("batchnorm_eval", x.channels, weight, bias, mean, variance, y.channels, node.op.eps)
 
 
-def _ones(recorder: Recorder, zeros: Tensor) -> Tensor:
+def ones(recorder: Recorder, zeros: Tensor) -> Tensor:
     """Record as many ones as there are zeros. A hard sigmoid of 0 is exactly 1/2 on every backend."""
     ones = recorder.like(zeros)
     recorder.call("activation_forward", zeros, *kind(Hardsigmoid()), ones)

@@ -57,7 +57,8 @@ def _block(recorder: Recorder, node: Node, name: str) -> TrainedBlock:
     """Return the trained block of a parameter. Only axis 0 is selected, and every other axis is whole."""
     full = node.full_name(name)
     rows = own_rows(node, recorder.scope.active.blocks)
-    size, *rest = recorder.scope.spec.params[full].shape
+    known = recorder.scope.spec.params.get(full)
+    size, *rest = recorder.param(node, name).shape if known is None else known.shape
     return TrainedBlock(rows, None, recorder.new((count(rows, size), *rest)))
 
 
@@ -81,9 +82,9 @@ def _sequence(x: Tensor) -> Tensor:
     return x.view(math.prod(x.shape))
 
 
-def _flat(recorder: Recorder, node: Node, name: str) -> Param:
-    full, shape = recorder.param(node, name)
-    return Param(full, (math.prod(shape),))
+def _flat(recorder: Recorder, node: Node, name: str) -> Param | Tensor:
+    full = recorder.param(node, name)
+    return full.view(math.prod(full.shape))
 
 
 FORWARD: dict[type[Operation], Callable[[Recorder, Readers, Node], Tensor]] = {LayerNorm: _forward}

@@ -105,13 +105,13 @@ def _is_turned(node: Node, x: Tensor) -> bool:
 
 def _offset(recorder: Recorder, node: Node, x: Tensor) -> Param | Tensor:
     """Return the parameter with one value for each channel of `_values`."""
-    full, shape = recorder.param(node, "")
-    count = math.prod(shape)
+    full = recorder.param(node, "")
+    count = math.prod(full.shape)
     if not _is_turned(node, x):
-        return Param(full, (count,))
+        return full.view(count)
     channels = x.shape[1]
     turned = recorder.new((1, channels, count // channels))
-    recorder.call("transpose", Param(full, (1, count // channels, channels)), turned)
+    recorder.call("transpose", full.view(1, count // channels, channels), turned)
     return turned.view(count)
 
 

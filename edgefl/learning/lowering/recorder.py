@@ -57,6 +57,13 @@ class Scope(NamedTuple):
         """Return the number of images of a result that lie side by side."""
         return lanes_of(self.sparse) if name in self.side_by_side else 1
 
+    def defers(self, weight: str) -> bool:
+        """Return whether the gradient of a Linear layer's weight goes into the weight without being stored.
+
+        The gradient of a shared or computed weight is stored, because it is added to others or passed on.
+        """
+        return self.in_place and weight not in self.sparse and weight not in self.graph.collected
+
     def drops_at(self, node: Node) -> bool:
         """Return whether the result of a dropout differs from its input."""
         return self.drops and isinstance(node.op, AnyDropout) and node.op.p > 0
@@ -82,6 +89,7 @@ class Recorder:
     inputs  layer -> its saved input
     extras  (node, what) -> other saved tensors: ReLU bits, pooling codes, normalised values
     found   parameter -> the coordinates of its largest gradients
+    computed  computed parameter -> its value
     """
 
     scope: Scope
@@ -91,6 +99,7 @@ class Recorder:
     inputs: dict[str, SavedInput] = field(default_factory=dict)
     extras: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     found: dict[str, Tensor] = field(default_factory=dict)
+    computed: dict[str, Param | Tensor] = field(default_factory=dict)
     _buffers: list[tuple[BufferKind, int]] = field(default_factory=list)
     _first: dict[int, int] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
@@ -166,8 +175,10 @@ class Recorder:
             self.extras[name, "turned"] = self.laid(value, lanes)
         return self.extras[name, "turned"]
 
-    def param(self, node: Node, name: str) -> Param:
-        return Param(node.full_name(name), node.op.parameters()[name].shape)
+    def param(self, node: Node, name: str) -> Param | Tensor:
+        """Return a parameter, or the tensor of a computed parameter, in the shape in which the node reads it."""
+        full, shape = node.full_name(name), node.op.parameters()[name].shape
+        return self.computed.get(full, Param(full, shape)).view(*shape)
 
     def needed(self, name: str) -> bool:
         """Return whether the gradient of a result is needed."""
@@ -220,8 +231,10 @@ class Readers:
             kept = _kept_by(node, scope)
             self._saved.update(self.root(name) for name in kept)
             self._count.update(self.root(name) for name in kept if name == node.name)
-        if nodes:
-            self._last[self.root(nodes[-1].name)] = "output"
+        kept_to_the_end = [each.result for each in scope.graph.auxiliary] if scope.trains else []
+        for name in (*kept_to_the_end, *(node.name for node in nodes[-1:])):
+            self._last[self.root(name)] = "output"
+            self._count[self.root(name)] += name in kept_to_the_end
 
     def root(self, name: str) -> str:
         return self._root.get(name, name)

@@ -102,7 +102,7 @@ def _parameter_gradients(recorder: Recorder, node: Node, dinput: Tensor, dhidden
 
 def _weight(recorder: Recorder, node: Node, name: str, x: Tensor, ids: Index, dy: Tensor) -> Gradients:
     full = node.full_name(name)
-    if recorder.scope.in_place:
+    if recorder.scope.defers(full):
         return {full: DeferredWeightGradient(*recorder.scope.active.blocks[full], x, ids, dy)}
     dw = trained_block(recorder, node, name)
     recorder.call("linear_grad_weight", x, dy, dw.values, dw.rows, ids)
@@ -118,7 +118,7 @@ def _input_gradient(recorder: Recorder, node: Node, dinput: Tensor, dx: Tensor) 
     _from_steps(recorder, turned, dx)
 
 
-def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param, Param | None]:
+def _parameters(recorder: Recorder, node: Node, of: str) -> tuple[Param | Tensor, Param | Tensor | None]:
     assert isinstance(node.op, Recurrent)
     bias = recorder.param(node, f"bias_{of}_l0") if node.op.bias else None
     return recorder.param(node, f"weight_{of}_l0"), bias

@@ -10,7 +10,7 @@ from edgefl.models.graph.operations import Linear
 from edgefl.models.neurons.model_spec import AxisSpec
 
 
-def weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Param, Param | None]:
+def weight_and_bias(recorder: Recorder, node: Node, has_bias: bool) -> tuple[Param | Tensor, Param | Tensor | None]:
     return recorder.param(node, "weight"), recorder.param(node, "bias") if has_bias else None
 
 

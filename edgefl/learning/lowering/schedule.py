@@ -25,7 +25,7 @@ CompanionKind = Literal["velocity", "mean", "square", "centre", "linear"]
 LOSS = "loss"  # Call.node of the loss and all that belongs to it
 SlotName = Literal[
     "x", "y", "scale", "shift", "index", "loss", "correct", "hyper", "total", "total_bits", "clip", "dropout", "adam",
-    "adam_steps", "rates", "output_weight",
+    "adam_steps", "rates", "output_weight", "auxiliary_correct",
 ]  # fmt: skip
 
 
@@ -80,6 +80,9 @@ class Param(NamedTuple):
     name: str
     shape: Shape
 
+    def view(self, *shape: int) -> Param:
+        return Param(self.name, shape)
+
 
 class Structure(NamedTuple):
     """An array that says which coordinates a sparse parameter has, and in which order its values lie."""
@@ -100,6 +103,13 @@ class Companion(NamedTuple):
 
 class Slot(NamedTuple):
     name: SlotName
+
+
+class AuxiliarySlot(NamedTuple):
+    """The targets or the sum of losses of an auxiliary output, by its position among these outputs."""
+
+    name: Literal["y", "loss"]
+    position: int
 
 
 class KernelCall(NamedTuple):

@@ -49,9 +49,7 @@ def _in_need(recorder: Recorder, node: Node, dy: Tensor) -> tuple[Tensor, Param 
     taken = recorder.new((ins, channels.size, *kernel))
     cells = math.prod(kernel)
     recorder.call("take_channels", dy, channels, kept)
-    recorder.call(
-        "take_axes", Param(weight.name, (ins, outs, cells)), None, channels, taken.view(ins, channels.size, cells)
-    )
+    recorder.call("take_axes", weight.view(ins, outs, cells), None, channels, taken.view(ins, channels.size, cells))
     return kept, taken
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from edgefl.errors import MemoryLimitError
+from edgefl.errors import DataError, MemoryLimitError
 from edgefl.kernels.memory import memory_of
 from edgefl.learning.batches import Index, LazyBatches, keyed, occurring
 from edgefl.learning.fit_options import FitOptions
@@ -66,6 +66,10 @@ class Cache(NamedTuple):
                  the results of one batch do not fit besides the passes
         """
         check_samples(samples, self.graph, self.work.store.dtype)
+        if samples.auxiliary:
+            raise DataError(
+                f"targets of auxiliary outputs with a cut after {self.cut!r}; expected one y for all outputs"
+            )
         sizes, shape = sizes_of(batches, len(samples)), self.graph.shapes[self.cut]
         rows = _distinct(batches)
         terms = Terms.of(optimizer, options)

@@ -34,7 +34,7 @@ class GradientPasses:
         session = work.sessions.open("gradient", samples, options)
         chunks = [index[start : start + (chunk or len(index))] for start in range(0, len(index), chunk or len(index))]
         work.prepare(session, {len(part) for part in chunks})
-        work.scalars.loss[0] = 0.0
+        work.scalars.clear_losses()
         with running_statistics.kept(work.store.params, running_statistics.everything(self._spec), work.store.home):
             divisor = samples.loss.divisor(samples.y, index)
             total = self._gradient_of(session, chunks[0], divisor)

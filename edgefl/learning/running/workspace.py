@@ -73,7 +73,8 @@ class Workspace:
         graph = planar(graph)
         self.meter: FlopCounter = FlopCounter() if relative is None else relative.meter
         self.store = ParameterStore(spec, params, shared, backend, dtype)
-        self.scalars, self.blocks = PassScalars(dtype), MemoryBlocks(self.store.home)
+        self.scalars = PassScalars(dtype, [each.weight for each in graph.auxiliary])
+        self.blocks = MemoryBlocks(self.store.home)
         self.sessions = SessionCache(graph, spec)
         self._planner = SchedulePlanner(graph, spec, self.store, backend)
         self.binder = ProgramBinder(graph, self.store, self.scalars, self.blocks, backend)

@@ -63,7 +63,7 @@ def save(
     Raises  GraphError if the parameters do not belong to the graph, OSError if the disk refuses.
     """
     model.graph.check(model.params)
-    values = {**model.params, **model.unused}
+    values = {**model.params, **model.beside()}
     params = {name: np.asarray(value, order="C") for name, value in values.items()}
     metadata = {GRAPH_KEY: dumps(model.graph)} | class_metadata(classes, class_names)
     metadata |= {UNUSED_KEY: json.dumps(sorted(model.unused))} if model.unused else {}

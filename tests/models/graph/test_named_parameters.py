@@ -53,7 +53,7 @@ def test_json_keeps_the_names() -> None:
         ((("kernel", "w"),), r"names for the parameters \['kernel'\]; expected some of \['bias', 'weight'\]"),
         ((("weight", "w"), ("bias", "b")), r"\['weight', 'bias'\]; expected some of \['bias', 'weight'\], in this"),
         ((("weight", "a b"),), "parameter name 'a b'; expected letters, digits, _, - and inner dots"),
-        ((("weight", "fc.bias"),), "parameter 'fc.bias' belongs to two nodes; expected one"),
+        ((("weight", "fc.bias"),), "'weight' and 'bias' both have the name 'fc.bias'; expected different names"),
     ],
 )
 def test_wrong_names_are_refused(named: tuple[tuple[str, str], ...], message: str) -> None:
