@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgefl.errors import SelectionError
 from edgefl.learning.fit_options import Delta
 from edgefl.learning.lowering.channel_sets import NONE, is_empty, owners
-from edgefl.learning.lowering.computed_blocks import TakenPart, computed_blocks
+from edgefl.learning.lowering.gradient_blocks import TakenPart, gradient_blocks
 from edgefl.learning.lowering.gradient_needs import PRODUCTS, RowsCols, gradient_needs
 from edgefl.learning.lowering.schedule import Existing, Index
 from edgefl.models.graph import Graph, Node
@@ -78,7 +78,7 @@ class ActiveIndices:
                 slice are trained
         """
         graph, part = planar(graph), TrainableParameters.of(spec, trainable)
-        blocks, taken = computed_blocks(graph, spec, part)
+        blocks, taken = gradient_blocks(graph, spec, part)
         check_masked(part, blocks, masks or {})
         needs = gradient_needs(graph, blocks, delta)
         by_group = [node for node in graph.nodes if isinstance(node.op, GroupNorm | SelfAttention)]

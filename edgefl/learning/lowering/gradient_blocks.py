@@ -51,16 +51,20 @@ class TakenPart(NamedTuple):
     within: tuple[Index, Index] | NDArray[np.uint32]
 
 
-def computed_blocks(
+def gradient_blocks(
     graph: Graph, spec: ModelSpec, trainable: TrainableParameters
 ) -> tuple[dict[str, RowsCols], dict[str, TakenPart]]:
     """Return the block of each trained parameter whose gradient is computed, and what is taken out of these blocks.
 
-    graph  graph on planes. A block that is trained as it is computed is absent from the second mapping
+    graph  graph on planes. A block that is trained as it is computed is absent from the second mapping. A computed
+           parameter with a trained source is there as a whole
     """
     trained = trainable.blocks(spec)
     whole = TrainableParameters(trainable.neurons).blocks(spec) if trainable.has_slices else trained
     blocks = {name: (part.rows, part.cols) for name, part in trained.items()}
+    for name, sources in spec.computed.items():  # a computed parameter needs a gradient if one of its sources does
+        if not trained.keys().isdisjoint(sources):
+            blocks[name] = (None, None)
     if not trainable.has_slices:
         return blocks, {}
     sliced = {name for name, part in (trainable.slices or {}).items() if part != WHOLE}
@@ -68,6 +72,8 @@ def computed_blocks(
         own = {name: node.full_name(name) for name in node.op.parameters() if node.full_name(name) in trained}
         if not sliced.isdisjoint(own.values()):
             blocks |= _of_node(node, own, trained, whole, spec)
+    for name in sliced & trained.keys() & graph.collected.keys():  # gradients of several uses are added before
+        blocks[name] = (whole[name].rows, whole[name].cols)
     taken = {name: _taken(spec.params[name].shape, blocks[name], part) for name, part in trained.items()}
     return blocks, {name: part for name, part in taken.items() if part is not None}
 
