@@ -567,10 +567,10 @@ MUTANTS = (
     ),
     Mutant(
         "split-last-item",
-        "csrc/micro/loops.inl.h",
-        "body(blocks.first(i), blocks.first(i) + blocks.size(i))",
-        "body(blocks.first(i), blocks.first(i) + blocks.size(i) - (i + 1 == blocks.count))",
-        "the last item of a loop that is split over threads is left out",
+        "csrc/core/split.cc",
+        "range(context, first, first + size + (i < larger))",
+        "range(context, first, first + size + (i < larger) - 1)",
+        "the last item of each block of a loop that is split over threads is left out",
         "tests/kernels/test_threads.py -k 'add or relu_forward'",
     ),
     # Loss and updates.

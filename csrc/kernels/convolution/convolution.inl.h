@@ -103,7 +103,7 @@ static efl_status conv2d_forward_f32(const efl_conv2d* conv, const float* x, con
 
 static void clear_channels(const efl_conv2d& c, efl_index ins, float* dx) {
     const int64_t count = count_of(ins, c.in_channels), plane = c.height * c.width;
-    split(c.batch * count, plane, [&](int64_t first, int64_t last) {
+    split(c.batch * count, plane, [=](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i)
             zero_floats(dx + (i / count * c.in_channels + id_of(ins, i % count)) * plane, plane);
     });
