@@ -92,7 +92,7 @@ def optimisation(source: str) -> list[str]:
     """
     if not source.startswith("csrc/isa") or "scalar" in source:
         return ["-O2"]
-    return ["-O2", *INLINING] if source.endswith("_convolution.cc") else ["-O3"]
+    return ["-O2", *INLINING] if source.endswith(("_convolution.cc", "_weight_gradient.cc")) else ["-O3"]
 
 
 def generate() -> None:

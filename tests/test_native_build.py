@@ -109,6 +109,7 @@ def test_bodies_of_vector_instruction_sets_are_compiled_at_the_third_level(nativ
         "csrc/isa/avx2_linear.cc": ["-O3"],
         "csrc/isa/neon_plain.cc": ["-O3"],
         "csrc/isa/avx2_convolution.cc": ["-O2", *native_build.INLINING],
+        "csrc/isa/avx2_weight_gradient.cc": ["-O2", *native_build.INLINING],
         "csrc/isa/scalar_linear.cc": ["-O2"],
         "csrc/core/sparse_linear.cc": ["-O2"],
     }
