@@ -34,6 +34,10 @@ rule compile
   command = $cxx $flags -MMD -MF $out.d -c $in -o $out
   depfile = $out.d
   deps = gcc
+rule precompile
+  command = $cxx $flags -MMD -MF $out.d -x c++-header -c $in -o $out
+  depfile = $out.d
+  deps = gcc
 rule link
   command = $cxx -o $out $in $flags
 """
@@ -148,8 +152,8 @@ def units(places: Places) -> dict[str, list[str]]:
     }
 
 
-def _unit(places: Places, name: str, files: Sequence[str]) -> str:
-    path = os.path.join(places.objects, "units", f"{name}.cc")
+def _unit(places: Places, name: str, files: Sequence[str], suffix: str = ".cc") -> str:
+    path = os.path.join(places.objects, "units", name + suffix)
     _write(path, "".join(f'#include "{os.path.abspath(file)}"\n' for file in sorted(files)))
     return path
 
@@ -165,12 +169,26 @@ def _write(path: str, text: str) -> None:
         stream.write(text)
 
 
+def is_gcc(compiler: Compiler) -> bool:
+    """Return whether GCC answers. Precompiled headers were tried with GCC alone."""
+    words = [*compiler.command, "--version"]
+    try:
+        found = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    except OSError:
+        return False  # ninja will say that there is no such compiler
+    return "Free Software Foundation" in found.stdout
+
+
 def ninja_file(compiler: Compiler, places: Places) -> str:
     """Return the text of build.ninja. The objects of the library do not depend on the version of Python."""
     lines = [f"builddir = {places.objects}", f"cxx = {shlex.join(compiler.command)}", RULES]
     files, linux = units(places), platform.system() == "Linux"
     flags = [f"-I{GENERATED}", "-Icsrc", *compiler.flags]  # in this order: csrc/edgefl.h has no prototypes
-    objects = [_compile(lines, source, places, flags) for source in files["library"]]
+    header = _precompile(lines, places, flags) if is_gcc(compiler) else ""
+    objects = [
+        _compile(lines, source, places, flags, header=header if source.startswith("csrc/isa") else "")
+        for source in files["library"]
+    ]
     _link(lines, places.library, objects, [*SHARED, *([f"-Wl,-soname,{LIBRARY}"] if linux else []), *compiler.link])
     flags += compiler.module
     objects = [_compile(lines, source, places, flags, places.suffix) for source in files["module"]]
@@ -180,11 +198,22 @@ def ninja_file(compiler: Compiler, places: Places) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compile(lines: list[str], source: str, places: Places, flags: Sequence[str], suffix: str = "") -> str:
-    """Add the compilation of a source file, and return its object file."""
+def _precompile(lines: list[str], places: Places, flags: Sequence[str]) -> str:
+    """Add the compilation of the headers that every instruction set reads, and return the header to include."""
+    header = _unit(places, "headers", ["csrc/isa/headers.h"], ".h")
+    lines += [f"build {_path(header)}.gch: precompile {_path(header)}", _flags([*FLAGS, "-O2", *flags])]
+    return header
+
+
+def _compile(
+    lines: list[str], source: str, places: Places, flags: Sequence[str], suffix: str = "", header: str = ""
+) -> str:
+    """Add the compilation of a source file, which may begin with a precompiled header, and return its object file."""
     name = os.path.splitext(os.path.relpath(source, places.objects if "units" in source else "."))[0]
     target = os.path.join(places.objects, name.replace(os.sep, "_") + suffix + ".o")
-    lines += [f"build {_path(target)}: compile {_path(source)}", _flags([*FLAGS, *optimisation(source), *flags])]
+    needs = f" | {_path(header)}.gch" if header else ""
+    words = [*FLAGS, *optimisation(source), *(["-include", header] if header else []), *flags]
+    lines += [f"build {_path(target)}: compile {_path(source)}{needs}", _flags(words)]
     return target
 
 

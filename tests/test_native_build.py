@@ -18,6 +18,7 @@ SOURCES = {  # a tree with a file in each folder that is compiled
     "csrc/shared.h": "#define SHARED 1\n",
     "csrc/api/checks.cc": "int checks() { return 1; }\n",
     "csrc/core/threads.cc": '#include "../shared.h"\nint threads() { return SHARED; }\n',
+    "csrc/isa/headers.h": "#define HEADERS 1\n",
     "csrc/isa/scalar_linear.cc": "int body() { return 2; }\n",
     "csrc/isa/avx2_linear.cc": "int fast_body() { return 3; }\n",
     "csrc/python/call.cc": "int call() { return 4; }\n",
@@ -85,6 +86,9 @@ def test_a_build_compiles_what_a_change_reaches(native_build: ModuleType, tree: 
     assert built(native_build) == {"csrc_core_threads.o"} | libraries
     (tree / "csrc/python/windows.cc").write_text("int windows() { return 9; }\n")
     assert built(native_build) == {f"units_families{SUFFIX}.o", f"_core{SUFFIX}"}
+    (tree / "csrc/isa/headers.h").write_text("#define HEADERS 2\n")
+    if native_build.is_gcc(native_build.Compiler.of_environment([])):
+        assert built(native_build) == {"csrc_isa_avx2_linear.o", "csrc_isa_scalar_linear.o"} | libraries
 
 
 @needs_compiler
