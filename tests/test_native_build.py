@@ -108,16 +108,19 @@ def test_a_build_that_fails_leaves_no_library_of_before(native_build: ModuleType
     assert not list(Path("build/lib").glob("*.so"))
 
 
-def test_bodies_of_vector_instruction_sets_are_compiled_at_the_third_level(native_build: ModuleType) -> None:
+def test_bodies_are_compiled_as_the_header_that_they_share_is(native_build: ModuleType, tree: Path) -> None:
     levels = {
-        "csrc/isa/avx2_linear.cc": ["-O3"],
-        "csrc/isa/neon_plain.cc": ["-O3"],
-        "csrc/isa/avx2_convolution.cc": ["-O2", *native_build.INLINING],
-        "csrc/isa/avx2_weight_gradient.cc": ["-O2", *native_build.INLINING],
-        "csrc/isa/scalar_linear.cc": ["-O2"],
+        "csrc/isa/avx2_linear.cc": native_build.BODIES,
+        "csrc/isa/scalar_linear.cc": native_build.BODIES,
         "csrc/core/sparse_linear.cc": ["-O2"],
     }
-    assert {source: native_build.optimisation(source) for source in levels} == levels
+    assert {source: native_build.optimisation(source, gcc=True) for source in levels} == levels
+    assert native_build.optimisation("csrc/isa/neon_plain.cc", gcc=False) == ["-O3"]
+    compiler = native_build.Compiler.of_environment([])
+    if not native_build.is_gcc(compiler):
+        return
+    text = native_build.ninja_file(compiler, native_build.Places("build/objects", "build/lib", SUFFIX))
+    assert text.count("max-inline-insns-auto=30") == 3  # the header and two bodies
 
 
 def test_the_environment_names_the_compiler_and_its_words(

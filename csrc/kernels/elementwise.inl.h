@@ -28,6 +28,7 @@ struct LeakyReLU {
 template <class Rectifier>
 static inline unsigned rectify_block(Rectifier f, const float* x, float* y) {
     unsigned bits = 0;
+    EFL_UNROLL
     for (int k = 0; k < bit_block; k += W) {
         const vf v = load(x + k);
         bits |= f.bits(v) << k;
@@ -82,6 +83,7 @@ static inline void rectify_plane_backward(Rectifier f, const float* dy, const ui
     int64_t i = 0;
     for (; i + bit_block <= n; i += bit_block) {
         const unsigned b = unsigned(bits[i / 8]) | unsigned(bits[i / 8 + 1]) << 8;
+        EFL_UNROLL
         for (int k = 0; k < bit_block; k += W) store(dx + i + k, f.grad(load(dy + i + k), b >> k & ((1u << W) - 1u)));
     }
     const int rest = int(n - i);
@@ -149,16 +151,20 @@ static efl_status mul_f32(const float* a, const float* b, efl_int64 count, float
 static efl_status add_channels_f32(const float* offset, efl_int64 batch, efl_int64 channels, efl_int64 inner,
                                    float* y) {
     split(batch * channels, inner, [=](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i)
-            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] += offset[i % channels];
+        for (int64_t i = first; i < last; ++i) {
+            const float added = offset[i % channels];
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] += added;
+        }
     });
     return EFL_OK;
 }
 
 static efl_status scale_channels_f32(const float* x, const float* scale, efl_int64 planes, efl_int64 inner, float* y) {
     split(planes, inner, [=](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i)
-            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = scale[i] * x[i * inner + k];
+        for (int64_t i = first; i < last; ++i) {
+            const float factor = scale[i];
+            for (int64_t k = 0; k < inner; ++k) y[i * inner + k] = factor * x[i * inner + k];
+        }
     });
     return EFL_OK;
 }
