@@ -142,7 +142,7 @@ MUTANTS = (
     ),
     Mutant(
         "small-product-runs",
-        "csrc/micro/small_product.inl.h",
+        "csrc/micro/small_product_body.inl.h",
         "p.b += passed, p.c += passed, p.start += p.start ? passed : 0;",
         "p.b += passed, p.c += passed;",
         "the second run of tiles starts from the first one's start",
