@@ -169,7 +169,7 @@ REFUSALS: dict[str, tuple[nn.Module, str]] = {
     "other keys": (attention(lambda m, x: m.a(x, x.relu(), x)[0]), "query, key and value differ"),
     "its weights": (
         attention(lambda m, x: m.a(x, x, x)[1].flatten(1)),
-        "torch.bmm in module 'a' (MultiheadAttention)",
+        "in module 'a' (MultiheadAttention): ",
     ),
     "dropout": (attention(attended(), dropout=0.2), "dropout=0.2 of attention's shares; expected 0"),
     "a band": (attention(attended(LATER[:7, :7] | LATER[:7, :7].T)), "attn_mask of shape (7, 7); expected no mask"),
