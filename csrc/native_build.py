@@ -92,7 +92,7 @@ def optimisation(source: str, gcc: bool) -> list[str]:
     """Return the words for a source file.
 
     Bodies take GCC 1.5 to 2 times as long at -O3, of which they need loops turned to vectors and the bounds for
-    inlining. All have the same words, those of the precompiled header: GCC 12 compiles a file at -O3 that begins with
+    inlining. All bodies and the precompiled header have the same words. GCC 12 compiles a file at -O3 that begins with
     a header of -O2 as at -O2.
     """
     if not source.startswith("csrc/isa"):

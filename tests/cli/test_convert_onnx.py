@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -61,7 +62,9 @@ def test_a_file_is_converted_trained_and_exported(desk: Path) -> None:
 def test_what_the_file_has_is_said(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(desk / "net.onnx")
     assert main(["convert", "net.onnx", "-o", "net.safetensors", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
+    said = json.loads(capsys.readouterr().out)
+    assert 0 <= said.pop("seconds") < 60
+    assert said == {
         "file": "net.safetensors", "operations": 6, "parameters": 154, "input_shape": [1, 8, 8], "output_shape": [10],
     }  # fmt: skip
 
@@ -85,7 +88,7 @@ def test_what_is_refused_is_explained(desk: Path, capsys: pytest.CaptureFixture[
     assert main(["convert", "net.onnx", "--explain"]) == 1
     assert capsys.readouterr().out == f"{mish}\n{selu}\n"
     assert main(["convert", "net.onnx", "--explain", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {"file": "net.onnx", "problems": [mish, selu]}
+    assert json.loads(capsys.readouterr().out) == {"file": "net.onnx", "refused": [mish, selu]}
     written(desk / "net.onnx")
     assert main(["convert", "net.onnx", "--explain"]) == 0
     assert not (desk / "net.safetensors").exists()
@@ -98,7 +101,7 @@ def test_mistakes_on_the_command_line_are_said(desk: Path, capsys: pytest.Captur
         (["net.onnx"], "convert without -o; expected -o FILE.safetensors, the file for the model"),
         (["net.onnx", "-o", "m.onnx"], "m.onnx; expected a file that ends in .safetensors"),
         (["mine:net", "-o", "m.safetensors"], "convert mine:net without --input; expected --input C,H,W"),
-        (["mine:net", "--explain"], "--explain with 'mine:net'; expected an ONNX file, FILE.onnx"),
+        (["mine:net", "--explain"], "convert mine:net without --input; expected --input C,H,W"),
     ]
     for arguments, message in cases:
         assert main(["convert", *arguments]) == 2, arguments
@@ -113,7 +116,7 @@ def test_it_needs_onnx_and_not_torch(desk: Path) -> None:
     written(desk / "net.onnx")
     arguments = ["convert", "net.onnx", "-o", "net.safetensors"]
     for lacking, code, said in (
-        ("torch", 0, "net.safetensors: 6 operations, 154 parameters\n"),
+        ("torch", 0, r"net.safetensors: 6 operations, 154 parameters, converted in \d+\.\d s\n"),
         ("onnx", 2, "edgefl convert: reading ONNX needs onnx, which is not installed; pip install onnx\n"),
     ):
         script = (
@@ -121,4 +124,4 @@ def test_it_needs_onnx_and_not_torch(desk: Path) -> None:
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == code
-        assert done.stderr.endswith(said)  # a slow machine says before that what takes long
+        assert re.search(f"{said}$", done.stderr)  # a slow machine says before that what takes long

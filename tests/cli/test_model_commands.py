@@ -100,7 +100,7 @@ class Net(nn.Module):
 def test_all_operations_that_are_refused_are_listed_at_once(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     Path("refused_one.py").write_text(REFUSED)
-    assert main(["convert", "--explain", "refused_one.py:Net", "--input", "4"]) == 2
+    assert main(["convert", "--explain", "refused_one.py:Net", "--input", "4"]) == 1
     erf = "torch.erf: edgefl has no operation for it (the module has 2 such operations)"
     assert capsys.readouterr().out.splitlines() == [
         f"refused_one.py, line 11 (`y = torch.erf(self.a(x))`): {erf}",
