@@ -1,8 +1,28 @@
-"""Learners: models on a device, and what a method may ask of them. learner.py holds the contract."""
+"""Learners: models on a device, and what a method may ask of them. learner.py holds the contract.
+
+GraphLearner is imported when it is first asked for. A device that waits for its run has then no training engine in
+memory: the engine takes some 2 MB.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Evaluation, FitResult, Learner, Samples
 from edgefl.learning.optimizers import SGD, Adam, AdamW
-from edgefl.learning.running.graph_learner import GraphLearner
+
+if TYPE_CHECKING:
+    from edgefl.learning.running.graph_learner import GraphLearner
+
+EXPORTS = {"GraphLearner": "edgefl.learning.running.graph_learner"}  # public name -> the module that defines it
+
+
+def __getattr__(name: str) -> Any:
+    if name not in EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)
+
 
 __all__ = ["SGD", "Adam", "AdamW", "Evaluation", "FitOptions", "FitResult", "GraphLearner", "Learner", "Samples"]

@@ -11,8 +11,8 @@ import ctypes
 import math
 from typing import NamedTuple
 
+from edgefl import learning
 from edgefl.errors import MemoryLimitError, PlanError, RunError
-from edgefl.learning import GraphLearner
 from edgefl.models.graph import Model
 from edgefl.models.graph.json import Limits
 
@@ -51,9 +51,9 @@ class Bounds(NamedTuple):
             return Limits(parameters=parameters)
         return Limits(nodes=min(nodes, self.memory_bytes // NODE_BYTES), parameters=parameters)
 
-    def learner(self, model: Model) -> GraphLearner:
+    def learner(self, model: Model) -> learning.GraphLearner:
         """Return a learner within the memory that the model leaves. Raises MemoryLimitError if that is too small."""
-        return GraphLearner(model, limit_bytes=self.training(model))
+        return learning.GraphLearner(model, limit_bytes=self.training(model))
 
     def training(self, model: Model) -> int | None:
         """Return the bytes that the model's learner may take, or None for no limit.
