@@ -19,7 +19,7 @@ from hypothesis import settings
 
 from edgefl.cli import working
 from tests.kernels.cuda import standin
-from tests.selection import groups_without_tests, is_in_share, nightly_groups
+from tests.selection import groups_without_tests, is_in_share, nightly_groups, order
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -39,8 +39,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the long tests of tests/nightly.tsv, too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps pytest-xdist from its own order, which puts files with few tests, and so the longest tests, at the end."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the tests of the share, without the long ones unless they, or files by their names, are asked for."""
+    """Leaves the tests of the share, without the long ones unless they, or files by their names, are asked for.
+
+    The files that take longest come first.
+    """
     share, shares = config.getoption("--share")
     config.stash[IDLE_GROUPS] = groups_without_tests(item.nodeid for item in items)
     are_asked = config.getoption("--nightly") or any(".py" in word for word in config.args)
@@ -49,6 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if out:
         config.hook.pytest_deselected(items=[item for item in items if item in out])
         items[:] = [item for item in items if item not in out]
+    items.sort(key=lambda item: order(item.nodeid))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

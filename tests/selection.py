@@ -1,6 +1,7 @@
-"""The tests that a run leaves out: tests of other shares, and the long tests of nightly.tsv unless they are asked for.
+"""The tests that a run leaves out, and the files that come first.
 
-nightly.tsv has a line per group of long tests: the beginning of the ids of its tests, a tab, and what takes so long.
+A run leaves out tests of other shares, and the long tests of nightly.tsv unless they are asked for. nightly.tsv has a
+line per group of long tests: the beginning of the ids of its tests, a tab, and what takes so long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,20 @@ from pathlib import Path
 from zlib import crc32
 
 NIGHTLY = Path(__file__).with_name("nightly.tsv")
+FIRST = (  # files that take longest. They come first, so that no worker is left alone with one of them at the end
+    "tests/test_install.py",
+    "tests/study/test_reference_pictures.py",
+    "tests/cli/test_cli.py",
+    "tests/test_docs.py",
+    "tests/stored/test_stored_runs.py",
+    "tests/test_house.py",
+)
+
+
+def order(test: str) -> int:
+    """Return the place of a test's file among those of FIRST. All other files have the place after them."""
+    name = test.partition("::")[0]
+    return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
 def is_in_share(test: str, share: int, shares: int) -> bool:

@@ -1,13 +1,16 @@
-"""--share and --nightly of tests/conftest.py: every test is in one share, and nightly.tsv names tests that exist."""
+"""--share, --nightly and the order of tests/conftest.py: every test is in one share, and nightly.tsv names tests that
+exist.
+"""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import IDLE_GROUPS, _share
-from tests.selection import NIGHTLY, groups_without_tests, is_in_share, is_nightly
+from tests.selection import FIRST, NIGHTLY, groups_without_tests, is_in_share, is_nightly, order
 
 IDS = [f"tests/test_made_up.py::test[{number}]" for number in range(300)]
 
@@ -48,3 +51,10 @@ def test_every_group_says_why_and_stands_once_in_order() -> None:
     groups, reasons = zip(*(line.split("\t") for line in NIGHTLY.read_text().splitlines()), strict=True)
     assert all(reasons)
     assert list(groups) == sorted(set(groups))
+
+
+def test_the_longest_files_come_first_in_their_order() -> None:
+    root = Path(__file__).resolve().parent.parent
+    assert [name for name in FIRST if not (root / name).is_file()] == []
+    ids = ["tests/z.py::test_a", *(f"{name}::test_a[1]" for name in reversed(FIRST)), "tests/a.py::test_b"]
+    assert sorted(ids, key=order) == [*(f"{name}::test_a[1]" for name in FIRST), ids[0], ids[-1]]
