@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from edgefl.methods.local_training import LocalOnly
     from edgefl.methods.pflego import PFLEGO
     from edgefl.methods.random_dropout import RandomDropout
+    from edgefl.methods.scaffold import Scaffold
     from edgefl.methods.subfedavg import SubFedAvg
 
 FILES = {
@@ -70,6 +71,7 @@ FILES = {
     "LocalTraining": "local_steps",
     "PFLEGO": "pflego",
     "RandomDropout": "random_dropout",
+    "Scaffold": "scaffold",
     "SubFedAvg": "subfedavg",
 }
 
@@ -95,6 +97,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "local": _made("LocalOnly"),
     "fedavg-ft": _made("FedAvgFT"),
     "fedprox": _made("FedProx"),
+    "scaffold": _made("Scaffold"),
     "fedumf": _made("FedUmf"),
     "feddyn": _made("FedDyn"),
     "feddc": _made("FedDC"),
@@ -257,6 +260,7 @@ __all__ = [
     "Plan",
     "RandomDropout",
     "Reply",
+    "Scaffold",
     "State",
     "SubFedAvg",
     "Task",

@@ -34,6 +34,7 @@ OWN: dict[str, dict[str, Any]] = {
     "fedspu-cached-es": {"budget": (0.3, 1.0)},
     "fjord": {"momentum": 0.0},
     "random-dropout": {"scale": True},
+    "scaffold": {"momentum": 0.0},
     "subfedavg": {"prune_rate": 0.3, "distance": 0.0, "accuracy": 0.0},
     "pflego": {"tau": 3, "beta": 0.01, "rho": 0.1},
     "fedrecon": {"tau": 3, "beta": 0.01, "rho": 0.1},

@@ -26,6 +26,7 @@ from edgefl.methods import (
     FjORD,
     LocalOnly,
     RandomDropout,
+    Scaffold,
     SubFedAvg,
 )
 from edgefl.methods.algorithm import Algorithm
@@ -47,6 +48,7 @@ METHODS = {
     "fedumf": FedUmf(**{**OPTIONS, "per_round": 1}, lr_decay=0.5, momentum=0.5),
     "feddyn": FedDyn(**OPTIONS),
     "feddc": FedDC(**OPTIONS),
+    "scaffold": Scaffold(**OPTIONS, lr_decay=0.9),
     "fedumf-feddc": FedUmfDC(**OPTIONS),
     "ditto": Ditto(**OPTIONS, personal_epochs=1),
     "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),

@@ -26,6 +26,7 @@ from edgefl.methods import (
     FjORD,
     LocalOnly,
     RandomDropout,
+    Scaffold,
 )
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import evaluate_message, train_message
@@ -48,6 +49,7 @@ METHODS: dict[str, Algorithm] = {
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),
+    "scaffold": Scaffold(per_round=2, epochs=1),
     "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
     "fedspa": FedSpa(per_round=2, epochs=1, density=0.3),
     "random-dropout": RandomDropout(keep=EXPERIMENT.keep, per_round=2, epochs=1),
