@@ -23,7 +23,7 @@ COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes objects of these classes
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
-    "local_training:LocalOnly", "fedper:FedPer", "fedbabu:FedBABU",
+    "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "fedbabu:FedBABU",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
     "scaffold:Scaffold", "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
     "fjord:FjORD",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edgefl.methods.fedper import FedPer
     from edgefl.methods.fedprox import FedProx
     from edgefl.methods.fedrecon import FedRecon
+    from edgefl.methods.fedrep import FedRep
     from edgefl.methods.fedspa import FedSpa
     from edgefl.methods.fedspu import FedSPU
     from edgefl.methods.fedspu_cached import FedSPUCached
@@ -61,6 +62,7 @@ FILES = {
     "FedPer": "fedper",
     "FedProx": "fedprox",
     "FedRecon": "fedrecon",
+    "FedRep": "fedrep",
     "FedSPU": "fedspu",
     "FedSPUCached": "fedspu_cached",
     "FedSpa": "fedspa",
@@ -106,6 +108,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedspa": _made("FedSpa"),
     "fedspa-rsm": _made("FedSpa", search="rsm"),
     "fedper": _made("FedPer"),
+    "fedrep": _made("FedRep"),
     "fedbabu": _made("FedBABU"),
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
@@ -248,6 +251,7 @@ __all__ = [
     "FedPer",
     "FedProx",
     "FedRecon",
+    "FedRep",
     "FedSPU",
     "FedSPUCached",
     "FedSpa",
