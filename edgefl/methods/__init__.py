@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from edgefl.methods.fedbabu import FedBABU
     from edgefl.methods.feddc import FedDC
     from edgefl.methods.feddyn import FedDyn
+    from edgefl.methods.fedmp import FedMP
     from edgefl.methods.fedper import FedPer
     from edgefl.methods.fedprox import FedProx
     from edgefl.methods.fedrecon import FedRecon
@@ -59,6 +60,7 @@ FILES = {
     "FedBABU": "fedbabu",
     "FedDC": "feddc",
     "FedDyn": "feddyn",
+    "FedMP": "fedmp",
     "FedPer": "fedper",
     "FedProx": "fedprox",
     "FedRecon": "fedrecon",
@@ -114,6 +116,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "ditto": _made("Ditto"),
     "subfedavg": _made("SubFedAvg"),
     "random-dropout": _made("RandomDropout"),
+    "fedmp": _made("FedMP"),
     "fjord": _made("FjORD"),
 }
 
@@ -248,6 +251,7 @@ __all__ = [
     "FedBABU",
     "FedDC",
     "FedDyn",
+    "FedMP",
     "FedPer",
     "FedProx",
     "FedRecon",

@@ -166,7 +166,7 @@ def test_scale_reaches_frozen_weights_in_the_smaller_model_alone() -> None:
     run = Run(build("random-dropout", {**OPTIONS, "keep": (0.5,), "scale": True}), graph)
     (plan, *_) = run.method.plan(run.task, run.state, 1)
     client_state, spec = run.clients[plan.client], run.task.spec
-    smaller = run.method._smaller(client_state, plan_of(train_message(plan, spec, "float32"), plan.client, spec))
+    smaller = run.method.smaller(client_state, plan_of(train_message(plan, spec, "float32"), plan.client, spec))
     columns = (plan.selection.active["conv2"][:, None] * 4 + np.arange(4)).ravel()
     np.testing.assert_array_equal(smaller.read(["fc.weight"])["fc.weight"], 2 * run.initial["fc.weight"][:, columns])
     np.testing.assert_array_equal(client_state.learner.read(["fc.weight"])["fc.weight"], run.initial["fc.weight"])

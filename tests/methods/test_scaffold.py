@@ -131,7 +131,10 @@ def test_a_round_has_twice_the_values_of_fedavg() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"momentum": 0.5}, r"optimizer=sgd with momentum=0.5; expected plain sgd: a client's move over steps and rate"),
+        (
+            {"momentum": 0.5},
+            r"optimizer=sgd with momentum=0.5; expected plain sgd: a client's move over steps and rate",
+        ),
         ({"optimizer": "adam"}, r"optimizer=adam with momentum=0; expected plain sgd"),
         ({"server_lr": 0.0}, r"server_lr=0.0; expected a finite server_lr > 0"),
     ],

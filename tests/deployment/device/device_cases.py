@@ -19,6 +19,7 @@ from edgefl.methods import (
     FedAvgFT,
     FedBABU,
     FedDyn,
+    FedMP,
     FedRep,
     FedSpa,
     FedSPU,
@@ -55,6 +56,7 @@ METHODS: dict[str, Algorithm] = {
     "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
     "fedspa": FedSpa(per_round=2, epochs=1, density=0.3),
     "random-dropout": RandomDropout(keep=EXPERIMENT.keep, per_round=2, epochs=1),
+    "fedmp": FedMP(keep=EXPERIMENT.keep, per_round=2, epochs=1),
     "fjord": FjORD(keep=EXPERIMENT.keep, per_round=2, epochs=1),
 }
 
