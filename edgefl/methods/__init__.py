@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from edgefl.methods.local_steps import LocalTraining
     from edgefl.methods.local_training import LocalOnly
     from edgefl.methods.pflego import PFLEGO
+    from edgefl.methods.prunefl import PruneFL
     from edgefl.methods.random_dropout import RandomDropout
     from edgefl.methods.scaffold import Scaffold
     from edgefl.methods.subfedavg import SubFedAvg
@@ -74,6 +75,7 @@ FILES = {
     "LocalOnly": "local_training",
     "LocalTraining": "local_steps",
     "PFLEGO": "pflego",
+    "PruneFL": "prunefl",
     "RandomDropout": "random_dropout",
     "Scaffold": "scaffold",
     "SubFedAvg": "subfedavg",
@@ -115,6 +117,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
     "subfedavg": _made("SubFedAvg"),
+    "prunefl": _made("PruneFL"),
     "random-dropout": _made("RandomDropout"),
     "fedmp": _made("FedMP"),
     "fjord": _made("FjORD"),
@@ -266,6 +269,7 @@ __all__ = [
     "LocalTraining",
     "OwnModel",
     "Plan",
+    "PruneFL",
     "RandomDropout",
     "Reply",
     "Scaffold",

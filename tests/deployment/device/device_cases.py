@@ -27,6 +27,7 @@ from edgefl.methods import (
     FedUmfDC,
     FjORD,
     LocalOnly,
+    PruneFL,
     RandomDropout,
     Scaffold,
 )
@@ -55,6 +56,7 @@ METHODS: dict[str, Algorithm] = {
     "scaffold": Scaffold(per_round=2, epochs=1),
     "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
     "fedspa": FedSpa(per_round=2, epochs=1, density=0.3),
+    "prunefl": PruneFL(per_round=2, epochs=1, density=0.3, initial_rounds=0, every=1, times="equal"),
     "random-dropout": RandomDropout(keep=EXPERIMENT.keep, per_round=2, epochs=1),
     "fedmp": FedMP(keep=EXPERIMENT.keep, per_round=2, epochs=1),
     "fjord": FjORD(keep=EXPERIMENT.keep, per_round=2, epochs=1),
