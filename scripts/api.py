@@ -25,7 +25,7 @@ METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
     "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "fedbabu:FedBABU",
     "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "prunefl:PruneFL", "fedumf:FedUmf",
-    "scaffold:Scaffold", "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP",
+    "scaffold:Scaffold", "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP", "hermes:Hermes",
     "fjord:FjORD",
 )  # fmt: skip
 PARTS = {  # title -> module:name, or a module for its docstring alone. The name after "as" is the users' name

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from edgefl.methods.fedumf import FedUmf
     from edgefl.methods.fedumf_feddc import FedUmfDC
     from edgefl.methods.fjord import FjORD
+    from edgefl.methods.hermes import Hermes
     from edgefl.methods.local_steps import LocalTraining
     from edgefl.methods.local_training import LocalOnly
     from edgefl.methods.pflego import PFLEGO
@@ -72,6 +73,7 @@ FILES = {
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
     "FjORD": "fjord",
+    "Hermes": "hermes",
     "LocalOnly": "local_training",
     "LocalTraining": "local_steps",
     "PFLEGO": "pflego",
@@ -120,6 +122,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "prunefl": _made("PruneFL"),
     "random-dropout": _made("RandomDropout"),
     "fedmp": _made("FedMP"),
+    "hermes": _made("Hermes"),
     "fjord": _made("FjORD"),
 }
 
@@ -265,6 +268,7 @@ __all__ = [
     "FedUmf",
     "FedUmfDC",
     "FjORD",
+    "Hermes",
     "LocalOnly",
     "LocalTraining",
     "OwnModel",

@@ -33,6 +33,7 @@ OWN: dict[str, dict[str, Any]] = {
     "fedspu-cached": {"budget": (0.3, 1.0)},
     "fedspu-cached-es": {"budget": (0.3, 1.0)},
     "fjord": {"momentum": 0.0},
+    "hermes": {"accuracy": 0.0},
     "prunefl": {"initial_rounds": 1, "every": 1, "prune_rate": 0.3},
     "random-dropout": {"scale": True},
     "scaffold": {"momentum": 0.0},

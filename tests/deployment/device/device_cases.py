@@ -26,6 +26,7 @@ from edgefl.methods import (
     FedUmf,
     FedUmfDC,
     FjORD,
+    Hermes,
     LocalOnly,
     PruneFL,
     RandomDropout,
@@ -59,6 +60,7 @@ METHODS: dict[str, Algorithm] = {
     "prunefl": PruneFL(per_round=2, epochs=1, density=0.3, initial_rounds=0, every=1, times="equal"),
     "random-dropout": RandomDropout(keep=EXPERIMENT.keep, per_round=2, epochs=1),
     "fedmp": FedMP(keep=EXPERIMENT.keep, per_round=2, epochs=1),
+    "hermes": Hermes(keep=EXPERIMENT.keep, per_round=2, epochs=1, accuracy=0.0),
     "fjord": FjORD(keep=EXPERIMENT.keep, per_round=2, epochs=1),
 }
 
