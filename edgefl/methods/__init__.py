@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from edgefl.methods.fedprox import FedProx
     from edgefl.methods.fedrecon import FedRecon
     from edgefl.methods.fedrep import FedRep
+    from edgefl.methods.fedselect import FedSelect
     from edgefl.methods.fedspa import FedSpa
     from edgefl.methods.fedspu import FedSPU
     from edgefl.methods.fedspu_cached import FedSPUCached
@@ -69,6 +70,7 @@ FILES = {
     "FedRep": "fedrep",
     "FedSPU": "fedspu",
     "FedSPUCached": "fedspu_cached",
+    "FedSelect": "fedselect",
     "FedSpa": "fedspa",
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
@@ -118,6 +120,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedbabu": _made("FedBABU"),
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
+    "fedselect": _made("FedSelect"),
     "subfedavg": _made("SubFedAvg"),
     "prunefl": _made("PruneFL"),
     "random-dropout": _made("RandomDropout"),
@@ -264,6 +267,7 @@ __all__ = [
     "FedRep",
     "FedSPU",
     "FedSPUCached",
+    "FedSelect",
     "FedSpa",
     "FedUmf",
     "FedUmfDC",
