@@ -23,7 +23,7 @@ COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes objects of these classes
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
-    "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "fedbabu:FedBABU",
+    "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "lg_fedavg:LGFedAvg", "fedbabu:FedBABU",
     "ditto:Ditto", "fedselect:FedSelect", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "prunefl:PruneFL", "fedumf:FedUmf",
     "scaffold:Scaffold", "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP", "hermes:Hermes",
     "fjord:FjORD",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from edgefl.methods.fedumf_feddc import FedUmfDC
     from edgefl.methods.fjord import FjORD
     from edgefl.methods.hermes import Hermes
+    from edgefl.methods.lg_fedavg import LGFedAvg
     from edgefl.methods.local_steps import LocalTraining
     from edgefl.methods.local_training import LocalOnly
     from edgefl.methods.pflego import PFLEGO
@@ -76,6 +77,7 @@ FILES = {
     "FedUmfDC": "fedumf_feddc",
     "FjORD": "fjord",
     "Hermes": "hermes",
+    "LGFedAvg": "lg_fedavg",
     "LocalOnly": "local_training",
     "LocalTraining": "local_steps",
     "PFLEGO": "pflego",
@@ -118,6 +120,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "fedper": _made("FedPer"),
     "fedrep": _made("FedRep"),
     "fedbabu": _made("FedBABU"),
+    "lg-fedavg": _made("LGFedAvg"),
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
     "fedselect": _made("FedSelect"),
@@ -273,6 +276,7 @@ __all__ = [
     "FedUmfDC",
     "FjORD",
     "Hermes",
+    "LGFedAvg",
     "LocalOnly",
     "LocalTraining",
     "OwnModel",
