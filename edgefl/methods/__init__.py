@@ -29,6 +29,7 @@ from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import values
 
 if TYPE_CHECKING:
+    from edgefl.methods.apfl import APFL
     from edgefl.methods.ditto import Ditto
     from edgefl.methods.fedavg import FedAvg
     from edgefl.methods.fedavg_ft import FedAvgFT
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from edgefl.methods.subfedavg import SubFedAvg
 
 FILES = {
+    "APFL": "apfl",
     "Ditto": "ditto",
     "FedAvg": "fedavg",
     "FedAvgFT": "fedavg_ft",
@@ -123,6 +125,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "lg-fedavg": _made("LGFedAvg"),
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
+    "apfl": _made("APFL"),
     "fedselect": _made("FedSelect"),
     "subfedavg": _made("SubFedAvg"),
     "prunefl": _made("PruneFL"),
@@ -250,6 +253,7 @@ def _describe(kind: Any) -> str:
 
 
 __all__ = [
+    "APFL",
     "BODY",
     "METHODS",
     "MODEL",

@@ -30,6 +30,7 @@ MIXED = ("conv2.bias", "bn2.weight", "bn2.running_mean", "bn2.running_var")
 FROZEN = frozenset((*STILL, *MIXED))  # a layer as a whole, and parts of two layers
 OPTIONS: dict[str, Any] = {"per_round": 2, "epochs": 2, "batch": 5, "lr": 0.1, "keep": (0.5, 1.0), "momentum": 0.5}
 OWN: dict[str, dict[str, Any]] = {
+    "apfl": {"momentum": 0.0},
     "fedspu-cached": {"budget": (0.3, 1.0)},
     "fedspu-cached-es": {"budget": (0.3, 1.0)},
     "fjord": {"momentum": 0.0},

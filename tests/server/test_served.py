@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgefl.methods import (
+    APFL,
     Ditto,
     FedAvg,
     FedAvgFT,
@@ -58,6 +59,7 @@ METHODS = {
     "fedumf-feddc": FedUmfDC(**OPTIONS),
     "fedrep": FedRep(**OPTIONS, head_epochs=1),
     "lg-fedavg": LGFedAvg(**OPTIONS),
+    "apfl": APFL(**OPTIONS, adaptive=True),
     "ditto": Ditto(**OPTIONS, personal_epochs=1),
     "fedselect": FedSelect(**OPTIONS, growth=0.3),
     "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),

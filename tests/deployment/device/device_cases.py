@@ -15,6 +15,7 @@ from edgefl.deployment.device.device_protocol import Device
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import (
+    APFL,
     FedAvg,
     FedAvgFT,
     FedBABU,
@@ -55,6 +56,7 @@ METHODS: dict[str, Algorithm] = {
     "fedrep": FedRep(per_round=2, epochs=1, head_epochs=1),
     "fedselect": FedSelect(per_round=2, epochs=1, growth=0.3),
     "lg-fedavg": LGFedAvg(per_round=2, epochs=1),
+    "apfl": APFL(per_round=2, epochs=1, adaptive=True),
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),
