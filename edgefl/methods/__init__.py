@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from edgefl.methods.random_dropout import RandomDropout
     from edgefl.methods.scaffold import Scaffold
     from edgefl.methods.subfedavg import SubFedAvg
+    from edgefl.methods.subsampling import Subsampling
 
 FILES = {
     "APFL": "apfl",
@@ -87,6 +88,7 @@ FILES = {
     "RandomDropout": "random_dropout",
     "Scaffold": "scaffold",
     "SubFedAvg": "subfedavg",
+    "Subsampling": "subsampling",
 }
 
 
@@ -119,6 +121,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "pflego": _made("PFLEGO"),
     "fedspa": _made("FedSpa"),
     "fedspa-rsm": _made("FedSpa", search="rsm"),
+    "subsampling": _made("Subsampling"),
     "fedper": _made("FedPer"),
     "fedrep": _made("FedRep"),
     "fedbabu": _made("FedBABU"),
@@ -291,6 +294,7 @@ __all__ = [
     "Scaffold",
     "State",
     "SubFedAvg",
+    "Subsampling",
     "Task",
     "build",
     "having",

@@ -22,7 +22,10 @@ REFUSED = {  # every other part is trained
     **{(name, HEAD): NO_BODY for name in ("fedper", "fedrep", "fedbabu", "pflego", "fedrecon")},
     **{(name, BIASES): NO_HEAD for name in ("fedper", "fedrep", "pflego", "fedrecon")},
     **{(name, LAST): MOVING for name in ("pflego", "fedrecon")},
-    **{(name, BIASES): NO_WEIGHTS for name in ("fedspa", "fedspa-rsm", "subfedavg", "prunefl", "fedselect")},
+    **{
+        (name, BIASES): NO_WEIGHTS
+        for name in ("fedspa", "fedspa-rsm", "subfedavg", "prunefl", "fedselect", "subsampling")
+    },
 }
 
 
