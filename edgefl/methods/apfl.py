@@ -107,13 +107,14 @@ class APFL(FedAvg):
         Returns the sum of w's losses and the number of steps of w.
         """
         learner, data = client_state.learner, client_state.data
-        mixture, key, loss_sum = learner.clone(), dropout_key(client_state, round), 0.0
+        key, loss_sum = dropout_key(client_state, round), 0.0
         optimizer = self.local_optimizer(round) if round != UNCOUNTED else self.optimizer_at(self.lr)
         batches = learner.joined(batches)
         for step, batch in enumerate(batches):
             w = learnable(learner.read(), client_state.spec)
-            mixture.write(mine.of(w))
-            slopes = mixture.gradient(data, batch, key=(key + step) % 2**64)
+            learner.write(mine.of(w))
+            slopes = learner.gradient(data, batch, key=(key + step) % 2**64)
+            learner.write(w)
             mine.loss_sum += slopes.loss_sum
             self._step(mine, w, slopes, optimizer.lr, adapts=self.adaptive and step == 0)
             loss_sum += learner.fit(data, Listed([batch], Keyed(key, step)), optimizer).loss_sum

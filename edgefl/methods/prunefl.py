@@ -160,7 +160,7 @@ class PruneFL(LocalTraining):
             payload=payload,
             examples=len(client_state.train),
             steps=fit.steps,
-            metrics={"loss": fit.loss_sum / fit.examples, "density": _share(mask, client_state.spec)},
+            metrics={"loss": fit.loss_sum / fit.examples, "trained_density": _share(mask, client_state.spec)},
         )
 
     def _importance(self, client_state: ClientState, round: int) -> Update:

@@ -38,8 +38,8 @@ from edgefl.models.neurons.update import at_mask, changed_by
 class Subsampling(LocalTraining):
     """The method Subsampling: w <- w - (1/S) sum of U_k at a random mask, over the S clients that reported.
 
-    density  share of each weight's coordinates that a client sends
-    rescale  whether the server divides what came by that share, so that the sum is right on average
+    share    part of each weight's coordinates that a client sends
+    rescale  whether the server divides what came by that part, so that the sum is right on average
 
     Masks thin out the changes of trained weights alone. Changes of biases, norms and running statistics are sent whole.
     A trained part without weights of two or more dimensions is refused.
@@ -50,17 +50,17 @@ class Subsampling(LocalTraining):
     keeps_state: ClassVar[bool] = False
     changes: ClassVar[tuple[str, ...]] = (MODEL,)
 
-    density: float = 0.5
+    share: float = 0.5
     rescale: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check(0 < self.density <= 1, "density", self.density, "0 < density <= 1")
+        check(0 < self.share <= 1, "share", self.share, "0 < share <= 1")
 
     def mask(self, spec: ModelSpec, seed: int, client: int, round: int) -> Mask:
         """Return the mask of a client in a round, which server and client draw alike."""
         shapes, found = weights(spec), {}
-        for number, (name, count) in enumerate(counts(shapes, self.density, "uniform").items()):
+        for number, (name, count) in enumerate(counts(shapes, self.share, "uniform").items()):
             if count < math.prod(shapes[name]):
                 stream = rng.stream(seed, rng.MASK, client, round, extra=number)
                 found[name] = pick(np.ones(shapes[name], np.bool_), count, stream)
@@ -70,7 +70,7 @@ class Subsampling(LocalTraining):
 
     def start(self, task: Task, initial: Params) -> State:
         check_weights(task.spec)
-        counts(weights(task.spec), self.density, "uniform")  # a check that there are weights
+        counts(weights(task.spec), self.share, "uniform")  # a check that there are weights
         return State({MODEL: initial})
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
@@ -87,7 +87,7 @@ class Subsampling(LocalTraining):
     def finish(self, task: Task, state: State, accumulator: Accumulator, round: int) -> State:
         total, count = accumulator.mean.total, max(len(accumulator.mean.clients), 1)
         old, moved = state.arrays[MODEL], {}  # frozen parameters do not change
-        sent = counts(weights(task.spec), self.density, "uniform") if self.rescale else {}
+        sent = counts(weights(task.spec), self.share, "uniform") if self.rescale else {}
         for name, change in total.items():
             factor = change.size / sent[name] if sent.get(name) else 1.0
             moved[name] = (old[name] - factor * change / count).astype(old[name].dtype)

@@ -22,7 +22,7 @@ from tests.methods.small_models import copied, plain, same_bits
 from tests.methods.test_frozen import Run
 
 OPTIONS: dict[str, Any] = {"per_round": 2, "epochs": 2, "batch": 5, "lr": RATE}
-METHOD = Subsampling(**OPTIONS, density=0.25)
+METHOD = Subsampling(**OPTIONS, share=0.25)
 ONES = {"one.weight": 64, "two.weight": 12, "fc.weight": 4}  # of 256, 48 and 18, a quarter of 322 together
 WEIGHTS = list(ONES)
 
@@ -61,7 +61,7 @@ def test_a_mask_has_its_share_of_every_weight_and_is_another_in_every_round_and_
 def test_with_everything_sent_it_is_fedavg_of_updates_bit_for_bit() -> None:
     """As FedSpa is at density 1, which averages changes, too."""
     dense = FedSpa(**OPTIONS, search="rsm", density=1.0, lr_decay=1.0, weight_decay=0.0)
-    runs = [Run(replace(METHOD, density=1.0, rescale=rescale), plain()) for rescale in (False, True)]
+    runs = [Run(replace(METHOD, share=1.0, rescale=rescale), plain()) for rescale in (False, True)]
     for run in (*runs, expected := Run(dense, plain())):
         assert [len(chosen) for _, chosen in rounds_of(run, 3)] == [2, 2, 2]
     for run in runs:
@@ -100,5 +100,5 @@ def test_a_value_that_is_not_sent_counts_as_no_change() -> None:
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"density=0; expected 0 < density <= 1"):
-        replace(METHOD, density=0)
+    with pytest.raises(ValueError, match=r"share=0; expected 0 < share <= 1"):
+        replace(METHOD, share=0)

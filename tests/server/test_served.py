@@ -63,7 +63,7 @@ METHODS = {
     "apfl": APFL(**OPTIONS, adaptive=True),
     "ditto": Ditto(**OPTIONS, personal_epochs=1),
     "fedselect": FedSelect(**OPTIONS, growth=0.3),
-    "subsampling": Subsampling(**OPTIONS, density=0.3),
+    "subsampling": Subsampling(**OPTIONS, share=0.3),
     "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),
     "prunefl": PruneFL(**OPTIONS, density=0.3, initial_rounds=1, every=2),
     "random-dropout": RandomDropout(**OPTIONS, keep=(0.5, 1.0)),

@@ -58,7 +58,7 @@ METHODS: dict[str, Algorithm] = {
     "fedselect": FedSelect(per_round=2, epochs=1, growth=0.3),
     "lg-fedavg": LGFedAvg(per_round=2, epochs=1),
     "apfl": APFL(per_round=2, epochs=1, adaptive=True),
-    "subsampling": Subsampling(per_round=2, epochs=1, density=0.3),
+    "subsampling": Subsampling(per_round=2, epochs=1, share=0.3),
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),
