@@ -24,9 +24,10 @@ GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # n
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
     "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "lg_fedavg:LGFedAvg", "fedbabu:FedBABU",
-    "ditto:Ditto", "apfl:APFL", "fedselect:FedSelect", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subsampling:Subsampling", "subfedavg:SubFedAvg", "prunefl:PruneFL", "fedumf:FedUmf",
-    "scaffold:Scaffold", "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP", "hermes:Hermes",
-    "fjord:FjORD",
+    "ditto:Ditto", "apfl:APFL", "fedselect:FedSelect", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa",
+    "subsampling:Subsampling", "subfedavg:SubFedAvg", "prunefl:PruneFL", "fedumf:FedUmf", "scaffold:Scaffold",
+    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP",
+    "hermes:Hermes", "fjord:FjORD",
 )  # fmt: skip
 PARTS = {  # title -> module:name, or a module for its docstring alone. The name after "as" is the users' name
     "Runs": (

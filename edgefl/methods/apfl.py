@@ -4,7 +4,7 @@ The file has the server's half and the client's half. The server's state is that
 its copy w of the global model and its personal parameters v on the same batches, v along the gradient at the mixture
 alpha v + (1 - alpha) w. The mixture is the client's model.
 
-The mixture's running statistics are those of the copy [ours].
+The mixture has the running statistics of the copy [ours].
 
 Source  Deng, Kamani and Mahdavi, "Adaptive personalized federated learning" (arXiv:2003.13461), Alg. 1. ALGORITHMS 7.23
 """

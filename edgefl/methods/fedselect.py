@@ -118,7 +118,7 @@ class FedSelect(LocalTraining):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, 2 * self.epochs, self.batch)
 
-    def steps(self, examples: int) -> None:
+    def steps(self, examples: int) -> None:  # type: ignore[override]
         """Return None, because a client without personal coordinates takes half of the steps."""
 
     def flops(self, graph: Graph, examples: int) -> None:
@@ -191,7 +191,7 @@ def fewer(shared: Mask, moved: Mapping[str, Array], rate: float, spec: ModelSpec
 
 
 def personal(shared: Mask, spec: ModelSpec) -> FitOptions | None:
-    """Return the options of steps of the personal coordinates, or None if there are none."""
+    """Return the options of steps of the personal coordinates, or None if no coordinate is personal."""
     if not shared.bits:
         return None
     none = {name: np.zeros(spec.params[name].shape, np.bool_) for name in spec.learned}

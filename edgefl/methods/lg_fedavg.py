@@ -1,7 +1,7 @@
 """LG-FedAvg: every client trains a body of its own under a common head, and the server averages the heads.
 
-The file has the server's half and the client's half. A client keeps its whole model and is tested with it: its body, and
-the head as its last training left it.
+The file has the server's half and the client's half. A client keeps its whole model and is tested with it: its body,
+and the head as its last training left it.
 
 Source  Liang et al., "Think locally, act globally: Federated learning with local and global representations"
         (arXiv:2001.01523). ALGORITHMS 7.22

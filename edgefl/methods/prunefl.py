@@ -31,7 +31,7 @@ from edgefl.methods.trained_part_checks import check_weights
 from edgefl.models.graph import Graph, Params
 from edgefl.models.neurons.density import weights
 from edgefl.models.neurons.gather import take
-from edgefl.models.neurons.importance_pruning import Rule, reconfigured, shares_of_time
+from edgefl.models.neurons.importance_pruning import PruningRule, reconfigured, shares_of_time
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
 from edgefl.models.neurons.update import Update, mask_of
@@ -127,7 +127,7 @@ class PruneFL(LocalTraining):
         shapes = weights(task.spec)
         bits = {name: mask.bits.get(name, np.ones(shape, np.bool_)) for name, shape in shapes.items()}
         rate = self.prune_rate * 0.5 ** ((round - 1) / self.half_life)
-        rule = Rule(rate, self._count(task.spec), self.fixed_time)
+        rule = PruningRule(rate, self._count(task.spec), self.fixed_time)
         times = shares_of_time(task.graph if self.times == "macs" else None, bits)
         return Mask.of(task.spec, reconfigured(model, bits, importance, times, rule))
 

@@ -1,7 +1,7 @@
 """Subsampling: FedAvg of updates of which a client sends a random part, drawn anew for every round and client.
 
-The file has the server's half and the client's half. Clients train the whole model. Server and client draw the same mask,
-so that no ids are sent. The part that is not sent counts as 0.
+The file has the server's half and the client's half. Clients train the whole model. The server and the client make
+equal masks, so that no ids are sent. The part that is not sent counts as 0.
 
 Source  Konecny et al., "Federated learning: Strategies for improving communication efficiency" (arXiv:1610.05492),
         section 2, and FedSpa, section 4. ALGORITHMS 7.13
@@ -41,7 +41,7 @@ class Subsampling(LocalTraining):
     share    part of each weight's coordinates that a client sends
     rescale  whether the server divides what came by that part, so that the sum is right on average
 
-    Masks thin out the changes of trained weights alone. Changes of biases, norms and running statistics are sent whole.
+    A mask leaves out changes of trained weights. Changes of biases, norms and running statistics are sent whole.
     A trained part without weights of two or more dimensions is refused.
     """
 

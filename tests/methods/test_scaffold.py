@@ -105,7 +105,7 @@ def test_three_rounds_are_those_of_the_paper_in_float64(server_lr: float) -> Non
         models, moved, rate = [], [], RATE * 0.9 ** (round - 1)
         for client in chosen:
             batches, mine = batches_of(graph, client, round, 2, 5), own[client]
-            x = trained(w, batches, lambda name, slope, mine=mine: slope - mine[name] + c[name], rate)
+            x = trained(w, batches, lambda name, slope, own=mine, c=c: slope - own[name] + c[name], rate)
             way = len(batches) * rate
             own = {**own, client: {name: mine[name] - c[name] + (w[name] - x[name]) / way for name in w}}
             models.append(x)

@@ -22,22 +22,22 @@ from edgefl.models.neurons.update import Array
 Vector = NDArray[np.float64]
 
 
-class Rule(NamedTuple):
+class PruningRule(NamedTuple):
     """The rule of a change.
 
     rate   share of the mask that may leave: the smallest |value| of all parameters together
-    count  number of coordinates of the new mask, or None: as many as raise the importance for each unit of time
+    ones   number of coordinates of the new mask, or None: as many as raise the importance for each unit of time
     fixed  time that no coordinate takes, where all coordinates together take 1
     """
 
     rate: float
-    count: int | None
+    ones: int | None
     fixed: float
 
 
 def reconfigured(
     values: Mapping[str, Array], bits: Mapping[str, Bits], importance: Mapping[str, Array], times: Mapping[str, float],
-    rule: Rule,
+    rule: PruningRule,
 ) -> dict[str, Bits]:  # fmt: skip
     """Return the next mask: what may not leave, and the best of all other coordinates by importance over time.
 
@@ -56,7 +56,7 @@ def reconfigured(
     others = np.flatnonzero(~kept)
     order = others[np.argsort(-gain[others] / time[others], kind="stable")]
     start = float(gain[kept].sum()), rule.fixed + float(time[kept].sum())
-    more = _worthwhile(gain[order], time[order], start) if rule.count is None else rule.count - int(kept.sum())
+    more = _worthwhile(gain[order], time[order], start) if rule.ones is None else rule.ones - int(kept.sum())
     kept[order[: max(0, more)]] = True
     cuts = np.cumsum([each.size for each in bits.values()])[:-1]
     parts = zip(bits.items(), np.split(kept, cuts), strict=True)
@@ -78,8 +78,8 @@ def shares_of_time(graph: Graph | None, bits: Mapping[str, Bits]) -> dict[str, f
     coordinates take the same share.
     """
     macs = dict.fromkeys(bits, 0.0)
-    for node in () if graph is None else graph.nodes:
-        for weight, count in node.op.macs_by_weight(graph.shapes[node.name]).items():
+    for node, shape in () if graph is None else [(node, graph.shapes[node.name]) for node in graph.nodes]:
+        for weight, count in node.op.macs_by_weight(shape).items():
             if (name := node.full_name(weight)) in macs:
                 macs[name] += count
     each = {name: count / bits[name].size or 1.0 for name, count in macs.items()}  # an Embedding multiplies nothing

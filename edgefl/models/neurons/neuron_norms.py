@@ -23,8 +23,8 @@ Norms = dict[str, NDArray[np.float64]]
 def l1_norms(params: Mapping[str, Array], spec: ModelSpec) -> Norms:
     """Return by group the sum of |w| over the weights of each neuron, in float64.
 
-    A neuron of a GRU has all its gates, and a head of attention its queries, keys and values. A group whose neurons have
-    no weights of two or more dimensions has norms of 0.
+    A neuron of a GRU has all its gates, and a head of attention its queries, keys and values. A group whose neurons
+    have no weights of two or more dimensions has norms of 0.
     """
     norms: Norms = {group: np.zeros(size) for group, size in spec.groups.items()}
     for name, param in spec.params.items():

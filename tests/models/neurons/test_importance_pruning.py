@@ -8,14 +8,14 @@ import pytest
 from edgefl import rng
 from edgefl.models.graph import Graph, Node
 from edgefl.models.graph.operations import Conv2d, Flatten, Linear
-from edgefl.models.neurons.importance_pruning import Rule, reconfigured, shares_of_time
+from edgefl.models.neurons.importance_pruning import PruningRule, reconfigured, shares_of_time
 
 ONE = {"w": np.array([True, True, True, False, False])}
 VALUES = {"w": np.float32([3, -1, 2, 0, 0])}
 EQUAL = {"w": 0.2}
 
 
-def changed(importance: list[float], rule: Rule) -> list[bool]:
+def changed(importance: list[float], rule: PruningRule) -> list[bool]:
     return reconfigured(VALUES, ONE, {"w": np.float32(importance)}, EQUAL, rule)["w"].tolist()
 
 
@@ -30,7 +30,7 @@ def changed(importance: list[float], rule: Rule) -> list[bool]:
     ],
 )
 def test_a_mask_of_a_given_size_by_hand(importance: list[float], rate: float, count: int, expected: list[int]) -> None:
-    assert changed(importance, Rule(rate, count, 0.1)) == [bool(each) for each in expected]
+    assert changed(importance, PruningRule(rate, count, 0.1)) == [bool(each) for each in expected]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_mask_of_a_given_size_by_hand(importance: list[float], rate: float, co
 )
 def test_the_criterion_by_hand(fourth: float, fifth: float, expected: list[int]) -> None:
     """Coordinates 0 and 2 stay, with importance 1 in all, and take .4 beside a fixed time of .1."""
-    found = changed([0.5, 0, 0.5, fourth, fifth], Rule(1 / 3, None, 0.1))
+    found = changed([0.5, 0, 0.5, fourth, fifth], PruningRule(1 / 3, None, 0.1))
     assert found == [bool(each) for each in expected]
 
 
@@ -64,7 +64,7 @@ def test_it_is_the_papers_loop_on_random_numbers() -> None:
             if gain[n].flat[i] / times[n] < total / time:
                 break
             kept, total, time = kept | {(n, i)}, total + gain[n].flat[i], time + times[n]
-        found = reconfigured(values, bits, gain, times, Rule(0.3, None, 0.2))
+        found = reconfigured(values, bits, gain, times, PruningRule(0.3, None, 0.2))
         assert {(n, i) for n, i in places if found[n].flat[i]} == kept
 
 

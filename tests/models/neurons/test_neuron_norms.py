@@ -35,8 +35,8 @@ def test_among_equal_norms_the_lower_id_is_taken() -> None:
 
 
 def test_neurons_along_columns_and_in_gates_have_their_own_weights() -> None:
-    """Features of an embedding are its columns. A unit of a GRU has its row in each of three gates, and the columns that
-    read the states do not count. Channels of a transposed convolution lie along its columns.
+    """Features of an embedding are its columns. A unit of a GRU has its row in each of three gates, and the columns
+    that read the states do not count. Channels of a transposed convolution lie along its columns.
     """
     embedding = Graph(
         (4,), (Node("e", Embedding(5, 2), ("input",)), Node("f", Flatten(), ("e",)), Node("fc", Linear(8, 2), ("f",)))
