@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from edgefl.methods.random_dropout import RandomDropout
     from edgefl.methods.scaffold import Scaffold
     from edgefl.methods.subfedavg import SubFedAvg
+    from edgefl.methods.submodel_training import SubModels
     from edgefl.methods.subsampling import Subsampling
 
 FILES = {
@@ -88,6 +89,7 @@ FILES = {
     "RandomDropout": "random_dropout",
     "Scaffold": "scaffold",
     "SubFedAvg": "subfedavg",
+    "SubModels": "submodel_training",
     "Subsampling": "subsampling",
 }
 
@@ -294,6 +296,7 @@ __all__ = [
     "Scaffold",
     "State",
     "SubFedAvg",
+    "SubModels",
     "Subsampling",
     "Task",
     "build",

@@ -118,7 +118,7 @@ class FedSelect(LocalTraining):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, 2 * self.epochs, self.batch)
 
-    def steps(self, examples: int) -> None:  # type: ignore[override]
+    def steps(self, examples: int) -> None:
         """Return None, because a client without personal coordinates takes half of the steps."""
 
     def flops(self, graph: Graph, examples: int) -> None:
