@@ -13,15 +13,17 @@ Source  Jiang et al., "Model pruning enables efficient federated learning on edg
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from edgefl.methods.accumulator import Accumulator
-from edgefl.methods.client_state import ClientState, dropout_key, minibatches
+from edgefl.methods.client_state import ClientState, OwnModel, dropout_key, minibatches
 from edgefl.methods.expected_reply import ExpectedPayload
-from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.mask_store import MASK, packed, restricted, unpacked
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
@@ -40,7 +42,7 @@ IMPORTANCE = "importance"  # payload of the mean squares of gradients
 
 
 @dataclass(frozen=True)
-class PruneFL(LocalTraining):
+class PruneFL(FineTuning):
     """The method PruneFL: FedAvg of one sparse model whose mask moves every few rounds.
 
     density         share of all weights that the mask has in the end. 0: the paper's criterion decides how many
@@ -162,6 +164,16 @@ class PruneFL(LocalTraining):
             steps=fit.steps,
             metrics={"loss": fit.loss_sum / fit.examples, "trained_density": _share(mask, client_state.spec)},
         )
+
+    @contextmanager
+    def own(self, client_state: ClientState, shared: Params | None) -> Iterator[OwnModel]:
+        """Yield the common model after the fine-tuning, in which weights that are 0 stay 0."""
+        thin = Mask({})
+        if self.ft and shared is not None:
+            bits = {name: shared[name] != 0 for name in weights(client_state.spec)}
+            thin = Mask.of(client_state.spec, bits)
+        with restricted(client_state.learner, thin, self.batch), super().own(client_state, shared) as mine:
+            yield mine
 
     def _importance(self, client_state: ClientState, round: int) -> Update:
         """Return the mean over the batches of one more pass of the squared gradient at the trained model.

@@ -16,7 +16,8 @@ from typing import ClassVar
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
-from edgefl.methods.local_steps import LocalTraining, learnable, zeros
+from edgefl.methods.fine_tuning import FineTuning
+from edgefl.methods.local_steps import learnable, zeros
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
@@ -31,7 +32,7 @@ CONTROL = "control"  # a client's c_i, or on the server c, the mean of all c_i. 
 
 
 @dataclass(frozen=True)
-class Scaffold(LocalTraining):
+class Scaffold(FineTuning):
     """The method SCAFFOLD: a client steps along g - c_i + c, and the server adds the means of what changed.
 
     server_lr  eta_g, the factor of the mean move of the clients on the server

@@ -19,7 +19,7 @@ from edgefl import rng
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
 from edgefl.methods.expected_reply import ExpectedPayload
-from edgefl.methods.local_steps import LocalTraining
+from edgefl.methods.fine_tuning import FineTuning
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
@@ -35,7 +35,7 @@ from edgefl.models.neurons.update import at_mask, changed_by
 
 
 @dataclass(frozen=True)
-class Subsampling(LocalTraining):
+class Subsampling(FineTuning):
     """The method Subsampling: w <- w - (1/S) sum of U_k at a random mask, over the S clients that reported.
 
     share    part of each weight's coordinates that a client sends

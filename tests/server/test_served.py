@@ -67,6 +67,7 @@ METHODS = {
     "subfedavg": SubFedAvg(**{**OPTIONS, "epochs": 2}, prune_rate=0.3, distance=0.0, accuracy=0.0, accept_on="test"),
     "prunefl": PruneFL(**OPTIONS, density=0.3, initial_rounds=1, every=2),
     "random-dropout": RandomDropout(**OPTIONS, keep=(0.5, 1.0)),
+    "random-dropout:ft=2": RandomDropout(**OPTIONS, keep=(0.5, 1.0), ft=2, ft_part="head"),
     "fedmp": FedMP(**OPTIONS, keep=(0.5, 1.0)),
     "hermes": Hermes(**OPTIONS, keep=(0.25, 0.5), accuracy=0.0, accept_on="test"),
     "fjord": FjORD(**OPTIONS, keep=(0.25, 0.5, 1.0)),
