@@ -1,6 +1,6 @@
 """Fine-tuning before a client's test, as a setting of every method that tests the model of all clients.
 
-This module is not a method. Rounds do not change: their bits, bytes and seconds are those without fine-tuning. The
+This module is not a method. The fine-tuning changes no round: neither its bits nor its bytes nor its seconds. The
 fine-tuned model is neither kept nor sent.
 
 Source  ALGORITHMS 7.18
