@@ -28,7 +28,7 @@ from edgefl.server.round_rules import Rules
 from edgefl.server.server_handshake import EnrolmentTerms
 from edgefl.server.store import RECENT, Store
 
-LATER = ("ft", "ft_part", "ft_lr")  # settings that earlier devices do not know, sent where they are set
+LATER = ("ft", "ft_part", "ft_lr", "es_patience", "es_tolerance")  # earlier devices do not know these settings
 
 
 def host(
