@@ -23,10 +23,11 @@ COLUMNS, BETWEEN = 100, ",\n"
 GIVEN = ("Run", "RunResults", "Method", "Seeded", "Client", "TrainedModel")  # nobody makes objects of these classes
 METHODS = (
     "fedspu:FedSPU", "fedspu_cached:FedSPUCached", "fedavg:FedAvg", "fedavg_ft:FedAvgFT", "fedprox:FedProx",
-    "local_training:LocalOnly", "fedper:FedPer", "fedbabu:FedBABU",
-    "ditto:Ditto", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa", "subfedavg:SubFedAvg", "fedumf:FedUmf",
-    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout",
-    "fjord:FjORD",
+    "local_training:LocalOnly", "fedper:FedPer", "fedrep:FedRep", "lg_fedavg:LGFedAvg", "fedbabu:FedBABU",
+    "ditto:Ditto", "apfl:APFL", "fedselect:FedSelect", "pflego:PFLEGO", "fedrecon:FedRecon", "fedspa:FedSpa",
+    "subsampling:Subsampling", "subfedavg:SubFedAvg", "prunefl:PruneFL", "fedumf:FedUmf", "scaffold:Scaffold",
+    "feddyn:FedDyn", "feddc:FedDC", "fedumf_feddc:FedUmfDC", "random_dropout:RandomDropout", "fedmp:FedMP",
+    "hermes:Hermes", "fjord:FjORD",
 )  # fmt: skip
 PARTS = {  # title -> module:name, or a module for its docstring alone. The name after "as" is the users' name
     "Runs": (

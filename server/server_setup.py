@@ -28,6 +28,8 @@ from edgefl.server.round_rules import Rules
 from edgefl.server.server_handshake import EnrolmentTerms
 from edgefl.server.store import RECENT, Store
 
+LATER = ("ft", "ft_part", "ft_lr", "es_patience", "es_tolerance")  # earlier devices do not know these settings
+
 
 def host(
     assembled: AssembledExperiment,
@@ -76,7 +78,11 @@ def staff(
 
 def welcome(client: int, experiment: Experiment, name: str, algorithm: Algorithm, packed: bytes, loss: Loss) -> Welcome:
     """Return the description of the run for an enrolled client."""
-    options: dict[str, Any] = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+    options: dict[str, Any] = {
+        field.name: value
+        for field in dataclasses.fields(algorithm)  # type: ignore[arg-type]
+        if (value := getattr(algorithm, field.name)) != field.default or field.name not in LATER
+    }
     return Welcome(
         client,
         experiment.clients,

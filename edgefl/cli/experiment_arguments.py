@@ -37,8 +37,9 @@ SAVED_HELP = (
 )
 METHOD_CHOICE = f"one of {', '.join(METHODS)}, or package.module:Class of your own"
 METHOD_HELP = (
-    f"method: {METHOD_CHOICE}. NAME:OPTION=VALUE gives one method an option of its own, as in fedspu:keep=1. `edgefl "
-    "methods` describes the methods. `edgefl serve` takes one method, and `edgefl simulate` takes several methods, "
+    "name of a method, such as fedspu or fedavg, or package.module:Class of your own. `edgefl methods` lists the names "
+    "and describes the methods. NAME:OPTION=VALUE gives one method an option of its own, as in fedspu:keep=1. `edgefl "
+    "serve` takes one method, and `edgefl simulate` takes several methods, "
     "separated by commas. (default: fedspu-es for `edgefl serve`, otherwise "
     f"{','.join(Experiment.methods)})"
 )

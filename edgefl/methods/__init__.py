@@ -29,48 +29,68 @@ from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import values
 
 if TYPE_CHECKING:
+    from edgefl.methods.apfl import APFL
     from edgefl.methods.ditto import Ditto
     from edgefl.methods.fedavg import FedAvg
     from edgefl.methods.fedavg_ft import FedAvgFT
     from edgefl.methods.fedbabu import FedBABU
     from edgefl.methods.feddc import FedDC
     from edgefl.methods.feddyn import FedDyn
+    from edgefl.methods.fedmp import FedMP
     from edgefl.methods.fedper import FedPer
     from edgefl.methods.fedprox import FedProx
     from edgefl.methods.fedrecon import FedRecon
+    from edgefl.methods.fedrep import FedRep
+    from edgefl.methods.fedselect import FedSelect
     from edgefl.methods.fedspa import FedSpa
     from edgefl.methods.fedspu import FedSPU
     from edgefl.methods.fedspu_cached import FedSPUCached
     from edgefl.methods.fedumf import FedUmf
     from edgefl.methods.fedumf_feddc import FedUmfDC
     from edgefl.methods.fjord import FjORD
+    from edgefl.methods.hermes import Hermes
+    from edgefl.methods.lg_fedavg import LGFedAvg
     from edgefl.methods.local_steps import LocalTraining
     from edgefl.methods.local_training import LocalOnly
     from edgefl.methods.pflego import PFLEGO
+    from edgefl.methods.prunefl import PruneFL
     from edgefl.methods.random_dropout import RandomDropout
+    from edgefl.methods.scaffold import Scaffold
     from edgefl.methods.subfedavg import SubFedAvg
+    from edgefl.methods.submodel_training import SubModels
+    from edgefl.methods.subsampling import Subsampling
 
 FILES = {
+    "APFL": "apfl",
     "Ditto": "ditto",
     "FedAvg": "fedavg",
     "FedAvgFT": "fedavg_ft",
     "FedBABU": "fedbabu",
     "FedDC": "feddc",
     "FedDyn": "feddyn",
+    "FedMP": "fedmp",
     "FedPer": "fedper",
     "FedProx": "fedprox",
     "FedRecon": "fedrecon",
+    "FedRep": "fedrep",
     "FedSPU": "fedspu",
     "FedSPUCached": "fedspu_cached",
+    "FedSelect": "fedselect",
     "FedSpa": "fedspa",
     "FedUmf": "fedumf",
     "FedUmfDC": "fedumf_feddc",
     "FjORD": "fjord",
+    "Hermes": "hermes",
+    "LGFedAvg": "lg_fedavg",
     "LocalOnly": "local_training",
     "LocalTraining": "local_steps",
     "PFLEGO": "pflego",
+    "PruneFL": "prunefl",
     "RandomDropout": "random_dropout",
+    "Scaffold": "scaffold",
     "SubFedAvg": "subfedavg",
+    "SubModels": "submodel_training",
+    "Subsampling": "subsampling",
 }
 
 
@@ -95,6 +115,7 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "local": _made("LocalOnly"),
     "fedavg-ft": _made("FedAvgFT"),
     "fedprox": _made("FedProx"),
+    "scaffold": _made("Scaffold"),
     "fedumf": _made("FedUmf"),
     "feddyn": _made("FedDyn"),
     "feddc": _made("FedDC"),
@@ -102,12 +123,20 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
     "pflego": _made("PFLEGO"),
     "fedspa": _made("FedSpa"),
     "fedspa-rsm": _made("FedSpa", search="rsm"),
+    "subsampling": _made("Subsampling"),
     "fedper": _made("FedPer"),
+    "fedrep": _made("FedRep"),
     "fedbabu": _made("FedBABU"),
+    "lg-fedavg": _made("LGFedAvg"),
     "fedrecon": _made("FedRecon"),
     "ditto": _made("Ditto"),
+    "apfl": _made("APFL"),
+    "fedselect": _made("FedSelect"),
     "subfedavg": _made("SubFedAvg"),
+    "prunefl": _made("PruneFL"),
     "random-dropout": _made("RandomDropout"),
+    "fedmp": _made("FedMP"),
+    "hermes": _made("Hermes"),
     "fjord": _made("FjORD"),
 }
 
@@ -229,6 +258,7 @@ def _describe(kind: Any) -> str:
 
 
 __all__ = [
+    "APFL",
     "BODY",
     "METHODS",
     "MODEL",
@@ -242,23 +272,32 @@ __all__ = [
     "FedBABU",
     "FedDC",
     "FedDyn",
+    "FedMP",
     "FedPer",
     "FedProx",
     "FedRecon",
+    "FedRep",
     "FedSPU",
     "FedSPUCached",
+    "FedSelect",
     "FedSpa",
     "FedUmf",
     "FedUmfDC",
     "FjORD",
+    "Hermes",
+    "LGFedAvg",
     "LocalOnly",
     "LocalTraining",
     "OwnModel",
     "Plan",
+    "PruneFL",
     "RandomDropout",
     "Reply",
+    "Scaffold",
     "State",
     "SubFedAvg",
+    "SubModels",
+    "Subsampling",
     "Task",
     "build",
     "having",

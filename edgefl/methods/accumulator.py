@@ -11,13 +11,16 @@ from edgefl.methods.weighted_mean import Mean
 from edgefl.models.graph import Params
 from edgefl.models.neurons.mask import Mask
 from edgefl.models.neurons.model_spec import ModelSpec
+from edgefl.models.neurons.neuron_set import NeuronSet
 
 
 class Accumulator:
     """The sums of the accepted replies of one open round, which are discarded when the round closes.
 
     mean      sums of the payload MODEL
+    spec      specification of the model
     masks     masks that clients sent, by client
+    neurons   neurons that clients chose, by client
     reported  ids of the clients that replied, as far as the method notes them
     stopped   ids of the clients that stopped in this round, as far as the method notes them
     """
@@ -32,10 +35,11 @@ class Accumulator:
         old          values before the round by payload, which some means need. A payload that is not in `old` carries
                      changes
         """
-        self._spec, self._aggregation, self._old = spec, aggregation, old or {}
+        self.spec, self._aggregation, self._old = spec, aggregation, old or {}
         self._others: dict[str, Mean] = {}
         self.mean = self._new(MODEL)
         self.masks: dict[int, Mask] = {}
+        self.neurons: dict[int, NeuronSet] = {}
         self.reported: list[int] = []
         self.stopped: list[int] = []
 
@@ -55,5 +59,5 @@ class Accumulator:
         known.
         """
         old = self._old.get(payload, {})
-        params = {name: param for name, param in self._spec.params.items() if not old or name in old}
-        return self._aggregation.mean(replace(self._spec, params=params), old)
+        params = {name: param for name, param in self.spec.params.items() if not old or name in old}
+        return self._aggregation.mean(replace(self.spec, params=params), old)

@@ -16,6 +16,7 @@ from edgefl.learning.fit_options import FitOptions
 from edgefl.learning.learner import Array
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.fine_tuning import part_layers
 from edgefl.methods.local_steps import LocalTraining
 from edgefl.methods.option_checks import check
 from edgefl.methods.personal_head import check_body
@@ -24,7 +25,6 @@ from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
-from edgefl.models.neurons.model_spec import ModelSpec, layer_of
 from edgefl.models.neurons.update import Update
 
 
@@ -92,7 +92,7 @@ class FedBABU(LocalTraining):
         learner, spec = client_state.learner, client_state.spec
         learner.write(plan.payload[MODEL])
         batches, optimizer = self.batches(client_state, plan.round), self.local_optimizer(plan.round)
-        options = FitOptions(trainable=_layers("body", spec), bn_frozen="freeze")
+        options = FitOptions(trainable=part_layers("body", spec), bn_frozen="freeze")
         fit = learner.fit(client_state.data, batches, optimizer, options)
         return Reply(
             plan.round,
@@ -124,14 +124,8 @@ class FedBABU(LocalTraining):
         learner, spec = client_state.learner, client_state.spec
         learner.write(model)
         head = {name: value.copy() for name, value in learner.read(spec.head).items()}
-        mine, layers = OwnModel(learner, client_state.data), _layers(self.ft, spec)
+        mine, layers = OwnModel(learner, client_state.data), part_layers(self.ft, spec)
         try:
             yield self.refit(mine, client_state, epochs, self.batch, self.ft_lr, FitOptions(trainable=layers))
         finally:
             learner.write(head)
-
-
-def _layers(part: Literal["full", "body", "head"], spec: ModelSpec) -> frozenset[str] | None:
-    """Return the names of the layers of a part, or None for all layers."""
-    names = {"full": None, "body": spec.body, "head": spec.head}[part]
-    return None if names is None else frozenset(map(layer_of, names))

@@ -16,7 +16,8 @@ from typing import ClassVar
 from edgefl.learning.fit_options import FitOptions
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
-from edgefl.methods.local_steps import LocalTraining, learnable, zeros
+from edgefl.methods.fine_tuning import FineTuning
+from edgefl.methods.local_steps import learnable, zeros
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
@@ -28,7 +29,7 @@ GRADIENT = "gradient"  # a client's g_i, or on the server h, the mean of all g_i
 
 
 @dataclass(frozen=True)
-class FedDyn(LocalTraining):
+class FedDyn(FineTuning):
     """The method FedDyn: w^{t+1} = mean of the reporting clients' models - h / alpha.
 
     alpha  weight of alpha / 2 |x - w|^2 in the local loss

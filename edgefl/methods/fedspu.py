@@ -46,6 +46,8 @@ class FedSPU(LocalSteps):
     weight       weight of a client in the average: its 'samples', or its 'batches' as in the released code
     es_ties      what follows a loss that equals the last loss: 'continue' (Alg. 2), or 'stop' as in the released code
     es_set       samples of L_val: the carved validation data ('carve'), or the test data ('test') as in the paper
+    es_patience  number of participations in a row in which L must rise before a client stops. 1 is the paper's rule
+    es_tolerance  amount by which L must rise to count. 0 is the paper's rule, under which rounding may decide
     lam          weight of the training loss in L = lam * L_train + (1 - lam) * L_val
 
     The steps are the paper's plain SGD at one rate, unless a setting of LocalSteps says otherwise [ours].
@@ -69,12 +71,17 @@ class FedSPU(LocalSteps):
     es: bool = False
     es_ties: Literal["continue", "stop"] = "continue"
     es_set: Literal["carve", "test"] = "carve"
+    es_patience: int = 1
+    es_tolerance: float = 0.0
     lam: float = 0.7
 
     def __post_init__(self) -> None:
         check_sgd(self.per_round, self.epochs, self.batch, self.lr)
         check_tiers(self.keep)
         check(0 <= self.lam <= 1, "lam", self.lam, "0 <= lam <= 1")
+        check(self.es_patience >= 1, "es_patience", self.es_patience, "es_patience >= 1")
+        tolerance = self.es_tolerance
+        check(0 <= tolerance < float("inf"), "es_tolerance", tolerance, "a finite es_tolerance >= 0")
         self._check_local()
 
     def tier(self, client: int, clients: int) -> float:
@@ -197,15 +204,20 @@ class FedSPU(LocalSteps):
         held = client_state.learner.evaluate(client_state.data, held_out)
         metrics["validation_loss"] = held.loss_sum / held.examples
         metrics["L"] = loss = self.lam * metrics["loss"] + (1 - self.lam) * metrics["validation_loss"]
-        status = verdict(loss, client_state.private.get("L_prev"), self.es_ties)
+        status = verdict(loss, client_state.private.get("L_prev"), self.es_ties, self.es_tolerance)
+        if self.es_patience > 1:  # the paper's rule keeps no count
+            rises = int(client_state.private.get("rises", 0)) + 1 if status == "stopped" else 0
+            client_state.private["rises"] = rises
+            status = "stopped" if rises >= self.es_patience else "on"
         client_state.private.update(L_prev=loss, status=status)
         return status
 
 
-def verdict(loss: float, previous: float | None, ties: str) -> Status:
-    """Return 'stopped' if the loss rose since the client's previous participation. The first participation
-    never stops.
+def verdict(loss: float, previous: float | None, ties: str, tolerance: float = 0.0) -> Status:
+    """Return 'stopped' if the loss rose by more than `tolerance` since the client's previous participation. The first
+    participation never stops.
     """
     if previous is None:
         return "on"
-    return "stopped" if loss > previous or (ties == "stop" and loss == previous) else "on"
+    most = previous + tolerance
+    return "stopped" if loss > most or (ties == "stop" and loss == most) else "on"

@@ -21,7 +21,8 @@ from typing import ClassVar, Literal
 from edgefl.learning.learner import Array
 from edgefl.methods.accumulator import Accumulator
 from edgefl.methods.client_state import ClientState
-from edgefl.methods.local_steps import LocalTraining, learnable
+from edgefl.methods.fine_tuning import FineTuning
+from edgefl.methods.local_steps import learnable
 from edgefl.methods.option_checks import check
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.sampling import sample_clients
@@ -34,7 +35,7 @@ DELTA = "delta"  # g, the change of the last round's training
 
 
 @dataclass(frozen=True)
-class FedUmf(LocalTraining):
+class FedUmf(FineTuning):
     """The method FedUmf: theta^{t+1} = mean of the authorised clients' models.
 
     fusion  alpha of the paper: share of the kept change that is added. 0 is FedAvg with the same `weight`

@@ -97,7 +97,7 @@ class FjORD(SubModels):
         apart = {self.state_key(width): statistics for width in self.ladder[:-1]} if statistics else {}
         return State({MODEL: initial, **apart})
 
-    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+    def client_plan(self, task: Task, state: State, round: int, client: int) -> Plan:
         most = self.share(task, client)
         own = max((p for p in self.ladder if p <= most), default=most)
         neurons = NeuronSet.leading(task.spec, own)

@@ -104,8 +104,12 @@ class LocalTraining(LocalSteps):
     def effort(self, examples: int) -> tuple[int, int]:
         return passes(examples, self.epochs, self.batch)
 
-    def steps(self, examples: int) -> int:
-        return self.effort(examples)[0]
+    def steps(self, examples: int) -> int | None:
+        """Return the steps of `effort`, or None for a class from outside edgefl that has a `train` of its own and
+        leaves `effort` as it is. Its rounds may have other steps, and its replies are then not held to a
+        number.
+        """
+        return self.effort(examples)[0] if _says_its_steps(type(self)) else None
 
     def flops(self, graph: Graph, examples: int) -> float | None:
         return flops(graph, {}, self.effort(examples)[1])
@@ -119,6 +123,16 @@ class LocalTraining(LocalSteps):
     def batches(self, client_state: ClientState, round: int) -> Batches:
         """Return the batches of a client in a round."""
         return minibatches(client_state, round, self.epochs, self.batch)
+
+
+def _says_its_steps(kind: type) -> bool:
+    """Return whether `effort` speaks of the `train` that a class has."""
+    for each in kind.__mro__:
+        if not vars(each).keys().isdisjoint(("effort", "steps")) or each.__module__.startswith("edgefl."):
+            return True
+        if "train" in vars(each):
+            return False
+    return True
 
 
 def learnable(params: Mapping[str, Array], spec: ModelSpec) -> Params:

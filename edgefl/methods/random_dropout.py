@@ -12,8 +12,6 @@ Source  Caldas et al., "Expanding the reach of federated learning by reducing cl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -21,7 +19,7 @@ import numpy as np
 
 from edgefl import rng
 from edgefl.learning.learner import Learner
-from edgefl.methods.client_state import ClientState, OwnModel
+from edgefl.methods.client_state import ClientState
 from edgefl.methods.plan import Plan, Reply
 from edgefl.methods.submodel_training import SubModels, cut, planned, put_back
 from edgefl.methods.task import MODEL, State, Task
@@ -54,7 +52,7 @@ class RandomDropout(SubModels):
 
     # The server.
 
-    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+    def client_plan(self, task: Task, state: State, round: int, client: int) -> Plan:
         p = self.share(task, client)
         neurons = NeuronSet.draw(task.spec, p, rng.stream(task.seed, rng.NEURONS, client=client, round=round))
         payload = take(state.arrays[MODEL], task.spec, neurons)
@@ -63,19 +61,14 @@ class RandomDropout(SubModels):
     # The client.
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        neurons, smaller = planned(plan), self._smaller(client_state, plan)
+        neurons, smaller = planned(plan), self.smaller(client_state, plan)
         fit = smaller.fit(client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
         put_back(client_state.learner, smaller, neurons)
         trained = client_state.learner.take(neurons)
         payload = scaled(trained, client_state.spec, np.true_divide) if self.scale else trained
         return self.answer(client_state, plan, fit, {MODEL: payload}, smaller)
 
-    @contextmanager
-    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
-        mine = OwnModel(self._smaller(client_state, plan), client_state.data, neurons=planned(plan))
-        yield self.refit(mine, client_state, epochs, self.batch)
-
-    def _smaller(self, client_state: ClientState, plan: Plan) -> Learner:
+    def smaller(self, client_state: ClientState, plan: Plan) -> Learner:
         """Return the learner of a plan's neurons, with the values that the plan brings."""
         sent = plan.payload[MODEL]
         whole, spec = client_state.learner, client_state.spec

@@ -1,24 +1,25 @@
 """The common part of methods whose clients train a smaller model: some neurons of the server's model, as a network of
 their own.
 
-This module is not a method. random_dropout.py and fjord.py choose the neurons and train them. Neurons that are left out
-are absent: they cost no arithmetic and contribute nothing, as if their outputs were zero.
+This module is not a method. A method chooses the neurons, as in fedmp.py. Neurons that are left out are absent: they
+cost no arithmetic and contribute nothing, as if their outputs were zero.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from edgefl.errors import PlanError
 from edgefl.learning.learner import FitResult, Learner
-from edgefl.methods.client_state import ClientState
+from edgefl.methods.client_state import ClientState, OwnModel
 from edgefl.methods.fedavg import FedAvg
 from edgefl.methods.option_checks import check_tiers
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients, tier
-from edgefl.methods.task import State, Task
+from edgefl.methods.task import MODEL, State, Task
 from edgefl.models.graph import Graph
 from edgefl.models.neurons.neuron_set import NeuronSet
 from edgefl.models.neurons.update import Update
@@ -39,8 +40,11 @@ class SubModels(FedAvg):
         check_tiers(self.keep)
 
     @abstractmethod
-    def _plan(self, task: Task, state: State, round: int, client: int) -> Plan:
-        """Server: make the plan of a client, with its neurons and their values."""
+    def client_plan(self, task: Task, state: State, round: int, client: int) -> Plan:
+        """Server: make the plan of a client, with its neurons and their values.
+
+        A method that trains its neurons by `train` defines this verb and no other.
+        """
 
     def share(self, task: Task, client: int) -> float:
         """Server: return the largest share of the neurons that a client trains."""
@@ -48,22 +52,42 @@ class SubModels(FedAvg):
 
     def plan(self, task: Task, state: State, round: int) -> list[Plan]:
         chosen = sample_clients(task, range(task.clients), self.per_round, round)
-        return [self._plan(task, state, round, client) for client in chosen]
+        return [self.client_plan(task, state, round, client) for client in chosen]
 
     def replan(self, task: Task, state: State, plan: Plan) -> Plan:
-        return self._plan(task, state, plan.round, plan.client)
+        return self.client_plan(task, state, plan.round, plan.client)
 
     def refreshes(self, task: Task, state: State, round: int, clients: Sequence[int]) -> list[Plan]:
         """Return plans of the clients' next selections."""
-        return [self._plan(task, state, round, client) for client in clients]
+        return [self.client_plan(task, state, round, client) for client in clients]
 
     def flops(self, graph: Graph, examples: int) -> float | None:
         return None  # the operations depend on the client's share
 
+    # The client.
+
+    def train(self, client_state: ClientState, plan: Plan) -> Reply:
+        """Train the neurons of the plan as a smaller model, and send their values."""
+        smaller = self.smaller(client_state, plan)
+        fit = smaller.fit(client_state.data, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
+        put_back(client_state.learner, smaller, planned(plan))
+        payload = {MODEL: client_state.learner.take(planned(plan))}
+        return self.answer(client_state, plan, fit, payload, smaller)
+
+    @contextmanager
+    def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
+        mine = OwnModel(self.smaller(client_state, plan), client_state.data, neurons=planned(plan))
+        yield self.refit(mine, client_state, epochs, self.batch)
+
+    def smaller(self, client_state: ClientState, plan: Plan) -> Learner:
+        """Return the learner of a plan's neurons, with the values that the plan brings."""
+        client_state.learner.write(plan.payload[MODEL])
+        return cut(client_state.learner, planned(plan))
+
     def answer(
         self, client_state: ClientState, plan: Plan, fit: FitResult, payload: dict[str, Update], smaller: Learner
     ) -> Reply:
-        """Client: return the reply of a round. `smaller` is the learner of the model that the client trained."""
+        """Return the reply of a round. `smaller` is the learner of the model that the client trained."""
         reply = Reply(
             plan.round,
             plan.client,

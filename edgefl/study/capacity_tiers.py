@@ -61,7 +61,7 @@ def tiers_of(experiment: Experiment, graph: Graph, loss: Loss | None = None) -> 
     cuts = {p: first.offer(task, keep.index(p)).cut if isinstance(first, FedSPUCached) else "" for p in set(keep)}
     steps = {p: replace(step, keep=p, examples=experiment.batch if cut else None, cut=cut) for p, cut in cuts.items()}
     memory = {p: estimate("exact", step).total for p, step in steps.items()}
-    densities = {name: method.density for name, method in methods.items() if hasattr(method, "density")}
+    densities = {name: found for name, method in methods.items() if (found := getattr(method, "density", 0))}
     scalars = sum(math.prod(param.shape) for param in spec.params.values())
     masked = {name: methods[name] for name in densities if getattr(methods[name], "distribution", None) == "erk"}
     return Tiers(

@@ -1,7 +1,8 @@
 """The cost of a client round at every density that clients trained at, from the metrics of a run. Nothing is printed.
 
 A method with masks has one density, or each client has a density of its own that falls from round to round. Then a
-client's records state the new density, and a round is counted at the density that its client had before.
+client's records state the new density, and a round is counted at the density that its client had before. Where all
+clients have one mask that moves, records state the density at which a client trained.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from edgefl.methods.rounds.client_round import EXECUTED, SEARCH
 
 DENSITY = "density"  # entry of a client's record: density of its mask after the round
+TRAINED = "trained_density"  # entry of a client's record: density of the mask at which it trained in the round
 
 Record = Mapping[str, Any]
 
@@ -30,7 +32,8 @@ def by_density(
     found, latest = defaultdict(list), dict[int, float]()
     falls = any(DENSITY in record for record in records)  # densities fall from 1
     for record in records:
-        found[round(latest.get(record["client"], 1.0) if falls else density, 2)].append(record)
+        before = latest.get(record["client"], 1.0) if falls else density
+        found[round(record.get(TRAINED, before), 2)].append(record)
         if DENSITY in record:
             latest[record["client"]] = record[DENSITY]
     return [_row(each, found[each], nominal) for each in sorted(found, reverse=True)]

@@ -26,7 +26,9 @@ WISHES: Mapping[str, tuple[int, str]] = {  # looks of other methods, if the colo
     "fedspu-cached": (PURPLE, ">"), "fedspu-cached-es": (PINK, "p"), "random-dropout": (BROWN, "h"),
     "fjord": (PINK, "d"), "fedumf": (SKY, "8"), "feddyn": (BROWN, ">"), "feddc": (PURPLE, "h"),
     "fedumf-feddc": (GREEN, "p"), "pflego": (PINK, "*"), "fedspa": (SKY, "d"), "fedspa-rsm": (PURPLE, "8"),
-    "fedbabu": (BROWN, "H"), "fedrecon": (SKY, "*"), "subfedavg": (GREEN, "H"),
+    "fedbabu": (BROWN, "H"), "fedrecon": (SKY, "*"), "subfedavg": (GREEN, "H"), "scaffold": (GREEN, ">"),
+    "fedrep": (SKY, "<"), "fedmp": (BROWN, "p"), "prunefl": (PURPLE, "*"), "hermes": (GREEN, "d"),
+    "fedselect": (PINK, "8"), "lg-fedavg": (SKY, "h"), "apfl": (GREEN, "X"), "subsampling": (PURPLE, "v"),
 }  # fmt: skip
 
 

@@ -59,6 +59,30 @@ def test_a_client_stops_when_its_loss_rises() -> None:
     assert [reply.metrics["L"] for reply in replies] == pytest.approx([1.0, 0.9, 0.95])
 
 
+@pytest.mark.parametrize(
+    ("change", "losses", "statuses"),
+    [
+        ({"es_patience": 2}, [1.0, 1.1, 1.0, 1.1, 1.2], ["on", "on", "on", "on", "stopped"]),
+        ({"es_patience": 3}, [1.0, 1.1, 1.2, 1.3, 9.0], ["on", "on", "on", "stopped", "stopped"]),
+        ({"es_tolerance": 0.0625}, [1.0, 1.0625, 1.125, 1.25], ["on", "on", "on", "stopped"]),
+        ({"es_tolerance": 0.0625, "es_ties": "stop"}, [1.0, 1.0625], ["on", "stopped"]),
+    ],
+)
+def test_patience_waits_for_rises_in_a_row_and_tolerance_for_large_ones(
+    change: dict[str, Any], losses: list[float], statuses: list[str]
+) -> None:
+    client_state = scripted(*((loss, loss) for loss in losses))
+    replies = participate(replace(ES, **change, lam=0.5), client_state, len(losses))
+    assert [reply.status for reply in replies] == statuses
+    assert ("rises" in client_state.private) == ("es_patience" in change)  # the paper's rule keeps no count
+
+
+def test_patience_and_tolerance_out_of_range_are_refused() -> None:
+    for name, value in (("es_patience", 0), ("es_tolerance", -1.0)):
+        with pytest.raises(ValueError, match=f"{name}={value}; expected"):
+            replace(ES, **{name: value})
+
+
 def test_the_first_participation_never_stops() -> None:
     assert participate(ES, scripted((1e30, 1e30)), 1)[0].status == "on"
 

@@ -30,10 +30,14 @@ MIXED = ("conv2.bias", "bn2.weight", "bn2.running_mean", "bn2.running_var")
 FROZEN = frozenset((*STILL, *MIXED))  # a layer as a whole, and parts of two layers
 OPTIONS: dict[str, Any] = {"per_round": 2, "epochs": 2, "batch": 5, "lr": 0.1, "keep": (0.5, 1.0), "momentum": 0.5}
 OWN: dict[str, dict[str, Any]] = {
+    "apfl": {"momentum": 0.0},
     "fedspu-cached": {"budget": (0.3, 1.0)},
     "fedspu-cached-es": {"budget": (0.3, 1.0)},
     "fjord": {"momentum": 0.0},
+    "hermes": {"accuracy": 0.0},
+    "prunefl": {"initial_rounds": 1, "every": 1, "prune_rate": 0.3},
     "random-dropout": {"scale": True},
+    "scaffold": {"momentum": 0.0},
     "subfedavg": {"prune_rate": 0.3, "distance": 0.0, "accuracy": 0.0},
     "pflego": {"tau": 3, "beta": 0.01, "rho": 0.1},
     "fedrecon": {"tau": 3, "beta": 0.01, "rho": 0.1},
@@ -165,7 +169,7 @@ def test_scale_reaches_frozen_weights_in_the_smaller_model_alone() -> None:
     run = Run(build("random-dropout", {**OPTIONS, "keep": (0.5,), "scale": True}), graph)
     (plan, *_) = run.method.plan(run.task, run.state, 1)
     client_state, spec = run.clients[plan.client], run.task.spec
-    smaller = run.method._smaller(client_state, plan_of(train_message(plan, spec, "float32"), plan.client, spec))
+    smaller = run.method.smaller(client_state, plan_of(train_message(plan, spec, "float32"), plan.client, spec))
     columns = (plan.selection.active["conv2"][:, None] * 4 + np.arange(4)).ravel()
     np.testing.assert_array_equal(smaller.read(["fc.weight"])["fc.weight"], 2 * run.initial["fc.weight"][:, columns])
     np.testing.assert_array_equal(client_state.learner.read(["fc.weight"])["fc.weight"], run.initial["fc.weight"])

@@ -19,10 +19,13 @@ NO_HEAD = (
 MOVING = r"bn2\.running_var; expected no running statistics that move, as with --train=-\*\.running_\*"
 NO_WEIGHTS = r"the trained part conv1\.bias, bn1\.bias, conv2\.bias, \.\.\. has no weights of two or more dimensions"
 REFUSED = {  # every other part is trained
-    **{(name, HEAD): NO_BODY for name in ("fedper", "fedbabu", "pflego", "fedrecon")},
-    **{(name, BIASES): NO_HEAD for name in ("fedper", "pflego", "fedrecon")},
+    **{(name, HEAD): NO_BODY for name in ("fedper", "fedrep", "fedbabu", "pflego", "fedrecon")},
+    **{(name, BIASES): NO_HEAD for name in ("fedper", "fedrep", "pflego", "fedrecon")},
     **{(name, LAST): MOVING for name in ("pflego", "fedrecon")},
-    **{(name, BIASES): NO_WEIGHTS for name in ("fedspa", "fedspa-rsm", "subfedavg")},
+    **{
+        (name, BIASES): NO_WEIGHTS
+        for name in ("fedspa", "fedspa-rsm", "subfedavg", "prunefl", "fedselect", "subsampling")
+    },
 }
 
 

@@ -111,6 +111,9 @@ def test_rounds_are_added_up_by_the_density_that_they_were_trained_at() -> None:
     ]
     assert [row["executed_flops"] for row in found] == [5e6, None, 4e6]
     assert [row["search_flops"] for row in found] == [0.5e6, None, 1e6]
+    moved = [log_record(1, [client(0, trained_density=1.0, **run), client(1, trained_density=0.7, **run)], [5, 20])]
+    rows = summarise("subfedavg", moved, tiers, {}).densities  # one mask of all clients, which moves
+    assert [(row["density"], row["client_rounds"]) for row in rows] == [(1, 1), (0.7, 1)]
     bare = [log_record(1, [client(0, **run), client(1)], [5, 20])]
     tiers = replace(tiers, mask_bytes={"fedspa": 3000})
     sparse, dense = summarise("fedspa", bare, tiers, {}), summarise("fedspu", bare, tiers, {})

@@ -15,17 +15,26 @@ from edgefl.deployment.device.device_protocol import Device
 from edgefl.experiment.federation import Federation
 from edgefl.experiment.settings import Experiment
 from edgefl.methods import (
+    APFL,
     FedAvg,
     FedAvgFT,
     FedBABU,
     FedDyn,
+    FedMP,
+    FedRep,
+    FedSelect,
     FedSpa,
     FedSPU,
     FedUmf,
     FedUmfDC,
     FjORD,
+    Hermes,
+    LGFedAvg,
     LocalOnly,
+    PruneFL,
     RandomDropout,
+    Scaffold,
+    Subsampling,
 )
 from edgefl.methods.algorithm import Algorithm
 from edgefl.methods.rounds.exchange import evaluate_message, train_message
@@ -45,12 +54,21 @@ METHODS: dict[str, Algorithm] = {
     "fedavg": FedAvg(per_round=2, epochs=1),
     "fedavg-ft": FedAvgFT(per_round=2, epochs=1, ft_epochs=2),
     "fedbabu": FedBABU(per_round=2, epochs=1),
+    "fedrep": FedRep(per_round=2, epochs=1, head_epochs=1),
+    "fedselect": FedSelect(per_round=2, epochs=1, growth=0.3),
+    "lg-fedavg": LGFedAvg(per_round=2, epochs=1),
+    "apfl": APFL(per_round=2, epochs=1, adaptive=True),
+    "subsampling": Subsampling(per_round=2, epochs=1, share=0.3),
     "local": LocalOnly(per_round=2, epochs=1),
     "fedumf": FedUmf(per_round=1, epochs=1, lr_decay=0.5),
     "feddyn": FedDyn(per_round=2, epochs=1),
+    "scaffold": Scaffold(per_round=2, epochs=1),
     "fedumf-feddc": FedUmfDC(per_round=1, epochs=1),
     "fedspa": FedSpa(per_round=2, epochs=1, density=0.3),
+    "prunefl": PruneFL(per_round=2, epochs=1, density=0.3, initial_rounds=0, every=1, times="equal"),
     "random-dropout": RandomDropout(keep=EXPERIMENT.keep, per_round=2, epochs=1),
+    "fedmp": FedMP(keep=EXPERIMENT.keep, per_round=2, epochs=1),
+    "hermes": Hermes(keep=EXPERIMENT.keep, per_round=2, epochs=1, accuracy=0.0),
     "fjord": FjORD(keep=EXPERIMENT.keep, per_round=2, epochs=1),
 }
 
