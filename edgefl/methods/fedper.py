@@ -17,6 +17,7 @@ from edgefl.methods.personal_head import HeadInit, Personal, begin
 from edgefl.methods.plan import Plan, Reply, tested
 from edgefl.methods.sampling import sample_clients
 from edgefl.methods.task import BODY, State, Task
+from edgefl.methods.whole_values import whole
 from edgefl.models.graph import Params
 from edgefl.models.neurons.gather import take
 from edgefl.models.neurons.update import values
@@ -36,6 +37,7 @@ class FedPer(LocalTraining):
     name: ClassVar[str] = "fedper"
     keeps_model: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = True
+    takes_slices: ClassVar[bool] = True
 
     head_init: HeadInit = "torch"
     eval_point: Literal["none", "post_local"] = "none"
@@ -60,7 +62,7 @@ class FedPer(LocalTraining):
     # The client.
 
     def train(self, client_state: ClientState, plan: Plan) -> Reply:
-        mine = Personal.of(client_state, values(plan.payload[BODY]), self.head_init)
+        mine = Personal.of(client_state, _body(client_state, plan), self.head_init)
         fit = mine.learner.fit(mine.samples, self.batches(client_state, plan.round), self.local_optimizer(plan.round))
         mine.keep_head()
         reply = Reply(
@@ -76,7 +78,7 @@ class FedPer(LocalTraining):
     @contextmanager
     def refreshed(self, client_state: ClientState, plan: Plan, epochs: int) -> Iterator[OwnModel]:
         """Yield the model after body and head were trained, as in a round."""
-        with self.own(client_state, values(plan.payload[BODY])) as mine:
+        with self.own(client_state, _body(client_state, plan)) as mine:
             yield self.refit(mine, client_state, epochs, self.batch)
 
     @contextmanager
@@ -84,3 +86,7 @@ class FedPer(LocalTraining):
         assert shared is not None
         mine = Personal.of(client_state, shared, self.head_init)
         yield mine.model
+
+
+def _body(client_state: ClientState, plan: Plan) -> Params:
+    return values(whole(plan.payload[BODY], client_state.learner))

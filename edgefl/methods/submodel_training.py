@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgefl.errors import PlanError
 from edgefl.learning.learner import FitResult, Learner
@@ -31,6 +32,8 @@ class SubModels(FedAvg):
     keep  p_k of the capacity tiers. The clients are split into equal clusters in id order. A client that declares a
           smaller share trains at most that share
     """
+
+    takes_slices: ClassVar[bool] = False
 
     keep: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
 

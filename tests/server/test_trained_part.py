@@ -71,6 +71,10 @@ LISTED = 4 * (4 * 27 + 8 * 4 + 8 * 9 + 4 * 8)  # bytes of the convolutions befor
 LATE = ("4.", "5.", "8.")  # beginnings of the names of the last two blocks and of the head
 
 
+SLICES = "5.layers.6.weight[0:3],8.weight[:, 2:6]"  # of the shapes (6, 12, 1, 1) and (5, 6)
+SLICE = payload(3 * 12 + CLASSES * 4, 2)
+
+
 class Row(NamedTuple):
     """A method and a trained part, with the bytes that each client gets and sends in a round."""
 
@@ -84,6 +88,7 @@ ROWS = {
     "biases": Row(("fedavg",), "biases", (BIASES,) * CLIENTS, (BIASES,) * CLIENTS),
     "last two blocks": Row(("fedavg",), "last:2", (BLOCKS,) * CLIENTS, (BLOCKS,) * CLIENTS),
     "head": Row(("fedavg",), "head", (HEAD,) * CLIENTS, (HEAD,) * CLIENTS),
+    "slices under ditto": Row(("ditto",), SLICES, (SLICE,) * CLIENTS, (SLICE,) * CLIENTS),
     "fedspu in two blocks": Row(
         ("fedspu", "--keep", ".5,1"),
         "last:2",
@@ -95,7 +100,7 @@ ROWS = {
 
 def is_trained(train: str, name: str) -> bool:
     """Return whether a parameter belongs to a part, by its name."""
-    beginnings = {"biases": (), "head": ("8.",), "last:2": LATE}[train]
+    beginnings = {"biases": (), "head": ("8.",), "last:2": LATE, SLICES: ("5.layers.6.weight", "8.weight")}[train]
     return name.startswith(beginnings) if beginnings else name.endswith(".bias")
 
 
@@ -217,8 +222,12 @@ def check_as_simulated(row: Row, played: Outcome, journal: Journal, devices: Pat
         kept = content(device.personal())
         assert kept == content(journal.load_client_state(client))
         assert not {f"model/{name}" for name in frozen} & kept.keys()
-        assert bool(kept) == (row.method[0] == "fedspu")
+        assert bool(kept) == (row.method[0] in ("fedspu", "ditto"))
         device.close()
+    if row.train == SLICES:
+        for params in (final.arrays["model"], personal_model(devices / "device0")):
+            assert outside_slices(params) == outside_slices(played.model.params)
+            assert params["8.weight"].tobytes() != played.model.params["8.weight"].tobytes()
     check_frozen(frozen, final.arrays["model"])
     check_frozen(frozen, state.arrays["model"])
 
@@ -226,6 +235,19 @@ def check_as_simulated(row: Row, played: Outcome, journal: Journal, devices: Pat
 def content(kept: StoredClientState | None) -> dict[str, bytes]:
     """Return the arrays that a client keeps. A client of FedAvg keeps none."""
     return {} if kept is None else {name: value.tobytes() for name, value in kept.flat().items()}
+
+
+def personal_model(directory: Path) -> Params:
+    """Return the personal model that lies in a device's directory."""
+    device = DeviceState(folder_of(directory))
+    kept = device.personal()
+    device.close()
+    assert kept is not None
+    return dict(kept.params)
+
+
+def outside_slices(params: Params) -> list[bytes]:
+    return [params["5.layers.6.weight"][3:].tobytes(), params["8.weight"][:, :2].tobytes()]
 
 
 def check_frozen(frozen: Params, found: Params) -> None:
